@@ -1,0 +1,2 @@
+//! The `experiments` binary.
+fn main() {}

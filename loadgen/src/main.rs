@@ -1,0 +1,2 @@
+//! The `loadgen` binary.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The `shardrace` binary.
+fn main() {}
