@@ -1,0 +1,47 @@
+//! The generator's own CPU time: part of every result, since it may share the machine with the
+//! target.
+
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::time::TimeVal;
+
+/// CPU time of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CpuTime {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+}
+
+impl CpuTime {
+    /// Since the process began.
+    pub(crate) fn now() -> Self {
+        let usage = getrusage(UsageWho::RUSAGE_SELF).expect("RUSAGE_SELF is always valid");
+        Self {
+            user: duration(usage.user_time()),
+            system: duration(usage.system_time()),
+        }
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+fn duration(time: TimeVal) -> Duration {
+    let micros = time.tv_sec() * 1_000_000 + time.tv_usec();
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+/// Allows as many open files as the system lets us. Connecting says so if that is too few.
+pub(crate) fn raise_open_files_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        // The old limit remains when refused, and the error then comes from connect().
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

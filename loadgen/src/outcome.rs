@@ -1,0 +1,126 @@
+//! What came of a run: everything that reports are made from.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::cpu::CpuTime;
+use crate::record::{CommandStats, Interval};
+use crate::workload::CommandKind;
+
+/// The counts and latencies of all runs, added up.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// When the first measured window began.
+    pub started: SystemTime,
+    /// The measured windows' length.
+    pub duration: Duration,
+    /// By [`CommandKind`].
+    pub commands: [CommandStats; CommandKind::ALL.len()],
+    /// One row a second.
+    pub series: Vec<Second>,
+    /// CPU time of this process in user mode, within the windows.
+    pub cpu_user: Duration,
+    /// CPU time of this process in the kernel, within the windows.
+    pub cpu_system: Duration,
+    /// Open loop: requests that were due and never sent, because the target did not keep up.
+    pub unsent: u64,
+    /// The text of the first error reply.
+    pub error_text: Option<String>,
+    runs: u32,
+}
+
+/// A row of the series.
+#[derive(Clone, Copy, Debug)]
+pub struct Second {
+    /// When it ended, in seconds of measured time.
+    pub end_s: f64,
+    /// Replies in it.
+    pub requests: u64,
+    /// Median latency.
+    pub p50_ns: u64,
+    /// 99th percentile of latency.
+    pub p99_ns: u64,
+}
+
+impl Outcome {
+    pub(crate) fn new(open_loop: bool) -> Self {
+        Self {
+            started: SystemTime::now(),
+            duration: Duration::ZERO,
+            commands: CommandKind::ALL.map(|_| CommandStats::new(open_loop)),
+            series: Vec::new(),
+            cpu_user: Duration::ZERO,
+            cpu_system: Duration::ZERO,
+            unsent: 0,
+            error_text: None,
+            runs: 0,
+        }
+    }
+
+    /// All commands as one.
+    pub fn totals(&self) -> CommandStats {
+        let mut totals = self.commands[0].clone();
+        for command in &self.commands[1..] {
+            totals.add(command);
+        }
+        totals
+    }
+
+    /// Replies per second of the measured window.
+    pub fn per_second(&self, count: u64) -> f64 {
+        let seconds = self.duration.as_secs_f64();
+        if seconds > 0.0 {
+            count as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// The generator's own CPU time for each reply, in microseconds.
+    pub fn cpu_us_per_op(&self) -> f64 {
+        let requests: u64 = self.commands.iter().map(|command| command.requests).sum();
+        let cpu_us = (self.cpu_user + self.cpu_system).as_secs_f64() * 1e6;
+        if requests > 0 {
+            cpu_us / requests as f64
+        } else {
+            0.0
+        }
+    }
+
+    /// Milliseconds since 1970 at the start of the first window.
+    pub fn started_unix_ms(&self) -> u64 {
+        self.started
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_millis() as u64)
+    }
+
+    pub(crate) fn begin_run(&mut self) {
+        if self.runs == 0 {
+            self.started = SystemTime::now();
+        }
+        self.runs += 1;
+    }
+
+    pub(crate) fn add_interval(&mut self, interval: &Interval, began: Duration, length: Duration) {
+        for (own, other) in self.commands.iter_mut().zip(&interval.commands) {
+            own.add(other);
+        }
+        let total = interval.total();
+        self.series.push(Second {
+            end_s: (self.duration + began + length).as_secs_f64(),
+            requests: total.requests,
+            p50_ns: total.latency().value_at_quantile(0.5),
+            p99_ns: total.latency().value_at_quantile(0.99),
+        });
+    }
+
+    pub(crate) fn end_thread(&mut self, unsent: u64, error_text: Option<String>) {
+        self.unsent += unsent;
+        self.error_text = self.error_text.take().or(error_text);
+    }
+
+    pub(crate) fn end_run(&mut self, duration: Duration, cpu: CpuTime) {
+        self.duration += duration;
+        self.cpu_user += cpu.user;
+        self.cpu_system += cpu.system;
+    }
+}

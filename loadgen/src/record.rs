@@ -1,0 +1,173 @@
+//! What is counted: per thread while a run goes on, in intervals of one second, without locks.
+
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::workload::CommandKind;
+
+/// The length of an interval.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL_NS: u64 = INTERVAL.as_nanos() as u64;
+
+/// Latencies are nanoseconds, kept to three digits, up to one hour (longer ones count as that).
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// An empty histogram of latencies in nanoseconds.
+pub fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS)
+        .expect("constant bounds are valid")
+}
+
+/// Counts and latencies of one command.
+#[derive(Clone, Debug)]
+pub struct CommandStats {
+    /// Replies, error replies included.
+    pub requests: u64,
+    /// Error replies.
+    pub errors: u64,
+    /// GETs that found a value.
+    pub hits: u64,
+    /// GETs that found none.
+    pub misses: u64,
+    /// Bytes of the requests that were answered, and of those in flight.
+    pub bytes_sent: u64,
+    /// Bytes of the replies.
+    pub bytes_received: u64,
+    /// From sending to reply.
+    pub service: Histogram<u64>,
+    /// From intended start to reply; none in a closed loop, where it is the service time.
+    pub intended: Option<Histogram<u64>>,
+}
+
+impl CommandStats {
+    /// Nothing counted yet.
+    pub fn new(open_loop: bool) -> Self {
+        Self {
+            requests: 0,
+            errors: 0,
+            hits: 0,
+            misses: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            service: latency_histogram(),
+            intended: open_loop.then(latency_histogram),
+        }
+    }
+
+    /// Latency as a client of the schedule sees it: corrected for coordinated omission.
+    pub fn latency(&self) -> &Histogram<u64> {
+        self.intended.as_ref().unwrap_or(&self.service)
+    }
+
+    /// Adds what another thread, interval or command counted.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        add_histogram(&mut self.service, &other.service);
+        if let (Some(own), Some(other)) = (&mut self.intended, &other.intended) {
+            add_histogram(own, other);
+        }
+    }
+}
+
+fn add_histogram(total: &mut Histogram<u64>, part: &Histogram<u64>) {
+    if !part.is_empty() {
+        total
+            .add(part)
+            .expect("all histograms have the same bounds");
+    }
+}
+
+/// What was counted in one second of the measured window, per command.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Its number: it covers the seconds `index..index + 1` of the window.
+    pub index: u64,
+    /// By [`CommandKind`].
+    pub commands: [CommandStats; CommandKind::ALL.len()],
+}
+
+impl Interval {
+    /// An interval with nothing counted.
+    pub fn new(index: u64, open_loop: bool) -> Self {
+        Self {
+            index,
+            commands: CommandKind::ALL.map(|_| CommandStats::new(open_loop)),
+        }
+    }
+
+    /// Adds another thread's part of the same interval.
+    pub fn add(&mut self, other: &Self) {
+        for (own, other) in self.commands.iter_mut().zip(&other.commands) {
+            own.add(other);
+        }
+    }
+
+    /// All commands as one.
+    pub fn total(&self) -> CommandStats {
+        let mut total = self.commands[0].clone();
+        for command in &self.commands[1..] {
+            total.add(command);
+        }
+        total
+    }
+
+    /// Replies of all commands.
+    pub fn requests(&self) -> u64 {
+        self.commands.iter().map(|command| command.requests).sum()
+    }
+}
+
+/// Counts for one thread and hands each full interval to the collector.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    current: Interval,
+    boundary_ns: u64,
+    open_loop: bool,
+    intervals: SyncSender<Interval>,
+}
+
+impl Recorder {
+    pub(crate) fn new(start_ns: u64, open_loop: bool, intervals: SyncSender<Interval>) -> Self {
+        Self {
+            current: Interval::new(0, open_loop),
+            boundary_ns: start_ns + INTERVAL_NS,
+            open_loop,
+            intervals,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn command(&mut self, kind: CommandKind) -> &mut CommandStats {
+        &mut self.current.commands[kind as usize]
+    }
+
+    /// Hands on the intervals that ended by `now_ns`, empty ones too: the collector counts them.
+    #[inline]
+    pub(crate) fn roll(&mut self, now_ns: u64) {
+        while now_ns >= self.boundary_ns {
+            let next = Interval::new(self.current.index + 1, self.open_loop);
+            self.hand_on(next);
+            self.boundary_ns += INTERVAL_NS;
+        }
+    }
+
+    /// Hands on the last, unfinished interval.
+    pub(crate) fn finish(mut self) {
+        let next = Interval::new(self.current.index + 1, self.open_loop);
+        self.hand_on(next);
+    }
+
+    fn hand_on(&mut self, next: Interval) {
+        let full = std::mem::replace(&mut self.current, next);
+        // The collector goes away only when the run has failed; its error is the one to report.
+        let _ = self.intervals.send(full);
+    }
+}

@@ -1,0 +1,253 @@
+//! HDR histogram files, as the Java, Python and Go libraries write and read them.
+//!
+//! ```text
+//! PREFIX.hlog           latency from the intended start, an interval a second, tagged SET or GET
+//! PREFIX.service.hlog   service time, the same way
+//! PREFIX.hgrm           latency, the whole run and all commands, as a percentile distribution
+//! ```
+//! Histograms hold nanoseconds; the maximum on each line of a log, and the distribution, are in
+//! milliseconds.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
+};
+
+use crate::Error;
+use crate::outcome::Outcome;
+use crate::record::{CommandStats, Interval};
+use crate::workload::CommandKind;
+
+const NS_PER_MS: f64 = 1e6;
+const TICKS_PER_HALF_DISTANCE: u32 = 5;
+
+/// The files that belong to a prefix.
+#[derive(Clone, Debug)]
+pub struct HdrPaths {
+    /// Latency by interval.
+    pub latency_log: PathBuf,
+    /// Service time by interval.
+    pub service_log: PathBuf,
+    /// Latency of the whole run.
+    pub latency_distribution: PathBuf,
+}
+
+impl HdrPaths {
+    /// `PREFIX.hlog` and so on.
+    pub fn from_prefix(prefix: &Path) -> Self {
+        let path = |suffix: &str| {
+            let mut path = prefix.as_os_str().to_owned();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        Self {
+            latency_log: path(".hlog"),
+            service_log: path(".service.hlog"),
+            latency_distribution: path(".hgrm"),
+        }
+    }
+}
+
+/// The files of a run, written while it goes on.
+pub struct HdrFiles {
+    paths: HdrPaths,
+    latency: IntervalLog,
+    service: IntervalLog,
+    first_window: Option<SystemTime>,
+    window_offset: Duration,
+}
+
+impl HdrFiles {
+    /// Creates the files, so that a bad path is known before the run and not after it.
+    pub fn create(prefix: &Path) -> Result<Self, Error> {
+        let paths = HdrPaths::from_prefix(prefix);
+        create(&paths.latency_distribution)?;
+        Ok(Self {
+            latency: IntervalLog::create(&paths.latency_log)?,
+            service: IntervalLog::create(&paths.service_log)?,
+            paths,
+            first_window: None,
+            window_offset: Duration::ZERO,
+        })
+    }
+
+    /// A measured window begins. Times in the logs count from the first one.
+    pub fn window_begins(&mut self, at: SystemTime) -> Result<(), Error> {
+        match self.first_window {
+            Some(first) => {
+                self.window_offset = at.duration_since(first).unwrap_or(self.window_offset)
+            }
+            None => {
+                self.first_window = Some(at);
+                self.latency.write_header(at)?;
+                self.service.write_header(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends an interval that began so long after its window did.
+    pub fn interval(
+        &mut self,
+        interval: &Interval,
+        began: Duration,
+        length: Duration,
+    ) -> Result<(), Error> {
+        for kind in CommandKind::ALL {
+            let stats = &interval.commands[kind as usize];
+            let began = self.window_offset + began;
+            if stats.requests > 0 {
+                self.latency
+                    .write(stats.latency(), began, length, kind.name())?;
+                self.service
+                    .write(&stats.service, began, length, kind.name())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the logs and writes the distribution.
+    pub fn finish(mut self, outcome: &Outcome) -> Result<(), Error> {
+        self.latency.flush()?;
+        self.service.flush()?;
+        let path = &self.paths.latency_distribution;
+        let totals: CommandStats = outcome.totals();
+        let mut file = BufWriter::new(create(path)?);
+        write_distribution(&mut file, totals.latency())
+            .and_then(|()| file.flush())
+            .map_err(|source| Error::file(path, source))
+    }
+}
+
+fn create(path: &Path) -> Result<File, Error> {
+    File::create(path).map_err(|source| Error::file(path, source))
+}
+
+/// One `.hlog` file.
+struct IntervalLog {
+    path: PathBuf,
+    file: BufWriter<File>,
+    serializer: V2DeflateSerializer,
+    scratch: Vec<u8>,
+}
+
+impl IntervalLog {
+    fn create(path: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufWriter::new(create(path)?),
+            serializer: V2DeflateSerializer::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    fn write_header(&mut self, start: SystemTime) -> Result<(), Error> {
+        let mut builder = IntervalLogWriterBuilder::new();
+        builder
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment("[Values in nanoseconds]")
+            .with_start_time(start)
+            .with_base_time(start)
+            .with_max_value_divisor(NS_PER_MS);
+        builder
+            .begin_log_with(&mut self.file, &mut self.serializer)
+            .map(drop)
+            .and_then(|()| {
+                self.file.write_all(
+                    b"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+                )
+            })
+            .map_err(|source| Error::file(&self.path, source))
+    }
+
+    fn write(
+        &mut self,
+        histogram: &Histogram<u64>,
+        began: Duration,
+        length: Duration,
+        tag: &str,
+    ) -> Result<(), Error> {
+        self.scratch.clear();
+        self.format_line(histogram, began, length, tag)
+            .map_err(|error| Error::format(&self.path, error.to_string()))?;
+        // The library's writer announces its divisor each time it begins; once is enough.
+        let line = self
+            .scratch
+            .split_inclusive(|&byte| byte == b'\n')
+            .find(|line| !line.starts_with(b"#"));
+        let line = line.expect("a histogram was written");
+        self.file
+            .write_all(line)
+            .map_err(|source| Error::file(&self.path, source))
+    }
+
+    fn format_line(
+        &mut self,
+        histogram: &Histogram<u64>,
+        began: Duration,
+        length: Duration,
+        tag: &str,
+    ) -> Result<(), IntervalLogWriterError<hdrhistogram::serialization::V2DeflateSerializeError>>
+    {
+        let tag = Tag::new(tag).expect("command names hold no comma, space or line end");
+        IntervalLogWriterBuilder::new()
+            .with_max_value_divisor(NS_PER_MS)
+            .begin_log_with(&mut self.scratch, &mut self.serializer)?
+            .write_histogram(histogram, began, length, Some(tag))
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.file
+            .flush()
+            .map_err(|source| Error::file(&self.path, source))
+    }
+}
+
+/// Writes a percentile distribution in the form of Java's `outputPercentileDistribution`, in
+/// milliseconds.
+pub fn write_distribution(out: &mut dyn Write, histogram: &Histogram<u64>) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>12} {:>14} {:>10} {:>14}\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    )?;
+    let mut total = 0;
+    for step in histogram.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
+        total += step.count_since_last_iteration();
+        let value = step.value_iterated_to() as f64 / NS_PER_MS;
+        let quantile = step.quantile_iterated_to();
+        if quantile < 1.0 {
+            writeln!(
+                out,
+                "{value:12.3} {quantile:2.12} {total:>10} {:14.2}",
+                1.0 / (1.0 - quantile)
+            )?;
+        } else {
+            writeln!(out, "{value:12.3} {quantile:2.12} {total:>10}")?;
+        }
+    }
+    let sub_buckets = (2 * 10_u64.pow(u32::from(histogram.sigfig()))).next_power_of_two();
+    writeln!(
+        out,
+        "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]",
+        histogram.mean() / NS_PER_MS,
+        histogram.stdev() / NS_PER_MS
+    )?;
+    writeln!(
+        out,
+        "#[Max     = {:12.3}, Total count    = {:>12}]",
+        histogram.max() as f64 / NS_PER_MS,
+        histogram.len()
+    )?;
+    writeln!(
+        out,
+        "#[Buckets = {:>12}, SubBuckets     = {sub_buckets:>12}]",
+        histogram.buckets()
+    )
+}

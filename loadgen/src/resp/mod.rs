@@ -1,0 +1,15 @@
+//! The client's side of RESP2 and RESP3: requests out, replies in.
+//!
+//! [`ReplyScanner`] finds where replies end without storing them, which is all that a load
+//! generator needs; [`Value`] is a reply taken apart, for the few commands whose answer matters;
+//! [`Client`] is a blocking connection over both.
+
+mod client;
+mod request;
+mod scanner;
+mod value;
+
+pub use client::{Client, Protocol};
+pub use request::encode_request;
+pub use scanner::{MAX_DEPTH, ReplyKind, ReplyScanner, ScanError, Scanned};
+pub use value::Value;

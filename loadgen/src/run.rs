@@ -1,0 +1,298 @@
+//! A run from its first connection to its last reply.
+//!
+//! Per run: connect everything, start the threads, warm up, wait until every reply is in, then
+//! open the measured window for all threads at one instant. The main thread takes the threads'
+//! intervals, puts those of the same second together, and shows each to the [`Observer`].
+
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use crate::Error;
+use crate::config::{Config, Stop};
+use crate::cpu::{CpuTime, raise_open_files_limit};
+use crate::keys::Share;
+use crate::outcome::Outcome;
+use crate::prefill::prefill;
+use crate::record::{Interval, Recorder};
+use crate::resp::Client;
+use crate::schedule::part_of;
+use crate::timer::Clock;
+use crate::worker::{Phase, PhaseEnd, Worker};
+
+/// Intervals that a thread may be ahead of the collector before it waits.
+const INTERVALS_QUEUED_PER_THREAD: usize = 4;
+
+/// Told what happens while a run goes on. All of it comes from the calling thread.
+pub trait Observer {
+    /// `done` of `total` keys are prefilled.
+    fn prefilled(&mut self, _done: u64, _total: u64) {}
+    /// The measured window of a run begins now.
+    fn window_begins(&mut self, _run: u32, _at: SystemTime) -> Result<(), Error> {
+        Ok(())
+    }
+    /// All threads have finished an interval; its commands are merged. `began` counts from the
+    /// start of the window, `length` is a second except for the last one.
+    fn interval(
+        &mut self,
+        _interval: &Interval,
+        _began: Duration,
+        _length: Duration,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Does what the configuration says, `-x` times, and adds it up.
+pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Outcome, Error> {
+    raise_open_files_limit();
+    if config.prefill {
+        prefill(config, |done| observer.prefilled(done, config.keys.count()))?;
+    }
+    let mut outcome = Outcome::new(config.rate.is_some());
+    for number in 1..=config.run_count {
+        run_once(config, number, observer, &mut outcome)?;
+    }
+    Ok(outcome)
+}
+
+/// A connection, past its handshake.
+pub(crate) fn connect(config: &Config) -> Result<Client, Error> {
+    let mut client = Client::connect(&config.address(), config.reply_timeout)?;
+    let credentials = config.credentials.as_ref();
+    client.handshake(
+        config.protocol,
+        credentials.and_then(|credentials| credentials.user.as_deref()),
+        credentials.map(|credentials| credentials.password.as_str()),
+    )?;
+    Ok(client)
+}
+
+/// What the threads of one run share.
+struct Rendezvous {
+    barrier: Barrier,
+    abort: AtomicBool,
+    start_ns: AtomicU64,
+    clock: Clock,
+}
+
+impl Rendezvous {
+    /// Waits for all threads, and agrees on one instant.
+    fn agree_on_start(&self) -> u64 {
+        if self.barrier.wait().is_leader() {
+            self.start_ns.store(self.clock.now_ns(), Ordering::Release);
+        }
+        self.barrier.wait();
+        self.start_ns.load(Ordering::Acquire)
+    }
+}
+
+/// What a thread leaves behind.
+struct ThreadEnd {
+    phase: PhaseEnd,
+    error_text: Option<String>,
+}
+
+fn run_once(
+    config: &Config,
+    number: u32,
+    observer: &mut dyn Observer,
+    outcome: &mut Outcome,
+) -> Result<(), Error> {
+    let shares = shares(config);
+    let mut streams = connect_all(config)?;
+    let rendezvous = Rendezvous {
+        barrier: Barrier::new(shares.len() + 1),
+        abort: AtomicBool::new(false),
+        start_ns: AtomicU64::new(0),
+        clock: Clock::start(),
+    };
+    let (sender, intervals) = sync_channel(INTERVALS_QUEUED_PER_THREAD * shares.len());
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for share in &shares {
+            let (rendezvous, sender) = (&rendezvous, sender.clone());
+            let streams = streams.split_off(streams.len() - share.clients);
+            let body = move || {
+                let end = thread_body(config, *share, rendezvous, streams, sender);
+                if end.is_err() {
+                    rendezvous.abort.store(true, Ordering::Relaxed);
+                }
+                end
+            };
+            threads.push(scope.spawn(body));
+        }
+        drop(sender);
+        if config.warm_up > Duration::ZERO {
+            rendezvous.agree_on_start();
+        }
+        let start_ns = rendezvous.agree_on_start();
+        let cpu = CpuTime::now();
+        outcome.begin_run();
+        let collected = observer
+            .window_begins(number, SystemTime::now())
+            .and_then(|()| collect(&intervals, shares.len(), observer, outcome));
+        if collected.is_err() {
+            rendezvous.abort.store(true, Ordering::Relaxed);
+            // Lets a thread that waits for room in the channel go on, and see the flag.
+            drop(intervals);
+        }
+        let ends = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("threads return their errors"))
+            .collect::<Result<Vec<_>, _>>()?;
+        let last_intervals = collected?;
+        let cpu = CpuTime::now().since(cpu);
+        let duration = window_length(config, start_ns, &ends);
+        for interval in last_intervals {
+            let began = Duration::from_secs(interval.index);
+            let length = duration.saturating_sub(began).min(crate::record::INTERVAL);
+            observe(observer, outcome, &interval, began, length)?;
+        }
+        for end in ends {
+            outcome.end_thread(end.phase.unsent, end.error_text);
+        }
+        outcome.end_run(duration, cpu);
+        Ok(())
+    })
+}
+
+fn shares(config: &Config) -> Vec<Share> {
+    let (clients, threads) = (config.clients.get(), config.threads.get());
+    let mut first_client = 0;
+    let share = |thread| {
+        let own = part_of(clients as u64, thread as u64, threads as u64) as usize;
+        let share = Share {
+            thread,
+            threads,
+            first_client,
+            clients: own,
+            clients_total: clients,
+        };
+        first_client += own;
+        share
+    };
+    (0..threads).map(share).collect()
+}
+
+fn connect_all(config: &Config) -> Result<Vec<TcpStream>, Error> {
+    (0..config.clients.get())
+        .map(|_| Ok(connect(config)?.into_stream()))
+        .collect()
+}
+
+fn thread_body(
+    config: &Config,
+    share: Share,
+    rendezvous: &Rendezvous,
+    streams: Vec<TcpStream>,
+    intervals: SyncSender<Interval>,
+) -> Result<ThreadEnd, Error> {
+    let mut worker = Worker::new(config, share, rendezvous.clock, &rendezvous.abort, streams);
+    let mut warm = Ok(());
+    if config.warm_up > Duration::ZERO {
+        let start_ns = rendezvous.agree_on_start();
+        let phase = Phase {
+            start_ns,
+            stop: Stop::Time(config.warm_up),
+        };
+        if let Ok(worker) = &mut worker {
+            warm = worker.run(phase, None).map(drop);
+        }
+        if warm.is_err() {
+            rendezvous.abort.store(true, Ordering::Relaxed);
+        }
+    }
+    // Reached by every thread, failed or not: the others wait here.
+    let start_ns = rendezvous.agree_on_start();
+    warm?;
+    let mut worker = worker?;
+    let recorder = Recorder::new(start_ns, config.rate.is_some(), intervals);
+    let phase = worker.run(
+        Phase {
+            start_ns,
+            stop: config.stop,
+        },
+        Some(recorder),
+    )?;
+    Ok(ThreadEnd {
+        phase,
+        error_text: worker.error_text().map(str::to_owned),
+    })
+}
+
+/// Merges the threads' intervals, and observes each one that every thread has finished. Returns
+/// those that not every thread reached: the last one, most often.
+fn collect(
+    intervals: &Receiver<Interval>,
+    threads: usize,
+    observer: &mut dyn Observer,
+    outcome: &mut Outcome,
+) -> Result<Vec<Interval>, Error> {
+    let mut open: BTreeMap<u64, (Interval, usize)> = BTreeMap::new();
+    let mut complete: Option<Interval> = None;
+    for interval in intervals {
+        let index = interval.index;
+        let parts = match open.get_mut(&index) {
+            Some((merged, parts)) => {
+                merged.add(&interval);
+                *parts += 1;
+                *parts
+            }
+            None => {
+                open.insert(index, (interval, 1));
+                1
+            }
+        };
+        if parts == threads {
+            let (merged, _) = open.remove(&index).expect("it was just there");
+            // The newest complete interval may be the last of the run, and shorter than a second:
+            // its length is known when the run has ended.
+            if let Some(full) = complete.replace(merged) {
+                observe(
+                    observer,
+                    outcome,
+                    &full,
+                    Duration::from_secs(full.index),
+                    crate::record::INTERVAL,
+                )?;
+            }
+        }
+    }
+    Ok(complete
+        .into_iter()
+        .chain(open.into_values().map(|(interval, _)| interval))
+        .collect())
+}
+
+fn observe(
+    observer: &mut dyn Observer,
+    outcome: &mut Outcome,
+    interval: &Interval,
+    began: Duration,
+    length: Duration,
+) -> Result<(), Error> {
+    if interval.requests() > 0 || length > Duration::ZERO {
+        outcome.add_interval(interval, began, length);
+        observer.interval(interval, began, length)?;
+    }
+    Ok(())
+}
+
+/// From the start to the last reply, and at least as long as was asked for.
+fn window_length(config: &Config, start_ns: u64, ends: &[ThreadEnd]) -> Duration {
+    let last_reply_ns = ends
+        .iter()
+        .map(|end| end.phase.last_reply_ns)
+        .max()
+        .unwrap_or(start_ns);
+    let until_last_reply = Duration::from_nanos(last_reply_ns - start_ns);
+    match config.stop {
+        Stop::Requests(_) => until_last_reply,
+        Stop::Time(time) => time.max(until_last_reply),
+    }
+}

@@ -1,0 +1,560 @@
+//! One thread of the generator: an event loop over its share of the connections.
+//!
+//! What makes it cheap: sockets are registered once and edge-triggered, so a request costs no
+//! `epoll_ctl`; all requests of a batch leave in one `write`, straight from one scratch buffer of
+//! the thread; replies are read into another, and scanned without being kept; the clock is read
+//! once per read; and replies that share their times are recorded in one go.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::Error;
+use crate::config::{Config, Stop};
+use crate::keys::Share;
+use crate::record::Recorder;
+use crate::resp::{ReplyKind, ReplyScanner, Scanned};
+use crate::schedule::{Schedule, part_of};
+use crate::timer::{Alarm, Clock};
+use crate::workload::{CommandKind, Workload};
+
+const READ_BYTES: usize = 64 * 1024;
+const EVENTS_MAX: usize = 1024;
+/// How often a thread without events looks at the clock: it closes intervals, notices that
+/// replies stay away, or that another thread has failed.
+const TICK: Duration = Duration::from_millis(100);
+/// A request due sooner than this is awaited by polling again, not by sleeping.
+const SPIN_NS: u64 = 10_000;
+/// How long after the end of a timed open loop the requests that were due in it may still be sent.
+const LATE_SENDS_NS: u64 = 1_000_000_000;
+
+const ALARM: Token = Token(usize::MAX);
+
+/// A warm-up or the measured window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phase {
+    pub(crate) start_ns: u64,
+    pub(crate) stop: Stop,
+}
+
+impl Phase {
+    fn deadline_ns(&self) -> u64 {
+        match self.stop {
+            Stop::Requests(_) => u64::MAX,
+            Stop::Time(time) => self.start_ns + time.as_nanos() as u64,
+        }
+    }
+}
+
+/// How a phase ended for one thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PhaseEnd {
+    pub(crate) last_reply_ns: u64,
+    /// Requests that were due and never sent, because the target did not keep up.
+    pub(crate) unsent: u64,
+}
+
+/// An event loop over the connections of one thread.
+///
+/// Invariants: `in_flight` is the sum of all connections' pending requests; between phases
+/// nothing is in flight.
+pub(crate) struct Worker<'a> {
+    config: &'a Config,
+    address: String,
+    share: Share,
+    clock: Clock,
+    abort: &'a AtomicBool,
+    poll: Poll,
+    alarm: Alarm,
+    connections: Vec<Connection>,
+    workload: Workload,
+    recorder: Option<Recorder>,
+    schedule: Option<Schedule>,
+    read_buffer: Box<[u8]>,
+    write_buffer: Vec<u8>,
+    /// Requests of this phase that are not sent yet.
+    to_send: u64,
+    /// Open loop: requests of this phase that were handed to their connection.
+    handed_out: u64,
+    deadline_ns: u64,
+    in_flight: u64,
+    last_reply_ns: u64,
+    error_text: Option<String>,
+}
+
+struct Connection {
+    stream: mio::net::TcpStream,
+    scanner: ReplyScanner,
+    /// Bytes seen of a reply that is not complete.
+    partial_bytes: u64,
+    pending: VecDeque<Pending>,
+    /// What the socket did not take at once.
+    unsent: Vec<u8>,
+    unsent_from: usize,
+    /// Open loop: how many of this connection's own requests were sent in this phase.
+    sent: u64,
+}
+
+/// A request without its reply.
+#[derive(Clone, Copy)]
+struct Pending {
+    intended_ns: u64,
+    sent_ns: u64,
+    kind: CommandKind,
+}
+
+/// Replies that came in one read to requests with the same times.
+#[derive(Default)]
+struct Group {
+    intended_ns: u64,
+    sent_ns: u64,
+    counts: [u64; CommandKind::ALL.len()],
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        config: &'a Config,
+        share: Share,
+        clock: Clock,
+        abort: &'a AtomicBool,
+        streams: Vec<TcpStream>,
+    ) -> Result<Self, Error> {
+        let poll =
+            Poll::new().map_err(|source| Error::system("create an epoll instance", source))?;
+        let alarm = Alarm::register(poll.registry(), ALARM)
+            .map_err(|source| Error::system("create a timer", source))?;
+        let address = config.address();
+        let connections = streams
+            .into_iter()
+            .enumerate()
+            .map(|(index, stream)| {
+                Connection::register(&poll, index, stream, config.pipeline.get())
+            })
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(|source| Error::connection(&address, source))?;
+        Ok(Self {
+            config,
+            address,
+            share,
+            clock,
+            abort,
+            poll,
+            alarm,
+            connections,
+            workload: Workload::new(config, share),
+            recorder: None,
+            schedule: None,
+            read_buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            write_buffer: Vec::new(),
+            to_send: 0,
+            handed_out: 0,
+            deadline_ns: u64::MAX,
+            in_flight: 0,
+            last_reply_ns: 0,
+            error_text: None,
+        })
+    }
+
+    /// The text of the first error reply, if there was one.
+    pub(crate) fn error_text(&self) -> Option<&str> {
+        self.error_text.as_deref()
+    }
+
+    /// Sends the requests of a phase and waits for the reply to each.
+    pub(crate) fn run(
+        &mut self,
+        phase: Phase,
+        recorder: Option<Recorder>,
+    ) -> Result<PhaseEnd, Error> {
+        self.begin(phase, recorder);
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            let now_ns = self.clock.now_ns();
+            self.stop_sending_when_over(now_ns);
+            self.send_due(now_ns)?;
+            if self.to_send == 0 && self.in_flight == 0 {
+                break;
+            }
+            self.check_patience(now_ns)?;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.roll(now_ns);
+            }
+            self.wait(&mut events, now_ns)?;
+            for event in &events {
+                if event.token() != ALARM {
+                    self.serve(event)?;
+                }
+            }
+            if self.abort.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        if let Some(recorder) = self.recorder.take() {
+            recorder.finish();
+        }
+        Ok(PhaseEnd {
+            last_reply_ns: self.last_reply_ns,
+            unsent: self.schedule.map_or(0, |_| self.unsent(phase)),
+        })
+    }
+
+    fn begin(&mut self, phase: Phase, recorder: Option<Recorder>) {
+        let (thread, threads) = (self.share.thread, self.share.threads);
+        self.recorder = recorder;
+        self.deadline_ns = phase.deadline_ns();
+        self.last_reply_ns = phase.start_ns;
+        self.handed_out = 0;
+        for connection in &mut self.connections {
+            connection.sent = 0;
+        }
+        self.schedule = self
+            .config
+            .rate
+            .map(|rate| Schedule::new(phase.start_ns, rate, thread, threads));
+        self.to_send = self.quota(phase);
+    }
+
+    fn quota(&self, phase: Phase) -> u64 {
+        match (phase.stop, self.schedule) {
+            (Stop::Requests(total), _) => {
+                part_of(total, self.share.thread as u64, self.share.threads as u64)
+            }
+            (Stop::Time(_), Some(schedule)) => schedule.due_before(self.deadline_ns),
+            (Stop::Time(_), None) => u64::MAX,
+        }
+    }
+
+    fn unsent(&self, phase: Phase) -> u64 {
+        let sent: u64 = self
+            .connections
+            .iter()
+            .map(|connection| connection.sent)
+            .sum();
+        self.quota(phase) - sent
+    }
+
+    fn stop_sending_when_over(&mut self, now_ns: u64) {
+        let grace_ns = if self.schedule.is_some() {
+            LATE_SENDS_NS
+        } else {
+            0
+        };
+        if now_ns >= self.deadline_ns.saturating_add(grace_ns) {
+            self.to_send = 0;
+        }
+    }
+
+    /// Closed loop: the first batch of every connection. Open loop: what is due by now.
+    fn send_due(&mut self, now_ns: u64) -> Result<(), Error> {
+        let Some(schedule) = self.schedule else {
+            if self.handed_out == 0 {
+                self.handed_out = 1;
+                for index in 0..self.connections.len() {
+                    let now_ns = self.clock.now_ns();
+                    self.refill(index, now_ns)?;
+                }
+            }
+            return Ok(());
+        };
+        while self.to_send > 0 && schedule.intended_start_ns(self.handed_out) <= now_ns {
+            let index = self.handed_out % self.connections.len() as u64;
+            self.handed_out += 1;
+            self.refill(index as usize, now_ns)?;
+        }
+        Ok(())
+    }
+
+    fn check_patience(&self, now_ns: u64) -> Result<(), Error> {
+        let patience_ns = self.config.reply_timeout.as_nanos() as u64;
+        let oldest = || {
+            self.connections
+                .iter()
+                .filter_map(|c| c.pending.front())
+                .map(|p| p.sent_ns)
+                .min()
+        };
+        if self.in_flight == 0 || now_ns.saturating_sub(self.last_reply_ns) < patience_ns {
+            return Ok(());
+        }
+        if oldest().is_none_or(|sent_ns| now_ns.saturating_sub(sent_ns) < patience_ns) {
+            return Ok(());
+        }
+        Err(Error::Silent {
+            address: self.address.clone(),
+            seconds: self.config.reply_timeout.as_secs_f64(),
+            outstanding: self.in_flight,
+        })
+    }
+
+    fn wait(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
+        let mut timeout = TICK.min(self.config.reply_timeout);
+        let next_due_ns = self
+            .schedule
+            .map(|schedule| schedule.intended_start_ns(self.handed_out));
+        if let Some(due_ns) = next_due_ns
+            && self.to_send > 0
+        {
+            if due_ns <= now_ns.saturating_add(SPIN_NS) {
+                timeout = Duration::ZERO;
+            } else {
+                self.alarm
+                    .wake_at(due_ns, now_ns)
+                    .map_err(|source| Error::system("set a timer", source))?;
+            }
+        }
+        match self.poll.poll(events, Some(timeout)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => {
+                Err(Error::system("wait for sockets", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn serve(&mut self, event: &Event) -> Result<(), Error> {
+        let index = event.token().0;
+        if event.is_writable() && self.connections[index].has_unsent() {
+            self.connections[index]
+                .write_unsent()
+                .map_err(|source| self.socket_error(source))?;
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            self.read(index, event.is_read_closed() || event.is_error())?;
+        }
+        Ok(())
+    }
+
+    /// Reads what there is, and sends what that makes room for.
+    ///
+    /// A read that does not fill the buffer has emptied the socket: the next bytes raise a new
+    /// event. Only the end of the stream, announced together with bytes, needs another read.
+    fn read(&mut self, index: usize, closing: bool) -> Result<(), Error> {
+        let mut now_ns = None;
+        loop {
+            let connection = &mut self.connections[index];
+            match connection.stream.read(&mut self.read_buffer) {
+                Ok(0) if self.to_send == 0 && connection.pending.is_empty() => break,
+                Ok(0) => return Err(Error::closed(&self.address)),
+                Ok(length) => {
+                    let read_ns = self.clock.now_ns();
+                    now_ns = Some(read_ns);
+                    self.take_replies(index, length, read_ns)?;
+                    if length < self.read_buffer.len() && !closing {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.socket_error(error)),
+            }
+        }
+        now_ns.map_or(Ok(()), |now_ns| self.refill(index, now_ns))
+    }
+
+    fn take_replies(&mut self, index: usize, length: usize, now_ns: u64) -> Result<(), Error> {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.roll(now_ns);
+        }
+        let connection = &mut self.connections[index];
+        let mut group = Group::default();
+        let mut at = 0;
+        loop {
+            let scanned = connection.scanner.scan(&self.read_buffer[at..length]);
+            let (kind, bytes) = match scanned {
+                Ok(Scanned::Reply { kind, length }) => (kind, length),
+                Ok(Scanned::Incomplete) => break,
+                Err(error) => return Err(Error::protocol(&self.address, error.to_string())),
+            };
+            at += bytes;
+            let reply_bytes = connection.partial_bytes + bytes as u64;
+            connection.partial_bytes = 0;
+            if kind == ReplyKind::Push {
+                continue;
+            }
+            let Some(request) = connection.pending.pop_front() else {
+                return Err(Error::protocol(
+                    &self.address,
+                    "a reply that no request asked for".to_owned(),
+                ));
+            };
+            self.in_flight -= 1;
+            if kind == ReplyKind::Error && self.error_text.is_none() {
+                self.error_text = Some(connection.scanner.error_text());
+            }
+            let Some((hits, misses, errors)) = classify(request.kind, kind) else {
+                let detail = format!("{} was answered by the kind {kind:?}", request.kind.name());
+                return Err(Error::protocol(&self.address, detail));
+            };
+            if let Some(recorder) = &mut self.recorder {
+                let stats = recorder.command(request.kind);
+                stats.requests += 1;
+                stats.hits += hits;
+                stats.misses += misses;
+                stats.errors += errors;
+                stats.bytes_received += reply_bytes;
+                if group.sent_ns != request.sent_ns || group.intended_ns != request.intended_ns {
+                    group.record(recorder, now_ns);
+                    group = Group {
+                        intended_ns: request.intended_ns,
+                        sent_ns: request.sent_ns,
+                        ..Group::default()
+                    };
+                }
+                group.counts[request.kind as usize] += 1;
+            }
+        }
+        connection.partial_bytes += (length - at) as u64;
+        self.last_reply_ns = now_ns;
+        if let Some(recorder) = &mut self.recorder {
+            group.record(recorder, now_ns);
+        }
+        Ok(())
+    }
+
+    /// Sends what connection `index` may send now, in one write: in a closed loop the next batch,
+    /// when the last one is answered; in an open loop what is due, up to the pipeline's depth.
+    fn refill(&mut self, index: usize, now_ns: u64) -> Result<(), Error> {
+        let connection = &mut self.connections[index];
+        if connection.has_unsent() {
+            return Ok(());
+        }
+        let room = (self.config.pipeline.get() - connection.pending.len()) as u64;
+        let allowed = match self.schedule {
+            None if !connection.pending.is_empty() || now_ns >= self.deadline_ns => 0,
+            _ => room.min(self.to_send),
+        };
+        self.write_buffer.clear();
+        for _ in 0..allowed {
+            let mut intended_ns = now_ns;
+            if let Some(schedule) = &self.schedule {
+                let number = connection.sent * self.share.clients as u64 + index as u64;
+                intended_ns = schedule.intended_start_ns(number);
+                if intended_ns > now_ns {
+                    break;
+                }
+                connection.sent += 1;
+            }
+            let before = self.write_buffer.len();
+            let kind = self.workload.append_next(&mut self.write_buffer, index);
+            connection.pending.push_back(Pending {
+                intended_ns,
+                sent_ns: now_ns,
+                kind,
+            });
+            self.to_send -= 1;
+            self.in_flight += 1;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.command(kind).bytes_sent += (self.write_buffer.len() - before) as u64;
+            }
+        }
+        if self.write_buffer.is_empty() {
+            return Ok(());
+        }
+        connection
+            .write(&self.write_buffer)
+            .map_err(|source| self.socket_error(source))
+    }
+
+    fn socket_error(&self, source: std::io::Error) -> Error {
+        match source.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::closed(&self.address),
+            _ => Error::connection(&self.address, source),
+        }
+    }
+}
+
+impl Connection {
+    fn register(
+        poll: &Poll,
+        index: usize,
+        stream: TcpStream,
+        pipeline: usize,
+    ) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let mut stream = mio::net::TcpStream::from_std(stream);
+        poll.registry().register(
+            &mut stream,
+            Token(index),
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
+        Ok(Self {
+            stream,
+            scanner: ReplyScanner::new(),
+            partial_bytes: 0,
+            pending: VecDeque::with_capacity(pipeline),
+            unsent: Vec::new(),
+            unsent_from: 0,
+            sent: 0,
+        })
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.unsent_from < self.unsent.len()
+    }
+
+    /// Writes a batch, and keeps what the socket does not take for when it is writable.
+    fn write(&mut self, batch: &[u8]) -> std::io::Result<()> {
+        let written = write_some(&mut self.stream, batch)?;
+        if written < batch.len() {
+            self.unsent.clear();
+            self.unsent.extend_from_slice(&batch[written..]);
+            self.unsent_from = 0;
+            // The edge may have come and gone since the socket refused: try until it refuses.
+            self.write_unsent()?;
+        }
+        Ok(())
+    }
+
+    fn write_unsent(&mut self) -> std::io::Result<()> {
+        while self.has_unsent() {
+            match write_some(&mut self.stream, &self.unsent[self.unsent_from..])? {
+                0 => return Ok(()),
+                written => self.unsent_from += written,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that the socket took: 0 when it takes none now.
+fn write_some(stream: &mut mio::net::TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
+    loop {
+        match stream.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            result => return result,
+        }
+    }
+}
+
+impl Group {
+    fn record(&self, recorder: &mut Recorder, now_ns: u64) {
+        for kind in CommandKind::ALL {
+            let count = self.counts[kind as usize];
+            if count > 0 {
+                let stats = recorder.command(kind);
+                stats
+                    .service
+                    .saturating_record_n(now_ns - self.sent_ns, count);
+                if let Some(intended) = &mut stats.intended {
+                    intended.saturating_record_n(now_ns - self.intended_ns, count);
+                }
+            }
+        }
+    }
+}
+
+/// (hits, misses, errors) that a reply counts for; none when it cannot answer the command.
+fn classify(command: CommandKind, reply: ReplyKind) -> Option<(u64, u64, u64)> {
+    match (command, reply) {
+        (_, ReplyKind::Error) => Some((0, 0, 1)),
+        (CommandKind::Set, ReplyKind::Simple) => Some((0, 0, 0)),
+        (CommandKind::Get, ReplyKind::Bulk) => Some((1, 0, 0)),
+        (CommandKind::Get, ReplyKind::Null) => Some((0, 1, 0)),
+        _ => None,
+    }
+}
