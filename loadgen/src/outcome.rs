@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::cpu::CpuTime;
-use crate::record::{CommandStats, Interval};
+use crate::record::{CommandStats, Interval, value_at_percentile};
 use crate::workload::CommandKind;
 
 /// The counts and latencies of all runs, added up.
@@ -108,8 +108,8 @@ impl Outcome {
         self.series.push(Second {
             end_s: (self.duration + began + length).as_secs_f64(),
             requests: total.requests,
-            p50_ns: total.latency().value_at_quantile(0.5),
-            p99_ns: total.latency().value_at_quantile(0.99),
+            p50_ns: value_at_percentile(total.latency(), 50.0),
+            p99_ns: value_at_percentile(total.latency(), 99.0),
         });
     }
 

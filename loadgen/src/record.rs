@@ -21,6 +21,14 @@ pub fn latency_histogram() -> Histogram<u64> {
         .expect("constant bounds are valid")
 }
 
+/// The value that `percentile` % of the recorded ones do not exceed.
+///
+/// The quotient is taken one step down, as Java's library does: 99.9 / 100 is a little more than
+/// 0.999 in binary, and would ask for one value too many.
+pub fn value_at_percentile(histogram: &Histogram<u64>, percentile: f64) -> u64 {
+    histogram.value_at_quantile((percentile / 100.0).next_down().max(0.0))
+}
+
 /// Counts and latencies of one command.
 #[derive(Clone, Debug)]
 pub struct CommandStats {

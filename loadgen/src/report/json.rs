@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::config::Config;
 use crate::outcome::Outcome;
-use crate::record::CommandStats;
+use crate::record::{CommandStats, value_at_percentile};
 use crate::report::hdr::HdrPaths;
 use crate::workload::CommandKind;
 
@@ -70,17 +70,17 @@ fn stats(outcome: &Outcome, stats: &CommandStats) -> Json {
 }
 
 fn percentiles(histogram: &Histogram<u64>) -> Json {
-    let at = |quantile| micros(histogram.value_at_quantile(quantile));
+    let at = |percentile| micros(value_at_percentile(histogram, percentile));
     json!({
         "mean": histogram.mean() / 1e3,
         "stdev": histogram.stdev() / 1e3,
         "min": micros(histogram.min()),
-        "p50": at(0.5),
-        "p90": at(0.9),
-        "p95": at(0.95),
-        "p99": at(0.99),
-        "p99.9": at(0.999),
-        "p99.99": at(0.9999),
+        "p50": at(50.0),
+        "p90": at(90.0),
+        "p95": at(95.0),
+        "p99": at(99.0),
+        "p99.9": at(99.9),
+        "p99.99": at(99.99),
         "max": micros(histogram.max()),
     })
 }

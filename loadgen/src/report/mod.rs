@@ -5,4 +5,5 @@ mod json;
 mod table;
 
 pub use json::to_json;
+pub(crate) use table::{millis, plain_table};
 pub use table::{print_distribution, print_summary};

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::config::{Config, Stop};
 use crate::outcome::Outcome;
-use crate::record::CommandStats;
+use crate::record::{CommandStats, value_at_percentile};
 use crate::workload::CommandKind;
 
 /// One row per command, and what must be known to read them.
@@ -101,7 +101,7 @@ fn row(
         config
             .percentiles
             .iter()
-            .map(|&percentile| millis(histogram.value_at_percentile(percentile))),
+            .map(|&percentile| millis(value_at_percentile(histogram, percentile))),
     );
     row.push(millis(histogram.max()));
     row

@@ -1,0 +1,224 @@
+//! A stub server whose behaviour is known exactly, and a way to run the binary that cannot hang.
+
+// Each test file is a crate of its own and uses a part of this.
+#![allow(dead_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const RUN_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What the stub does; the default answers like a server with an empty keyspace.
+#[derive(Clone, Default)]
+pub struct Behaviour {
+    /// Once so many requests were read, nobody gets a reply for so long.
+    pub stall: Option<(u64, Duration)>,
+    /// Every reply is late by so much.
+    pub delay: Duration,
+    /// After so many requests the connection is closed.
+    pub close_after: Option<u64>,
+    /// Sent instead of any reply to SET or GET.
+    pub reply: Option<&'static [u8]>,
+    /// Requests are read and never answered.
+    pub silent: bool,
+    /// Replies are written byte by byte.
+    pub bytewise: bool,
+}
+
+/// What the stub saw.
+#[derive(Default)]
+pub struct Seen {
+    /// Requests by command name.
+    pub counts: HashMap<String, u64>,
+    /// The requests themselves, other than SET and GET.
+    pub control: Vec<Vec<String>>,
+    /// Keys that were SET or read.
+    pub keys: HashSet<String>,
+    stored: HashMap<String, String>,
+    requests: u64,
+    stalled_until: Option<Instant>,
+}
+
+/// A server on a free port of 127.0.0.1. Its threads end with the test's process.
+pub struct Stub {
+    pub port: u16,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Stub {
+    pub fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let shared = Arc::clone(&seen);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (behaviour, seen) = (behaviour.clone(), Arc::clone(&shared));
+                thread::spawn(move || serve(stream, &behaviour, &seen));
+            }
+        });
+        Self { port, seen }
+    }
+
+    pub fn count(&self, command: &str) -> u64 {
+        self.seen
+            .lock()
+            .unwrap()
+            .counts
+            .get(command)
+            .copied()
+            .unwrap_or(0)
+    }
+
+    pub fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
+        look(&self.seen.lock().unwrap())
+    }
+}
+
+/// Ends when the client goes away, whichever way it does.
+fn serve(stream: TcpStream, behaviour: &Behaviour, seen: &Mutex<Seen>) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut writer = stream.try_clone().ok()?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let request = read_request(&mut reader)?;
+        let (reply, wait_until) = answer(request, behaviour, &mut seen.lock().unwrap())?;
+        if let Some(until) = wait_until {
+            thread::sleep(until.saturating_duration_since(Instant::now()));
+        }
+        thread::sleep(behaviour.delay);
+        if behaviour.silent {
+            continue;
+        }
+        if behaviour.bytewise {
+            reply
+                .iter()
+                .try_for_each(|byte| writer.write_all(&[*byte]))
+                .ok()?;
+        } else {
+            writer.write_all(&reply).ok()?;
+        }
+    }
+}
+
+/// The reply, and until when it is held back; none when the connection is to be closed.
+fn answer(
+    request: Vec<String>,
+    behaviour: &Behaviour,
+    seen: &mut Seen,
+) -> Option<(Vec<u8>, Option<Instant>)> {
+    *seen.counts.entry(request[0].clone()).or_default() += 1;
+    let reply = match request[0].as_str() {
+        "SET" => {
+            seen.keys.insert(request[1].clone());
+            seen.stored.insert(request[1].clone(), request[2].clone());
+            b"+OK\r\n".to_vec()
+        }
+        "GET" => {
+            seen.keys.insert(request[1].clone());
+            match seen.stored.get(&request[1]) {
+                Some(value) => format!("${}\r\n{value}\r\n", value.len()).into_bytes(),
+                None => b"$-1\r\n".to_vec(),
+            }
+        }
+        _ => {
+            seen.control.push(request);
+            return Some((b"+OK\r\n".to_vec(), None));
+        }
+    };
+    seen.requests += 1;
+    if behaviour
+        .close_after
+        .is_some_and(|requests| seen.requests > requests)
+    {
+        return None;
+    }
+    if let Some((requests, length)) = behaviour.stall
+        && seen.requests == requests
+    {
+        seen.stalled_until = Some(Instant::now() + length);
+    }
+    Some((
+        behaviour.reply.map_or(reply, <[u8]>::to_vec),
+        seen.stalled_until,
+    ))
+}
+
+fn read_request(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let count = read_number(reader, '*')?;
+    (0..count)
+        .map(|_| {
+            let mut argument = vec![0; read_number(reader, '$')? + 2];
+            reader.read_exact(&mut argument).ok()?;
+            argument.truncate(argument.len() - 2);
+            String::from_utf8(argument).ok()
+        })
+        .collect()
+}
+
+fn read_number(reader: &mut impl BufRead, mark: char) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    line.strip_prefix(mark)?.trim_end().parse().ok()
+}
+
+/// Runs the binary; one that is not done in a minute hangs, and fails the test.
+pub fn loadgen(arguments: &[&str]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    let began = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if began.elapsed() > RUN_TIME_MAX {
+            child.kill().expect("our child");
+            panic!("loadgen {arguments:?} hangs");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("a child")
+}
+
+/// Runs the binary against the stub and returns its JSON, which also must be a success.
+pub fn measure(stub: &Stub, arguments: &[&str]) -> serde_json::Value {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("out.json");
+    let port = stub.port.to_string();
+    let file_name = file.to_str().expect("UTF-8");
+    let output = loadgen(&[&["-p", &port, "--json-out-file", file_name], arguments].concat());
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        stderr(&output)
+    );
+    let mut text = String::new();
+    std::fs::File::open(&file)
+        .expect("written")
+        .read_to_string(&mut text)
+        .expect("readable");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Runs the binary against the stub, expects exit code 1, and returns what it said.
+pub fn failure(stub: &Stub, arguments: &[&str]) -> String {
+    let output = loadgen(&[&["-p", &stub.port.to_string()], arguments].concat());
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{arguments:?}: {}",
+        stderr(&output)
+    );
+    stderr(&output)
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
