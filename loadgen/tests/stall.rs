@@ -1,5 +1,7 @@
 //! Coordinated omission: a server with a known stall, and the percentiles that follow from it.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::time::Duration;

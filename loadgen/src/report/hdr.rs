@@ -109,13 +109,13 @@ impl HdrFiles {
                     .write(&stats.service, began, length, kind.name())?;
             }
         }
-        Ok(())
+        // A run that is interrupted leaves what it had measured.
+        self.latency.flush()?;
+        self.service.flush()
     }
 
-    /// Completes the logs and writes the distribution.
-    pub fn finish(mut self, outcome: &Outcome) -> Result<(), Error> {
-        self.latency.flush()?;
-        self.service.flush()?;
+    /// Writes the distribution. The logs are complete.
+    pub fn finish(self, outcome: &Outcome) -> Result<(), Error> {
         let path = &self.paths.latency_distribution;
         let totals: CommandStats = outcome.totals();
         let mut file = BufWriter::new(create(path)?);

@@ -1,7 +1,7 @@
 //! A stub server whose behaviour is known exactly, and a way to run the binary that cannot hang.
 
 // Each test file is a crate of its own and uses a part of this.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
