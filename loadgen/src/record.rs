@@ -133,6 +133,15 @@ impl Interval {
     }
 }
 
+/// What a reply says about its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Done,
+    Hit,
+    Miss,
+    Error,
+}
+
 /// Counts for one thread and hands each full interval to the collector.
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -153,8 +162,36 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn command(&mut self, kind: CommandKind) -> &mut CommandStats {
-        &mut self.current.commands[kind as usize]
+    pub(crate) fn count_request(&mut self, kind: CommandKind, bytes: u64) {
+        self.current.commands[kind as usize].bytes_sent += bytes;
+    }
+
+    #[inline]
+    pub(crate) fn count_reply(&mut self, kind: CommandKind, verdict: Verdict, bytes: u64) {
+        let stats = &mut self.current.commands[kind as usize];
+        stats.requests += 1;
+        stats.bytes_received += bytes;
+        match verdict {
+            Verdict::Done => {}
+            Verdict::Hit => stats.hits += 1,
+            Verdict::Miss => stats.misses += 1,
+            Verdict::Error => stats.errors += 1,
+        }
+    }
+
+    /// Records the times that `count` requests have in common.
+    pub(crate) fn record_latency(
+        &mut self,
+        kind: CommandKind,
+        service_ns: u64,
+        latency_ns: u64,
+        count: u64,
+    ) {
+        let stats = &mut self.current.commands[kind as usize];
+        stats.service.saturating_record_n(service_ns, count);
+        if let Some(intended) = &mut stats.intended {
+            intended.saturating_record_n(latency_ns, count);
+        }
     }
 
     /// Hands on the intervals that ended by `now_ns`, empty ones too: the collector counts them.

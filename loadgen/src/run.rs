@@ -18,7 +18,7 @@ use crate::cpu::{CpuTime, raise_open_files_limit};
 use crate::keys::Share;
 use crate::outcome::Outcome;
 use crate::prefill::prefill;
-use crate::record::{Interval, Recorder};
+use crate::record::{INTERVAL, Interval, Recorder};
 use crate::resp::Client;
 use crate::schedule::part_of;
 use crate::timer::Clock;
@@ -104,27 +104,24 @@ fn run_once(
     outcome: &mut Outcome,
 ) -> Result<(), Error> {
     let shares = shares(config);
+    let thread_count = shares.len();
     let mut streams = connect_all(config)?;
     let rendezvous = Rendezvous {
-        barrier: Barrier::new(shares.len() + 1),
+        barrier: Barrier::new(thread_count + 1),
         abort: AtomicBool::new(false),
         start_ns: AtomicU64::new(0),
         clock: Clock::start(),
     };
-    let (sender, intervals) = sync_channel(INTERVALS_QUEUED_PER_THREAD * shares.len());
+    let (sender, intervals) = sync_channel(INTERVALS_QUEUED_PER_THREAD * thread_count);
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        for share in &shares {
+        for share in shares {
             let (rendezvous, sender) = (&rendezvous, sender.clone());
             let streams = streams.split_off(streams.len() - share.clients);
-            let body = move || {
-                let end = thread_body(config, *share, rendezvous, streams, sender);
-                if end.is_err() {
-                    rendezvous.abort.store(true, Ordering::Relaxed);
-                }
-                end
-            };
-            threads.push(scope.spawn(body));
+            threads.push(scope.spawn(move || {
+                thread_body(config, share, rendezvous, streams, sender)
+                    .inspect_err(|_| rendezvous.abort.store(true, Ordering::Relaxed))
+            }));
         }
         drop(sender);
         if config.warm_up > Duration::ZERO {
@@ -135,7 +132,7 @@ fn run_once(
         outcome.begin_run();
         let collected = observer
             .window_begins(number, SystemTime::now())
-            .and_then(|()| collect(&intervals, shares.len(), observer, outcome));
+            .and_then(|()| collect(&intervals, thread_count, observer, outcome));
         if collected.is_err() {
             rendezvous.abort.store(true, Ordering::Relaxed);
             // Lets a thread that waits for room in the channel go on, and see the flag.
@@ -145,12 +142,11 @@ fn run_once(
             .into_iter()
             .map(|thread| thread.join().expect("threads return their errors"))
             .collect::<Result<Vec<_>, _>>()?;
-        let last_intervals = collected?;
         let cpu = CpuTime::now().since(cpu);
         let duration = window_length(config, start_ns, &ends);
-        for interval in last_intervals {
+        for interval in collected? {
             let began = Duration::from_secs(interval.index);
-            let length = duration.saturating_sub(began).min(crate::record::INTERVAL);
+            let length = duration.saturating_sub(began).min(INTERVAL);
             observe(observer, outcome, &interval, began, length)?;
         }
         for end in ends {

@@ -17,7 +17,7 @@ use mio::{Events, Interest, Poll, Token};
 use crate::Error;
 use crate::config::{Config, Stop};
 use crate::keys::Share;
-use crate::record::Recorder;
+use crate::record::{Recorder, Verdict};
 use crate::resp::{ReplyKind, ReplyScanner, Scanned};
 use crate::schedule::{Schedule, part_of};
 use crate::timer::{Alarm, Clock};
@@ -370,41 +370,23 @@ impl<'a> Worker<'a> {
                 Err(error) => return Err(Error::protocol(&self.address, error.to_string())),
             };
             at += bytes;
-            let reply_bytes = connection.partial_bytes + bytes as u64;
-            connection.partial_bytes = 0;
+            let reply_bytes = std::mem::take(&mut connection.partial_bytes) + bytes as u64;
             if kind == ReplyKind::Push {
                 continue;
             }
-            let Some(request) = connection.pending.pop_front() else {
-                return Err(Error::protocol(
-                    &self.address,
-                    "a reply that no request asked for".to_owned(),
-                ));
-            };
+            let request = connection
+                .pending
+                .pop_front()
+                .ok_or_else(|| unasked(&self.address))?;
             self.in_flight -= 1;
             if kind == ReplyKind::Error && self.error_text.is_none() {
                 self.error_text = Some(connection.scanner.error_text());
             }
-            let Some((hits, misses, errors)) = classify(request.kind, kind) else {
-                let detail = format!("{} was answered by the kind {kind:?}", request.kind.name());
-                return Err(Error::protocol(&self.address, detail));
-            };
+            let verdict = classify(request.kind, kind)
+                .ok_or_else(|| mismatched(&self.address, request.kind, kind))?;
             if let Some(recorder) = &mut self.recorder {
-                let stats = recorder.command(request.kind);
-                stats.requests += 1;
-                stats.hits += hits;
-                stats.misses += misses;
-                stats.errors += errors;
-                stats.bytes_received += reply_bytes;
-                if group.sent_ns != request.sent_ns || group.intended_ns != request.intended_ns {
-                    group.record(recorder, now_ns);
-                    group = Group {
-                        intended_ns: request.intended_ns,
-                        sent_ns: request.sent_ns,
-                        ..Group::default()
-                    };
-                }
-                group.counts[request.kind as usize] += 1;
+                group.join(&request, recorder, now_ns);
+                recorder.count_reply(request.kind, verdict, reply_bytes);
             }
         }
         connection.partial_bytes += (length - at) as u64;
@@ -427,6 +409,7 @@ impl<'a> Worker<'a> {
             None if !connection.pending.is_empty() || now_ns >= self.deadline_ns => 0,
             _ => room.min(self.to_send),
         };
+        let pending_before = connection.pending.len();
         self.write_buffer.clear();
         for _ in 0..allowed {
             let mut intended_ns = now_ns;
@@ -445,12 +428,13 @@ impl<'a> Worker<'a> {
                 sent_ns: now_ns,
                 kind,
             });
-            self.to_send -= 1;
-            self.in_flight += 1;
             if let Some(recorder) = &mut self.recorder {
-                recorder.command(kind).bytes_sent += (self.write_buffer.len() - before) as u64;
+                recorder.count_request(kind, (self.write_buffer.len() - before) as u64);
             }
         }
+        let sent = (connection.pending.len() - pending_before) as u64;
+        self.to_send -= sent;
+        self.in_flight += sent;
         if self.write_buffer.is_empty() {
             return Ok(());
         }
@@ -532,29 +516,51 @@ fn write_some(stream: &mut mio::net::TcpStream, bytes: &[u8]) -> std::io::Result
 }
 
 impl Group {
+    /// Adds a reply; where its request has other times, the group so far is recorded first.
+    #[inline]
+    fn join(&mut self, request: &Pending, recorder: &mut Recorder, now_ns: u64) {
+        if self.sent_ns != request.sent_ns || self.intended_ns != request.intended_ns {
+            self.record(recorder, now_ns);
+            *self = Group {
+                intended_ns: request.intended_ns,
+                sent_ns: request.sent_ns,
+                ..Group::default()
+            };
+        }
+        self.counts[request.kind as usize] += 1;
+    }
+
     fn record(&self, recorder: &mut Recorder, now_ns: u64) {
         for kind in CommandKind::ALL {
             let count = self.counts[kind as usize];
             if count > 0 {
-                let stats = recorder.command(kind);
-                stats
-                    .service
-                    .saturating_record_n(now_ns - self.sent_ns, count);
-                if let Some(intended) = &mut stats.intended {
-                    intended.saturating_record_n(now_ns - self.intended_ns, count);
-                }
+                let (service_ns, latency_ns) = (now_ns - self.sent_ns, now_ns - self.intended_ns);
+                recorder.record_latency(kind, service_ns, latency_ns, count);
             }
         }
     }
 }
 
-/// (hits, misses, errors) that a reply counts for; none when it cannot answer the command.
-fn classify(command: CommandKind, reply: ReplyKind) -> Option<(u64, u64, u64)> {
+/// None when the reply cannot answer the command.
+fn classify(command: CommandKind, reply: ReplyKind) -> Option<Verdict> {
     match (command, reply) {
-        (_, ReplyKind::Error) => Some((0, 0, 1)),
-        (CommandKind::Set, ReplyKind::Simple) => Some((0, 0, 0)),
-        (CommandKind::Get, ReplyKind::Bulk) => Some((1, 0, 0)),
-        (CommandKind::Get, ReplyKind::Null) => Some((0, 1, 0)),
+        (_, ReplyKind::Error) => Some(Verdict::Error),
+        (CommandKind::Set, ReplyKind::Simple) => Some(Verdict::Done),
+        (CommandKind::Get, ReplyKind::Bulk) => Some(Verdict::Hit),
+        (CommandKind::Get, ReplyKind::Null) => Some(Verdict::Miss),
         _ => None,
     }
+}
+
+#[cold]
+fn unasked(address: &str) -> Error {
+    Error::protocol(address, "a reply that no request asked for".to_owned())
+}
+
+#[cold]
+fn mismatched(address: &str, command: CommandKind, reply: ReplyKind) -> Error {
+    Error::protocol(
+        address,
+        format!("{} was answered by the kind {reply:?}", command.name()),
+    )
 }
