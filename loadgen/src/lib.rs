@@ -5,7 +5,7 @@
 //! - [`config`], [`cli`]: what to do. [`run()`]: doing it. [`outcome`]: what came of it.
 //! - [`report`]: JSON, tables and HDR histogram files. [`compare`]: such files side by side.
 //!
-//! Inside, a run is `-t` threads ([`worker`]), each an event loop over its connections, fed by a
+//! Inside, a run is `-t` threads (`worker`), each an event loop over its connections, fed by a
 //! [`workload`] (which command, which key) and paced by the replies (closed loop) or by a
 //! [`schedule`] (open loop). Each counts into a [`record`]er, whose intervals the main thread
 //! merges once a second.

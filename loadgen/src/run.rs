@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, SystemTime};
 
 use crate::Error;
@@ -138,10 +138,7 @@ fn run_once(
             // Lets a thread that waits for room in the channel go on, and see the flag.
             drop(intervals);
         }
-        let ends = threads
-            .into_iter()
-            .map(|thread| thread.join().expect("threads return their errors"))
-            .collect::<Result<Vec<_>, _>>()?;
+        let ends = join_all(threads)?;
         let cpu = CpuTime::now().since(cpu);
         let duration = window_length(config, start_ns, &ends);
         for interval in collected? {
@@ -149,12 +146,23 @@ fn run_once(
             let length = duration.saturating_sub(began).min(INTERVAL);
             observe(observer, outcome, &interval, began, length)?;
         }
+        outcome.end_run(duration, cpu);
         for end in ends {
             outcome.end_thread(end.phase.unsent, end.error_text);
         }
-        outcome.end_run(duration, cpu);
         Ok(())
     })
+}
+
+/// The first error in the order of threads, if any; threads that were only told to stop have none.
+fn join_all(
+    threads: Vec<ScopedJoinHandle<'_, Result<ThreadEnd, Error>>>,
+) -> Result<Vec<ThreadEnd>, Error> {
+    let join =
+        |thread: ScopedJoinHandle<'_, _>| thread.join().expect("threads return their errors");
+    // All are joined before the first error counts.
+    let ends: Vec<_> = threads.into_iter().map(join).collect();
+    ends.into_iter().collect()
 }
 
 fn shares(config: &Config) -> Vec<Share> {
