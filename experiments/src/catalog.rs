@@ -1,0 +1,322 @@
+//! The catalogue of servers: what a name in a sweep means as a command, and whether it is on this machine.
+//!
+//! An engine of ours that is missing is an error, because then nothing was built. A peer that is missing is carried
+//! through to the output and the report as absent: a sweep never gets smaller in silence.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::sweep::check_name;
+
+const ENGINES: [&str; 3] = ["mutex", "dashmap", "actor"];
+const PEERS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// A program as it was found on this machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
+    /// A fingerprint of its bytes, so that a resumed run measures what it began with.
+    pub digest: String,
+    /// The first line it prints under `--version`.
+    pub version: Option<String>,
+}
+
+/// A server that can be started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// The name that sweeps and plots use.
+    pub name: String,
+    /// The executable.
+    pub program: Program,
+    /// Its arguments; `{port}` and `{dir}` are filled in at each start.
+    pub arguments: Vec<String>,
+}
+
+/// A server that sweeps name and this machine lacks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Absent {
+    /// The name in the sweep.
+    pub name: String,
+    /// Why it is absent, and what would change that.
+    pub reason: String,
+}
+
+/// `--server NAME=COMMAND`: a definition that replaces or adds to the catalogue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    name: String,
+    words: Vec<String>,
+}
+
+/// The outcome of looking a name up.
+#[derive(Debug)]
+pub enum Lookup {
+    /// It can be started.
+    Present(Server),
+    /// It is a peer that is not here.
+    Absent(Absent),
+}
+
+impl Definition {
+    /// Reads `NAME=COMMAND`. A command of one word is a Redis-like server and gets its usual arguments. `redis` and
+    /// `valkey` are short for the peers' names.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (name, command) = text
+            .split_once('=')
+            .with_context(|| format!("{text:?} is not NAME=COMMAND"))?;
+        check_name("--server", name)?;
+        let mut words =
+            shlex::split(command).with_context(|| format!("unbalanced quotes in {command:?}"))?;
+        ensure!(!words.is_empty(), "no command after `{name}=`");
+        if words.len() == 1 {
+            words.extend(peer_arguments());
+        }
+        ensure!(
+            words.iter().any(|word| word.contains("{port}")),
+            "the command of {name} nowhere says {{port}}"
+        );
+        Ok(Self {
+            name: full_name(name).to_owned(),
+            words,
+        })
+    }
+
+    /// The server's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Server {
+    /// The command as a person would type it.
+    pub fn command_line(&self) -> String {
+        let words = std::iter::once(self.program.path.display().to_string())
+            .chain(self.arguments.iter().cloned());
+        words
+            .map(|word| {
+                if word.is_empty() {
+                    "\"\"".to_owned()
+                } else {
+                    word
+                }
+            })
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+impl Program {
+    /// Fingerprints the executable at `path` and asks it for its version.
+    pub fn inspect(path: &Path) -> Result<Self> {
+        let digest = digest_of(path)
+            .with_context(|| format!("cannot read the program {}", path.display()))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            digest,
+            version: version_of(path),
+        })
+    }
+}
+
+/// Looks `name` up: in `definitions`, then among the engines (next to this executable), then among the peers (on PATH).
+pub fn look_up(name: &str, definitions: &[Definition]) -> Result<Lookup> {
+    if let Some(definition) = definitions
+        .iter()
+        .find(|definition| definition.name == name)
+    {
+        return Ok(Lookup::Present(defined(definition)?));
+    }
+    if ENGINES.contains(&name) {
+        return Ok(Lookup::Present(engine(name)?));
+    }
+    if PEERS.contains(&name) {
+        return peer(name);
+    }
+    bail!(
+        "{name:?} is no server: engines are {ENGINES:?}, peers {PEERS:?}; others come by --server {name}=COMMAND"
+    )
+}
+
+/// The sibling of this executable called `name`, which `cargo build` puts beside it.
+pub fn sibling(name: &str) -> Result<PathBuf> {
+    let own = env::current_exe().context("cannot find the path of this executable")?;
+    let path = own.with_file_name(name);
+    ensure!(
+        path.is_file(),
+        "{} does not exist: build it with `cargo build --workspace{}`",
+        path.display(),
+        if own
+            .parent()
+            .is_some_and(|folder| folder.ends_with("release"))
+        {
+            " --release"
+        } else {
+            ""
+        }
+    );
+    Ok(path)
+}
+
+fn defined(definition: &Definition) -> Result<Server> {
+    let (program, arguments) = definition
+        .words
+        .split_first()
+        .expect("a definition has a command");
+    let path = find_program(program)
+        .with_context(|| format!("{program} ({}) is not a program", definition.name))?;
+    Ok(Server {
+        name: definition.name.clone(),
+        program: Program::inspect(&path)?,
+        arguments: arguments.to_vec(),
+    })
+}
+
+fn engine(name: &str) -> Result<Server> {
+    let arguments = words(&[
+        "--engine",
+        name,
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        "{port}",
+        "--dir",
+        "{dir}",
+    ]);
+    Ok(Server {
+        name: name.to_owned(),
+        program: Program::inspect(&sibling("shardrace")?)?,
+        arguments,
+    })
+}
+
+fn peer(name: &str) -> Result<Lookup> {
+    let Some(path) = find_program(name) else {
+        let reason = format!("{name} is not on PATH; name it with --server {name}=/path/to/{name}");
+        return Ok(Lookup::Absent(Absent {
+            name: name.to_owned(),
+            reason,
+        }));
+    };
+    let server = Server {
+        name: name.to_owned(),
+        program: Program::inspect(&path)?,
+        arguments: peer_arguments(),
+    };
+    Ok(Lookup::Present(server))
+}
+
+fn peer_arguments() -> Vec<String> {
+    words(&[
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        "{port}",
+        "--dir",
+        "{dir}",
+        "--save",
+        "",
+    ])
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn full_name(name: &str) -> &str {
+    match name {
+        "redis" => "redis-server",
+        "valkey" => "valkey-server",
+        other => other,
+    }
+}
+
+/// A word with a slash is a path; any other is looked for on PATH. The result is absolute.
+fn find_program(word: &str) -> Option<PathBuf> {
+    if word.contains('/') {
+        return fs::canonicalize(word).ok().filter(|path| path.is_file());
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|folder| folder.join(word))
+        .find(|candidate| candidate.is_file())
+}
+
+fn version_of(path: &Path) -> Option<String> {
+    let output = Command::new(path)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines()
+        .next()
+        .map(|line| line.trim().to_owned())
+        .filter(|line| output.status.success() && !line.is_empty())
+}
+
+/// FNV-1a over the file: it has to notice a rebuild, not an adversary.
+fn digest_of(path: &Path) -> std::io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let length = file.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(format!("{hash:016x}"));
+        }
+        for &byte in &buffer[..length] {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_path_is_started_as_a_redis_like_server() {
+        let definition = Definition::parse("valkey=/opt/valkey-server").unwrap();
+        assert_eq!(definition.name(), "valkey-server");
+        assert_eq!(definition.words[0], "/opt/valkey-server");
+        assert!(definition.words.contains(&"{port}".to_owned()));
+    }
+
+    #[test]
+    fn definitions_without_a_port_a_name_or_a_command_are_refused() {
+        for text in [
+            "=redis",
+            "redis",
+            "x=",
+            "x=redis-server --dir {dir}",
+            "a/b=redis",
+            "x='",
+        ] {
+            assert!(Definition::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_and_a_missing_program_are_errors() {
+        assert!(
+            look_up("memcached", &[])
+                .unwrap_err()
+                .to_string()
+                .contains("--server memcached=COMMAND")
+        );
+        let definition = Definition::parse("x=/nowhere/at-all").unwrap();
+        assert!(
+            look_up("x", &[definition])
+                .unwrap_err()
+                .to_string()
+                .contains("/nowhere/at-all")
+        );
+    }
+}

@@ -1,0 +1,380 @@
+//! Line charts with error bars as inline SVG, drawn by plotters.
+//!
+//! Both axes are drawn on plain numbers with ticks of our own choosing, so that logarithmic and named positions are a
+//! matter of where a value is put, not of another kind of chart.
+
+use std::ops::Range;
+
+use anyhow::{Result, anyhow};
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+use plotters::prelude::*;
+
+const WIDTH: u32 = 620;
+const HEIGHT: u32 = 340;
+const TEXT: RGBColor = RGBColor(70, 70, 70);
+const GRID: RGBColor = RGBColor(226, 228, 232);
+
+/// Lines over the same positions.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    /// What the horizontal axis counts.
+    pub x_title: String,
+    /// The ticks of that axis: position and label, ascending.
+    pub x_ticks: Vec<(f64, String)>,
+    /// How values become heights.
+    pub scale: Scale,
+    /// How a height is labelled.
+    pub unit: Unit,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+/// One line.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Its colour.
+    pub colour: (u8, u8, u8),
+    /// Its points, from left to right.
+    pub marks: Vec<Mark>,
+}
+
+/// A figure at a position.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mark {
+    /// Where on the horizontal axis.
+    pub x: f64,
+    /// The lower end of the error bar.
+    pub low: f64,
+    /// The figure.
+    pub value: f64,
+    /// The upper end of the error bar.
+    pub high: f64,
+}
+
+/// The vertical axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// From zero.
+    Linear,
+    /// Decades.
+    Logarithmic,
+}
+
+/// What the vertical axis counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A count, with k and M.
+    Count,
+    /// Microseconds; a thousand are shown as milliseconds.
+    Microseconds,
+    /// Mebibytes.
+    Mebibytes,
+}
+
+/// A straight axis whose ticks are given: plotters' own choice of them suits neither decades nor names.
+struct Axis {
+    range: Range<f64>,
+    keys: Vec<f64>,
+}
+
+impl Chart {
+    /// Draws the chart.
+    pub fn to_svg(&self) -> Result<String> {
+        let mut svg = String::new();
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        self.draw(&area)
+            .map_err(|error| anyhow!("cannot draw a chart: {error}"))?;
+        drop(area);
+        Ok(svg)
+    }
+
+    fn draw(
+        &self,
+        area: &DrawingArea<SVGBackend, plotters::coord::Shift>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let (x_keys, y_values) = (
+            self.x_ticks.iter().map(|tick| tick.0).collect(),
+            self.y_ticks(),
+        );
+        let y_keys: Vec<f64> = y_values
+            .iter()
+            .map(|&value| self.scale.height(value))
+            .collect();
+        let (bottom, top) = self.y_range(&y_keys);
+        let (left, right) = self.x_range();
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .margin_right(16)
+            .x_label_area_size(40)
+            .y_label_area_size(64)
+            .build_cartesian_2d(
+                Axis {
+                    range: left..right,
+                    keys: x_keys,
+                },
+                Axis {
+                    range: bottom..top,
+                    keys: y_keys,
+                },
+            )?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(TEXT.mix(0.5))
+            .label_style(("sans-serif", 13, &TEXT))
+            .axis_desc_style(("sans-serif", 13, &TEXT))
+            .x_desc(self.x_title.as_str())
+            .x_label_formatter(&|x| self.x_label(*x))
+            .y_label_formatter(&|y| self.unit.label(self.scale.value(*y)))
+            .draw()?;
+        let step = (right - left) * 0.006;
+        for (index, series) in self.series.iter().enumerate() {
+            let shift = (index as f64 - (self.series.len() - 1) as f64 / 2.0) * step;
+            chart.draw_series(self.elements(series, shift, step * 0.45))?;
+            let line = series
+                .marks
+                .iter()
+                .map(|mark| (mark.x + shift, self.scale.height(mark.value)));
+            chart.draw_series(LineSeries::new(line, colour(series).stroke_width(2)))?;
+            let dots = series
+                .marks
+                .iter()
+                .map(|mark| (mark.x + shift, self.scale.height(mark.value)));
+            chart.draw_series(dots.map(|at| Circle::new(at, 3, colour(series).filled())))?;
+        }
+        Ok(())
+    }
+
+    /// The error bars of a line: a stem and two caps each.
+    fn elements<'a>(
+        &'a self,
+        series: &'a Series,
+        shift: f64,
+        cap: f64,
+    ) -> impl Iterator<Item = PathElement<(f64, f64)>> + 'a {
+        series.marks.iter().flat_map(move |mark| {
+            let (x, low, high) = (
+                mark.x + shift,
+                self.scale.height(mark.low),
+                self.scale.height(mark.high),
+            );
+            let bars = [
+                [(x, low), (x, high)],
+                [(x - cap, low), (x + cap, low)],
+                [(x - cap, high), (x + cap, high)],
+            ];
+            bars.map(|bar| PathElement::new(bar.to_vec(), colour(series).stroke_width(1)))
+        })
+    }
+
+    fn x_range(&self) -> (f64, f64) {
+        let first = self.x_ticks.first().map_or(0.0, |tick| tick.0);
+        let last = self.x_ticks.last().map_or(1.0, |tick| tick.0);
+        let margin = ((last - first) * 0.04).max(0.05);
+        (first - margin, last + margin)
+    }
+
+    fn x_label(&self, x: f64) -> String {
+        let tick = self.x_ticks.iter().find(|tick| (tick.0 - x).abs() < 1e-9);
+        tick.map_or(String::new(), |tick| tick.1.clone())
+    }
+
+    fn y_range(&self, keys: &[f64]) -> (f64, f64) {
+        let (low, high) = self.extremes();
+        let (low, high) = (self.scale.height(low), self.scale.height(high));
+        let first = keys.first().copied().unwrap_or(low).min(low);
+        let last = keys.last().copied().unwrap_or(high).max(high);
+        match self.scale {
+            Scale::Linear => (0.0, last * 1.03),
+            Scale::Logarithmic => (first, last + (last - first) * 0.03),
+        }
+    }
+
+    fn y_ticks(&self) -> Vec<f64> {
+        let (low, high) = self.extremes();
+        match self.scale {
+            Scale::Linear => linear_ticks(high),
+            Scale::Logarithmic => logarithmic_ticks(low, high),
+        }
+    }
+
+    /// The lowest and the highest value drawn; never equal, never zero on top.
+    fn extremes(&self) -> (f64, f64) {
+        let marks = || self.series.iter().flat_map(|series| &series.marks);
+        let low = marks()
+            .map(|mark| mark.low)
+            .filter(|low| *low > 0.0)
+            .fold(f64::INFINITY, f64::min);
+        let high = marks().map(|mark| mark.high).fold(0.0, f64::max);
+        if high <= 0.0 || !low.is_finite() {
+            (0.1, 1.0)
+        } else {
+            (low.min(high * 0.999), high)
+        }
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (low, high): (i32, i32)) -> i32 {
+        let share = (value - self.range.start) / (self.range.end - self.range.start);
+        low + (share * f64::from(high - low)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() {
+            Vec::new()
+        } else {
+            self.keys.clone()
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.clone()
+    }
+}
+
+impl Scale {
+    fn height(self, value: f64) -> f64 {
+        match self {
+            Self::Linear => value,
+            Self::Logarithmic => value.max(1e-3).log10(),
+        }
+    }
+
+    fn value(self, height: f64) -> f64 {
+        match self {
+            Self::Linear => height,
+            Self::Logarithmic => 10f64.powf(height),
+        }
+    }
+}
+
+impl Unit {
+    /// A tick's label.
+    fn label(self, value: f64) -> String {
+        match self {
+            Self::Count if value >= 1e6 => format!("{}M", short(value / 1e6)),
+            Self::Count if value >= 1e3 => format!("{}k", short(value / 1e3)),
+            Self::Count => short(value),
+            Self::Microseconds if value >= 999.5 => format!("{} ms", short(value / 1e3)),
+            Self::Microseconds => format!("{} µs", short(value)),
+            Self::Mebibytes => format!("{} MiB", short(value)),
+        }
+    }
+}
+
+fn colour(series: &Series) -> RGBColor {
+    let (red, green, blue) = series.colour;
+    RGBColor(red, green, blue)
+}
+
+/// At most three digits after the point, none of them a trailing zero.
+fn short(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Multiples of 1, 2 or 5 from zero, about five of them, the last at or above `high`.
+fn linear_ticks(high: f64) -> Vec<f64> {
+    let decade = 10f64.powf((high / 5.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|factor| factor * decade)
+        .into_iter()
+        .find(|step| high / step <= 5.5);
+    let step = step.unwrap_or(10.0 * decade);
+    (0..=(high / step).ceil() as u32)
+        .map(|i| f64::from(i) * step)
+        .collect()
+}
+
+/// 1, 2 and 5 in each decade while that is few, decades alone otherwise; they enclose `low..high`.
+fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
+    let decades = low.log10().floor() as i32..=high.log10().floor() as i32;
+    let many = high / low > 2e3;
+    let factors: &[f64] = if many { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let mut ticks: Vec<f64> = decades
+        .clone()
+        .flat_map(|decade| {
+            factors
+                .iter()
+                .map(move |factor| factor * 10f64.powi(decade))
+        })
+        .collect();
+    ticks.push(10f64.powi(decades.end() + 1));
+    let first = ticks.iter().rposition(|&tick| tick <= low).unwrap_or(0);
+    let last = ticks
+        .iter()
+        .position(|&tick| tick >= high)
+        .unwrap_or(ticks.len() - 1);
+    ticks[first..=last].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_enclose_the_data() {
+        assert_eq!(
+            linear_ticks(87_000.0),
+            [0.0, 20_000.0, 40_000.0, 60_000.0, 80_000.0, 100_000.0]
+        );
+        assert_eq!(
+            logarithmic_ticks(30.0, 700.0),
+            [20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]
+        );
+        assert_eq!(
+            logarithmic_ticks(3.0, 70_000.0),
+            [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0]
+        );
+    }
+
+    #[test]
+    fn labels_are_short() {
+        assert_eq!(Unit::Count.label(120_000.0), "120k");
+        assert_eq!(Unit::Microseconds.label(2_500.0), "2.5 ms");
+        assert_eq!(
+            Unit::Microseconds.label(10f64.powf(200f64.log10())),
+            "200 µs"
+        );
+        assert_eq!(Unit::Mebibytes.label(0.0), "0 MiB");
+    }
+
+    #[test]
+    fn a_chart_is_svg_with_its_labels_and_without_links() {
+        let marks = vec![
+            Mark {
+                x: 0.0,
+                low: 9.0,
+                value: 10.0,
+                high: 11.0,
+            },
+            Mark {
+                x: 1.0,
+                low: 20.0,
+                value: 20.0,
+                high: 20.0,
+            },
+        ];
+        let chart = Chart {
+            x_title: "clients".into(),
+            x_ticks: vec![(0.0, "one".into()), (1.0, "fifty".into())],
+            scale: Scale::Logarithmic,
+            unit: Unit::Microseconds,
+            series: vec![Series {
+                colour: (1, 2, 3),
+                marks,
+            }],
+        };
+        let svg = chart.to_svg().unwrap();
+        assert!(
+            svg.starts_with("<svg") && svg.contains("fifty") && svg.contains("20 µs"),
+            "{svg}"
+        );
+        assert!(!svg.contains("href"));
+    }
+}

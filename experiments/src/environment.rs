@@ -1,0 +1,95 @@
+//! The machine and the tools of a run, recorded because figures mean nothing without them.
+
+use std::fs;
+use std::process::Command;
+
+use procfs::{CpuInfo, Current, LoadAverage, Meminfo};
+use serde::{Deserialize, Serialize};
+
+/// Where a run was made. What cannot be found out is `None`, and the report says "unknown".
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The model name of the first core.
+    pub cpu: Option<String>,
+    /// Cores the kernel schedules on.
+    pub cores: usize,
+    /// Whether the CPU says that a hypervisor runs it.
+    pub virtual_machine: bool,
+    /// The frequency governor of the first core; virtual machines seldom show one.
+    pub governor: Option<String>,
+    /// Memory in all.
+    pub memory_bytes: Option<u64>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// The distribution.
+    pub system: Option<String>,
+    /// Open files each process may have.
+    pub open_files: Option<u64>,
+    /// Load average of the last minute when the run began.
+    pub load_average: Option<f32>,
+    /// The compiler on PATH.
+    pub rustc: Option<String>,
+    /// The commit of the working directory.
+    pub git_sha: Option<String>,
+    /// Whether files differed from that commit.
+    pub git_dirty: Option<bool>,
+    /// How the `experiments` binary was built.
+    pub profile: String,
+}
+
+impl Environment {
+    /// Looks around.
+    pub fn record() -> Self {
+        let cpu = CpuInfo::current().ok();
+        let flags = cpu
+            .as_ref()
+            .and_then(|cpu| cpu.flags(0))
+            .unwrap_or_default();
+        Self {
+            cpu: cpu
+                .as_ref()
+                .and_then(|cpu| cpu.model_name(0))
+                .map(str::to_owned),
+            cores: cpu.as_ref().map_or(0, CpuInfo::num_cores),
+            virtual_machine: flags.contains(&"hypervisor"),
+            governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            memory_bytes: Meminfo::current().ok().map(|memory| memory.mem_total),
+            kernel: line_of("/proc/sys/kernel/osrelease"),
+            system: system_name(),
+            open_files: rlimit::Resource::NOFILE.get_soft().ok(),
+            load_average: LoadAverage::current().ok().map(|load| load.one),
+            rustc: output_of("rustc", &["--version"]),
+            git_sha: output_of("git", &["rev-parse", "HEAD"]),
+            git_dirty: output_of("git", &["status", "--porcelain"])
+                .map(|changes| !changes.is_empty()),
+            profile: if cfg!(debug_assertions) {
+                "debug"
+            } else {
+                "release"
+            }
+            .to_owned(),
+        }
+    }
+}
+
+fn line_of(path: &str) -> Option<String> {
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
+}
+
+fn system_name() -> Option<String> {
+    let text = fs::read_to_string("/etc/os-release").ok()?;
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

@@ -1,0 +1,257 @@
+//! The load generator as a child process: its arguments for prefill and measurement, and the JSON it leaves.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Program;
+use crate::interrupt::Interrupt;
+use crate::plan::Point;
+use crate::process::{OwnedChild, RunningServer, tail_of};
+use crate::sampler::Sample;
+use crate::sweep::Sweep;
+
+/// The layout of the generator's JSON that this crate reads.
+pub const FORMAT: &str = "shardrace-loadgen/1";
+
+/// What a run of the generator may take beyond warm-up and window: connecting, writing its files.
+const SLACK: Duration = Duration::from_secs(60);
+const PREFILL_LIMIT: Duration = Duration::from_secs(600);
+const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+
+/// The part of the generator's JSON that the report needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// [`FORMAT`].
+    pub format: String,
+    /// When the window began, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Length of the window.
+    pub duration_s: f64,
+    /// Over all commands.
+    pub totals: Totals,
+    /// The generator's own cost.
+    pub generator: GeneratorCost,
+}
+
+/// Results over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Replies received.
+    pub requests: u64,
+    /// Error replies among them.
+    pub errors: u64,
+    /// GETs that found a value.
+    pub hits: u64,
+    /// GETs that found none.
+    pub misses: u64,
+    /// Replies per second.
+    pub ops_per_sec: f64,
+    /// Latency by name of the statistic, `p50` to `max`.
+    pub latency_us: BTreeMap<String, f64>,
+}
+
+/// What the generator spent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorCost {
+    /// CPU time per request.
+    pub cpu_us_per_op: f64,
+    /// Threads it ran on.
+    pub threads: u32,
+}
+
+/// Where one attempt leaves its files: all begin with the same prefix.
+#[derive(Debug, Clone)]
+pub struct OutputFiles {
+    prefix: PathBuf,
+}
+
+impl Measurement {
+    /// Reads the JSON at `path` and checks that it measured something.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let found: Self =
+            serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+        ensure!(
+            found.format == FORMAT,
+            "{} has the format {:?}, not {FORMAT:?}",
+            path.display(),
+            found.format
+        );
+        ensure!(
+            found.totals.requests > 0,
+            "{}: the generator got no reply in its window",
+            path.display()
+        );
+        Ok(found)
+    }
+
+    /// A latency statistic; an error names the one that is missing.
+    pub fn latency_us(&self, statistic: &str) -> Result<f64> {
+        let value = self.totals.latency_us.get(statistic);
+        value
+            .copied()
+            .with_context(|| format!("the generator's JSON has no latency {statistic}"))
+    }
+
+    /// The window in seconds since 1970.
+    pub fn window(&self) -> (f64, f64) {
+        let start = self.started_unix_ms as f64 / 1e3;
+        (start, start + self.duration_s)
+    }
+}
+
+impl OutputFiles {
+    /// Files that begin with `prefix`.
+    pub fn new(prefix: PathBuf) -> Self {
+        Self { prefix }
+    }
+
+    /// The generator's JSON.
+    pub fn json(&self) -> PathBuf {
+        self.with_ending(".loadgen.json")
+    }
+
+    /// The server's output.
+    pub fn server_log(&self) -> PathBuf {
+        self.with_ending(".server.log")
+    }
+
+    fn generator_log(&self) -> PathBuf {
+        self.with_ending(".loadgen.log")
+    }
+
+    fn with_ending(&self, ending: &str) -> PathBuf {
+        let mut path = self.prefix.clone().into_os_string();
+        path.push(ending);
+        path.into()
+    }
+}
+
+/// Sets every key of the key space once.
+pub fn prefill(
+    generator: &Program,
+    server: &mut RunningServer,
+    sweep: &Sweep,
+    point: &Point,
+    files: &OutputFiles,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let mut arguments = common_arguments(server.address(), sweep, point);
+    for (flag, value) in [
+        ("--clients", "4"),
+        ("--threads", "1"),
+        ("--pipeline", "32"),
+        ("--ratio", "1:0"),
+    ] {
+        arguments.extend([flag.to_owned(), value.to_owned()]);
+    }
+    arguments.extend(["--key-pattern", "S:S", "--requests"].map(str::to_owned));
+    arguments.push(sweep.key_maximum.to_string());
+    run(
+        generator,
+        &arguments,
+        server,
+        &files.generator_log(),
+        PREFILL_LIMIT,
+        interrupt,
+    )
+    .map(drop)
+}
+
+/// Runs warm-up and window, and returns the readings taken meanwhile.
+pub fn measure(
+    generator: &Program,
+    server: &mut RunningServer,
+    sweep: &Sweep,
+    point: &Point,
+    files: &OutputFiles,
+    interrupt: &Interrupt,
+) -> Result<Vec<Sample>> {
+    let mut arguments = common_arguments(server.address(), sweep, point);
+    let values = [
+        ("--clients", point.clients.to_string()),
+        ("--threads", sweep.threads.to_string()),
+        ("--pipeline", point.pipeline.to_string()),
+        ("--ratio", point.ratio.to_string()),
+        ("--key-pattern", point.key_pattern.clone()),
+        ("--warm-up", sweep.warm_up_seconds.to_string()),
+        ("--test-time", sweep.test_seconds.to_string()),
+        ("--json-out-file", files.json().display().to_string()),
+        ("--hdr-file-prefix", files.prefix.display().to_string()),
+    ];
+    for (flag, value) in values {
+        arguments.extend([flag.to_owned(), value]);
+    }
+    let limit =
+        Duration::from_secs(u64::from(sweep.warm_up_seconds) + u64::from(sweep.test_seconds))
+            + SLACK;
+    run(
+        generator,
+        &arguments,
+        server,
+        &files.generator_log(),
+        limit,
+        interrupt,
+    )
+}
+
+fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<String> {
+    let values = [
+        ("--server", address.ip().to_string()),
+        ("--port", address.port().to_string()),
+        ("--data-size", point.data_size.to_string()),
+        ("--key-maximum", sweep.key_maximum.to_string()),
+    ];
+    values
+        .into_iter()
+        .flat_map(|(flag, value)| [flag.to_owned(), value])
+        .collect()
+}
+
+/// Runs the generator to its end, reading all counters on the way.
+fn run(
+    generator: &Program,
+    arguments: &[String],
+    server: &mut RunningServer,
+    log: &Path,
+    limit: Duration,
+    interrupt: &Interrupt,
+) -> Result<Vec<Sample>> {
+    let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+    let errors = output
+        .try_clone()
+        .with_context(|| format!("cannot share {}", log.display()))?;
+    let mut child = OwnedChild::spawn(&generator.path, arguments.to_vec(), |command| {
+        command.stdout(output).stderr(errors)
+    })?;
+    let end = Instant::now() + limit;
+    let mut samples = Vec::new();
+    while Instant::now() < end {
+        interrupt.sleep(SAMPLE_EVERY)?;
+        server.ensure_alive()?;
+        // Before the exit status is asked for: that ends the child's entry in /proc.
+        samples.push(Sample::take(server.pid(), child.pid())?);
+        if let Some(status) = child.0.try_wait().context("cannot watch the generator")? {
+            server.ensure_alive()?;
+            ensure!(
+                status.success(),
+                "the generator failed ({status}) against {}; {}",
+                server.address(),
+                tail_of(log)
+            );
+            return Ok(samples);
+        }
+    }
+    bail!(
+        "the generator did not end within {limit:?} against {}; {}",
+        server.address(),
+        tail_of(log)
+    )
+}

@@ -1,0 +1,188 @@
+//! The plan: which trials a run consists of and in which order they run.
+//!
+//! A repeat is a round. In each round every point of the sweep appears once, in a fresh random order, so that drift of
+//! the machine (heat, neighbours, page cache) falls on all servers alike and is not mistaken for a difference.
+//! Sweeps follow each other: comparisons are made within a sweep, and an early stop leaves whole answers behind.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rng::Rng;
+use crate::sweep::{Ratio, Sweep};
+
+/// One place in a sweep's grid: a server under one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The sweep it belongs to.
+    pub sweep: String,
+    /// The server, by its name in the catalogue.
+    pub server: String,
+    /// The variant of server flags.
+    pub variant: String,
+    /// Connections in total.
+    pub clients: u32,
+    /// Requests in flight per connection.
+    pub pipeline: u32,
+    /// SETs to GETs.
+    pub ratio: Ratio,
+    /// Bytes per value.
+    pub data_size: u32,
+    /// How keys are chosen.
+    pub key_pattern: String,
+}
+
+/// One measurement of one point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The round, from 1.
+    pub round: u32,
+    /// What is measured.
+    pub point: Point,
+}
+
+impl Point {
+    /// A name that is unique within the sweep and fit for a folder.
+    pub fn slug(&self) -> String {
+        let (ratio, pattern) = (
+            self.ratio.to_string().replace(':', "-"),
+            self.key_pattern.replace(':', "-"),
+        );
+        format!(
+            "{}.{}.c{}.p{}.r{ratio}.d{}.k{pattern}",
+            self.server, self.variant, self.clients, self.pipeline, self.data_size
+        )
+    }
+
+    /// A name for people: the server and the load that differs most often.
+    pub fn label(&self) -> String {
+        format!(
+            "{} {} c{} P{} {} d{}",
+            self.server, self.variant, self.clients, self.pipeline, self.ratio, self.data_size
+        )
+    }
+}
+
+impl Trial {
+    /// The trial's files under `raw/` begin with this.
+    pub fn path_stem(&self) -> String {
+        format!(
+            "{}/{}/r{:02}",
+            self.point.sweep,
+            self.point.slug(),
+            self.round
+        )
+    }
+}
+
+/// All trials of `sweeps`, in the order that `seed` gives.
+pub fn order(sweeps: &[Sweep], seed: u64) -> Vec<Trial> {
+    let mut rng = Rng::new(seed);
+    let mut trials = Vec::new();
+    for sweep in sweeps {
+        let mut points = points(sweep);
+        for round in 1..=sweep.repeats {
+            rng.shuffle(&mut points);
+            trials.extend(points.iter().map(|point| Trial {
+                round,
+                point: point.clone(),
+            }));
+        }
+    }
+    trials
+}
+
+/// The grid of a sweep, in the order of the file.
+pub fn points(sweep: &Sweep) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    for variant in &sweep.variants {
+        for &ratio in &sweep.ratio {
+            for key_pattern in &sweep.key_pattern {
+                points.extend(
+                    sizes(sweep).map(|(data_size, pipeline, clients, server)| Point {
+                        sweep: sweep.name.clone(),
+                        server: server.to_owned(),
+                        variant: variant.name.clone(),
+                        clients,
+                        pipeline,
+                        ratio,
+                        data_size,
+                        key_pattern: key_pattern.clone(),
+                    }),
+                );
+            }
+        }
+    }
+    points
+}
+
+fn sizes(sweep: &Sweep) -> impl Iterator<Item = (u32, u32, u32, &str)> {
+    sweep.data_size.iter().flat_map(move |&data_size| {
+        sweep.pipeline.iter().flat_map(move |&pipeline| {
+            sweep.clients.iter().flat_map(move |&clients| {
+                sweep
+                    .servers
+                    .iter()
+                    .map(move |server| (data_size, pipeline, clients, server.as_str()))
+            })
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn sweep() -> Sweep {
+        let text = "question = '?'\nservers = ['a', 'b', 'c']\nclients = [1, 10, 100]\npipeline = [1, 16]\ntest_seconds = 1\nwarm_up_seconds = 0\nrepeats = 4\n";
+        Sweep::parse("grid", text).unwrap()
+    }
+
+    #[test]
+    fn every_round_is_a_permutation_of_the_grid() {
+        let sweep = sweep();
+        let trials = order(std::slice::from_ref(&sweep), 5);
+        let grid: HashSet<String> = points(&sweep).iter().map(Point::slug).collect();
+        assert_eq!((grid.len(), trials.len()), (18, 72));
+        for (round, chunk) in trials.chunks(18).enumerate() {
+            assert!(chunk.iter().all(|trial| trial.round as usize == round + 1));
+            assert_eq!(
+                chunk
+                    .iter()
+                    .map(|trial| trial.point.slug())
+                    .collect::<HashSet<_>>(),
+                grid
+            );
+        }
+    }
+
+    #[test]
+    fn rounds_differ_in_order_and_servers_interleave() {
+        let trials = order(&[sweep()], 5);
+        let rounds: HashSet<Vec<String>> = trials
+            .chunks(18)
+            .map(|round| round.iter().map(|trial| trial.point.slug()).collect())
+            .collect();
+        assert_eq!(rounds.len(), 4);
+        let changes = trials
+            .windows(2)
+            .filter(|pair| pair[0].point.server != pair[1].point.server)
+            .count();
+        assert!(
+            changes > 30,
+            "the server changes only {changes} times in 72 trials"
+        );
+    }
+
+    #[test]
+    fn a_seed_reproduces_the_order_and_another_does_not() {
+        assert_eq!(order(&[sweep()], 5), order(&[sweep()], 5));
+        assert_ne!(order(&[sweep()], 5), order(&[sweep()], 6));
+    }
+
+    #[test]
+    fn path_stems_are_unique() {
+        let stems: HashSet<String> = order(&[sweep()], 5).iter().map(Trial::path_stem).collect();
+        assert_eq!(stems.len(), 72);
+    }
+}

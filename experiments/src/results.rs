@@ -1,0 +1,267 @@
+//! A run on disk.
+//!
+//! ```text
+//! <name>/run.json                     plan, seed, order, environment, servers; written before the first trial
+//! <name>/raw/<sweep>/<point>/r01.json one trial's record; its presence means that the trial is done
+//!                        .../r01-a1.*  what the generator and the server of its first attempt wrote
+//! <name>/summary.json .csv report.html made from the above
+//! ```
+//!
+//! `run.json` and every record appear by rename: a run killed at any moment leaves whole files only, and what is
+//! missing is what has no record.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Absent, Program, Server};
+use crate::environment::Environment;
+use crate::plan::{self, Trial};
+use crate::sweep::Sweep;
+use crate::trial::{self, TrialRecord};
+
+/// The layout of `run.json`.
+pub const FORMAT: &str = "shardrace-run/1";
+
+/// What a run measures: fixed when it begins, and equal whenever it is resumed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The sweeps; they name only servers that are present.
+    pub sweeps: Vec<Sweep>,
+    /// Those servers.
+    pub servers: Vec<Server>,
+    /// What the sweeps named and the machine lacked.
+    pub absent: Vec<Absent>,
+    /// The generator.
+    pub generator: Program,
+}
+
+/// The content of `run.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// [`FORMAT`].
+    pub format: String,
+    /// What is measured.
+    pub setup: Setup,
+    /// Gives `order`.
+    pub seed: u64,
+    /// When it began, in RFC 3339.
+    pub started: String,
+    /// When its last trial was done.
+    pub finished: Option<String>,
+    /// How often it was resumed.
+    pub resumed: u32,
+    /// Where it began.
+    pub environment: Environment,
+    /// All trials, in the order they run.
+    pub order: Vec<Trial>,
+}
+
+/// A run and the folder that holds it.
+#[derive(Debug)]
+pub struct RunFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// Its `run.json`.
+    pub record: RunRecord,
+}
+
+impl Setup {
+    /// The server called `name`.
+    pub fn server(&self, name: &str) -> &Server {
+        self.servers
+            .iter()
+            .find(|server| server.name == name)
+            .expect("sweeps name only servers that are present")
+    }
+
+    /// The sweep called `name`.
+    pub fn sweep(&self, name: &str) -> &Sweep {
+        self.sweeps
+            .iter()
+            .find(|sweep| sweep.name == name)
+            .expect("trials come from the setup's sweeps")
+    }
+
+    /// In words, what keeps a run with setup `other` from being continued with this one.
+    pub fn difference(&self, other: &Self) -> Option<&'static str> {
+        if self.sweeps != other.sweeps {
+            return Some("its sweeps or their servers are others");
+        }
+        if self.generator.digest != other.generator.digest {
+            return Some("the generator was rebuilt since");
+        }
+        let key = |setup: &Self| -> Vec<_> {
+            setup
+                .servers
+                .iter()
+                .map(|s| {
+                    (
+                        s.name.clone(),
+                        s.program.digest.clone(),
+                        s.arguments.clone(),
+                    )
+                })
+                .collect()
+        };
+        (key(self) != key(other)).then_some("a server was rebuilt or is started otherwise")
+    }
+}
+
+impl RunFolder {
+    /// Begins a run in `path`.
+    pub fn create(path: &Path, setup: Setup, seed: u64) -> Result<Self> {
+        fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let record = RunRecord {
+            format: FORMAT.to_owned(),
+            order: plan::order(&setup.sweeps, seed),
+            setup,
+            seed,
+            started: now(),
+            finished: None,
+            resumed: 0,
+            environment: Environment::record(),
+        };
+        let folder = Self {
+            path: path.to_path_buf(),
+            record,
+        };
+        folder.save()?;
+        Ok(folder)
+    }
+
+    /// Opens the run in `path`.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = path.join("run.json");
+        let text =
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let record: RunRecord =
+            serde_json::from_str(&text).with_context(|| format!("in {}", file.display()))?;
+        ensure!(
+            record.format == FORMAT,
+            "{} has the format {:?}, not {FORMAT:?}",
+            file.display(),
+            record.format
+        );
+        Ok(Self {
+            path: path.to_path_buf(),
+            record,
+        })
+    }
+
+    /// The newest unfinished run under `results` that `setup` can continue.
+    pub fn find_unfinished(results: &Path, setup: &Setup) -> Option<Self> {
+        let entries = fs::read_dir(results).ok()?;
+        let folders = entries.filter_map(|entry| Self::open(&entry.ok()?.path()).ok());
+        folders
+            .filter(|run| {
+                run.record.finished.is_none() && run.record.setup.difference(setup).is_none()
+            })
+            .max_by(|a, b| a.record.started.cmp(&b.record.started))
+    }
+
+    /// Trials without a record, in the order of the plan.
+    pub fn missing(&self) -> Vec<&Trial> {
+        self.record
+            .order
+            .iter()
+            .filter(|trial| !self.record_path(trial).exists())
+            .collect()
+    }
+
+    /// Counts a resumption.
+    pub fn note_resumption(&mut self) -> Result<()> {
+        self.record.resumed += 1;
+        self.save()
+    }
+
+    /// Marks the run as complete.
+    pub fn note_end(&mut self) -> Result<()> {
+        ensure!(
+            self.missing().is_empty(),
+            "{}: a run with missing trials is not at its end",
+            self.path.display()
+        );
+        self.record.finished = Some(now());
+        self.save()
+    }
+
+    /// The trial's files, without their endings.
+    pub fn stem(&self, trial: &Trial) -> PathBuf {
+        self.path.join("raw").join(trial.path_stem())
+    }
+
+    /// Writes a trial's record: from now on it is done.
+    pub fn save_trial(&self, record: &TrialRecord) -> Result<()> {
+        write_whole(&self.record_path(&record.trial), &to_json(record)?)
+    }
+
+    /// Every trial that is done, in the order of the plan.
+    pub fn trials(&self) -> Result<Vec<TrialRecord>> {
+        let paths = self
+            .record
+            .order
+            .iter()
+            .map(|trial| (trial, self.record_path(trial)));
+        let done = paths.filter(|(_, path)| path.exists());
+        done.map(|(trial, path)| read_trial(trial, &path)).collect()
+    }
+
+    fn record_path(&self, trial: &Trial) -> PathBuf {
+        self.stem(trial).with_extension("json")
+    }
+
+    fn save(&self) -> Result<()> {
+        write_whole(&self.path.join("run.json"), &to_json(&self.record)?)
+    }
+}
+
+/// Replaces the file at `path` in one step.
+pub fn write_whole(path: &Path, content: &str) -> Result<()> {
+    let folder = path.parent().expect("results lie in a folder");
+    let write = || -> std::io::Result<()> {
+        let mut file = tempfile::Builder::new()
+            .permissions(readable())
+            .tempfile_in(folder)?;
+        file.write_all(content.as_bytes())?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// JSON as results keep it: for people too.
+pub fn to_json<T: Serialize>(value: &T) -> Result<String> {
+    let mut text = serde_json::to_string_pretty(value).context("cannot write a result as JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Now, in RFC 3339 without fractions.
+pub fn now() -> String {
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
+}
+
+fn readable() -> fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o644)
+}
+
+fn read_trial(trial: &Trial, path: &Path) -> Result<TrialRecord> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let record: TrialRecord =
+        serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+    if record.format != trial::FORMAT
+        || record.trial != *trial
+        || record.chosen >= record.attempts.len()
+    {
+        bail!(
+            "{} is not the record of its trial; remove it to measure the trial again",
+            path.display()
+        );
+    }
+    Ok(record)
+}

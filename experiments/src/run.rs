@@ -1,0 +1,286 @@
+//! `experiments run`: from the command line to a finished run and its report.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::catalog::{self, Absent, Definition, Lookup, Program, Server};
+use crate::generator::Measurement;
+use crate::interrupt::Interrupt;
+use crate::plan::Trial;
+use crate::progress::Progress;
+use crate::report;
+use crate::results::{RunFolder, Setup, now};
+use crate::sampler;
+use crate::sweep::{self, Sweep};
+use crate::trial::{self, Bench, TrialRecord};
+
+/// What `experiments run` was told.
+#[derive(Debug)]
+pub struct Options {
+    /// Sweeps by file, folder or name; none means the shipped ones.
+    pub sweeps: Vec<PathBuf>,
+    /// Where names of sweeps are looked up.
+    pub sweeps_home: PathBuf,
+    /// Where runs without a place of their own go.
+    pub results_home: PathBuf,
+    /// The folder of the run.
+    pub out: Option<PathBuf>,
+    /// The quick sweep, or a shortened version of those that are named.
+    pub quick: bool,
+    /// Begin anew even where an unfinished run could be continued.
+    pub fresh: bool,
+    /// Servers that replace or join those of the sweeps.
+    pub definitions: Vec<Definition>,
+    /// The generator; the sibling of this executable when absent.
+    pub generator: Option<PathBuf>,
+    /// Gives the order; drawn from the clock when absent.
+    pub seed: Option<u64>,
+}
+
+/// Runs what is missing and writes the report.
+pub fn run(options: &Options) -> Result<()> {
+    let interrupt = Interrupt::install()?;
+    // Servers and generator inherit the limit; where it is too low, the generator says so.
+    let _ = rlimit::increase_nofile_limit(u64::MAX);
+    let setup = setup(options)?;
+    for absent in &setup.absent {
+        eprintln!(
+            "ABSENT: {}: {}. The sweeps run without it, and the report says so.",
+            absent.name, absent.reason
+        );
+    }
+    let mut run = open_or_create(options, setup)?;
+    announce(&run);
+    let outcome = measure_missing(&run, &interrupt);
+    if let Err(error) = outcome {
+        let (total, missing) = (run.record.order.len(), run.missing().len());
+        let place = run.path.display();
+        return Err(error.context(format!(
+            "stopped after {} of {total} trials; the same command, or --out {place}, continues",
+            total - missing
+        )));
+    }
+    if run.record.finished.is_none() {
+        run.note_end()?;
+    }
+    let report = report::write(&run)?;
+    eprintln!("report: {}", report.display());
+    Ok(())
+}
+
+/// Resolves sweeps, servers and generator; a sweep keeps only the servers that are present.
+fn setup(options: &Options) -> Result<Setup> {
+    let mut sweeps = sweep::load(&options.sweeps, &options.sweeps_home, options.quick)?;
+    let (mut servers, mut absent): (Vec<Server>, Vec<Absent>) = (Vec::new(), Vec::new());
+    for definition in &options.definitions {
+        sweeps
+            .iter_mut()
+            .for_each(|sweep| join(sweep, definition.name()));
+    }
+    for name in distinct_servers(&sweeps) {
+        match catalog::look_up(&name, &options.definitions)? {
+            Lookup::Present(server) => servers.push(server),
+            Lookup::Absent(peer) => absent.push(peer),
+        }
+    }
+    for sweep in &mut sweeps {
+        sweep
+            .servers
+            .retain(|name| servers.iter().any(|server| server.name == *name));
+        ensure!(
+            !sweep.servers.is_empty(),
+            "no server of the sweep {} is on this machine",
+            sweep.name
+        );
+    }
+    let generator = match &options.generator {
+        Some(path) => path
+            .canonicalize()
+            .with_context(|| format!("no generator at {}", path.display()))?,
+        None => catalog::sibling("loadgen")?,
+    };
+    Ok(Setup {
+        sweeps,
+        servers,
+        absent,
+        generator: Program::inspect(&generator)?,
+    })
+}
+
+fn join(sweep: &mut Sweep, name: &str) {
+    if !sweep.servers.iter().any(|server| server == name) {
+        sweep.servers.push(name.to_owned());
+    }
+}
+
+fn distinct_servers(sweeps: &[Sweep]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in sweeps.iter().flat_map(|sweep| &sweep.servers) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn open_or_create(options: &Options, setup: Setup) -> Result<RunFolder> {
+    if let Some(path) = &options.out {
+        return if path.join("run.json").exists() {
+            resume(options, path, &setup)
+        } else {
+            create(options, path, setup)
+        };
+    }
+    let unfinished =
+        RunFolder::find_unfinished(&options.results_home, &setup).filter(|_| !options.fresh);
+    match unfinished {
+        Some(run) => resume(options, &run.path, &setup),
+        None => create(
+            options,
+            &options.results_home.join(default_name(options, &setup)),
+            setup,
+        ),
+    }
+}
+
+fn create(options: &Options, path: &Path, setup: Setup) -> Result<RunFolder> {
+    let seed = options
+        .seed
+        .unwrap_or_else(|| (sampler::unix_seconds() * 1e3) as u64);
+    RunFolder::create(path, setup, seed)
+}
+
+fn resume(options: &Options, path: &Path, setup: &Setup) -> Result<RunFolder> {
+    let mut run = RunFolder::open(path)?;
+    let place = path.display();
+    if options.fresh {
+        bail!("{place} holds a run already; --fresh needs another --out");
+    }
+    if let Some(difference) = run.record.setup.difference(setup) {
+        bail!(
+            "{place} holds a run that cannot be continued: {difference}. Name another folder with --out."
+        );
+    }
+    if let Some(seed) = options.seed.filter(|&seed| seed != run.record.seed) {
+        bail!(
+            "{place} holds a run with the seed {}, not {seed}",
+            run.record.seed
+        );
+    }
+    if run.record.finished.is_some() {
+        let count = run.missing().len();
+        ensure!(
+            count == 0,
+            "{place} is finished, but {count} raw records are gone; measure anew in another --out"
+        );
+        eprintln!("{place} is finished; its report is written again.");
+    } else {
+        run.note_resumption()?;
+    }
+    Ok(run)
+}
+
+fn default_name(options: &Options, setup: &Setup) -> String {
+    let names: Vec<&str> = setup
+        .sweeps
+        .iter()
+        .map(|sweep| sweep.name.as_str())
+        .collect();
+    let what = if options.sweeps.is_empty() && !options.quick {
+        "full".to_owned()
+    } else {
+        names.join("+")
+    };
+    let time = now().replace([':', '-', 'Z'], "").replace('T', "-");
+    format!("{what}-{time}")
+}
+
+fn announce(run: &RunFolder) {
+    let (total, missing) = (run.record.order.len(), run.missing().len());
+    eprintln!("run: {}", run.path.display());
+    eprintln!(
+        "seed: {} (gives the order of the {total} trials)",
+        run.record.seed
+    );
+    if missing < total {
+        eprintln!(
+            "resumed: {} of {total} trials are done, {missing} are missing",
+            total - missing
+        );
+    }
+    for server in &run.record.setup.servers {
+        eprintln!("server: {} = {}", server.name, server.command_line());
+    }
+}
+
+fn measure_missing(run: &RunFolder, interrupt: &Interrupt) -> Result<()> {
+    let (missing, setup) = (run.missing(), &run.record.setup);
+    let mut progress = Progress::new(
+        run.record.order.len(),
+        run.record.order.len() - missing.len(),
+    );
+    for trial in missing {
+        progress.begin(&trial.point.label());
+        let bench = Bench {
+            generator: &setup.generator,
+            server: setup.server(&trial.point.server),
+            sweep: setup.sweep(&trial.point.sweep),
+            interrupt,
+        };
+        let outcome = measure(run, &bench, trial);
+        if outcome.is_err() {
+            progress.close();
+        }
+        progress.end(&outcome?);
+    }
+    progress.close();
+    Ok(())
+}
+
+fn measure(run: &RunFolder, bench: &Bench, trial: &Trial) -> Result<String> {
+    let record = run_trial(bench, trial, &run.stem(trial))?;
+    run.save_trial(&record)?;
+    describe(run, &record)
+}
+
+fn run_trial(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
+    bench.interrupt.check()?;
+    trial::run(bench, trial, stem).with_context(|| {
+        format!(
+            "in round {} of {} ({})",
+            trial.round,
+            trial.point.label(),
+            trial.point.sweep
+        )
+    })
+}
+
+fn describe(run: &RunFolder, record: &TrialRecord) -> Result<String> {
+    let attempt = record.chosen();
+    let found = Measurement::read(
+        &run.stem(&record.trial)
+            .with_file_name(&attempt.loadgen_file),
+    )?;
+    let disturbed = if attempt.disturbed() {
+        format!(
+            ", DISTURBED: others used {:.2} cores",
+            attempt.usage.foreign_cores
+        )
+    } else {
+        String::new()
+    };
+    let repeated = match record.attempts.len() {
+        1 => String::new(),
+        attempts => format!(", {attempts} attempts"),
+    };
+    Ok(format!(
+        "{} {} round {}: {:.0} ops/s, p99 {:.0} µs, {:.2} cores{disturbed}{repeated}",
+        record.trial.point.sweep,
+        record.trial.point.label(),
+        record.trial.round,
+        found.totals.ops_per_sec,
+        found.latency_us("p99")?,
+        attempt.usage.server_cores,
+    ))
+}

@@ -1,0 +1,167 @@
+//! One trial: fresh server, prefill, warm-up, window; again when others used the machine meanwhile.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Program, Server};
+use crate::generator::{self, Measurement, OutputFiles};
+use crate::interrupt::Interrupt;
+use crate::plan::Trial;
+use crate::process::RunningServer;
+use crate::sampler::{self, Sample, Usage};
+use crate::sweep::Sweep;
+
+/// The layout of a trial's record.
+pub const FORMAT: &str = "shardrace-trial/1";
+
+/// Cores used by others above which a trial counts as disturbed.
+pub const FOREIGN_CORES_MAX: f64 = 0.25;
+
+/// What one trial left; written last, so that its presence means the trial is complete.
+///
+/// Invariants: `chosen < attempts.len()`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// [`FORMAT`].
+    pub format: String,
+    /// What was measured.
+    pub trial: Trial,
+    /// Every attempt, disturbed ones included.
+    pub attempts: Vec<Attempt>,
+    /// The attempt with the least foreign load: the first quiet one, where there is one.
+    pub chosen: usize,
+}
+
+/// One attempt at a trial. Throughput and latency are in the generator's file and nowhere else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The generator's JSON, beside the record.
+    pub loadgen_file: String,
+    /// Cores in use over the window.
+    pub usage: Usage,
+    /// The server's resident memory after prefill.
+    pub server_rss_bytes_prefilled: u64,
+    /// The server's largest resident memory from start to end.
+    pub server_rss_bytes_peak: u64,
+    /// Keys after prefill, where the server tells.
+    pub keys_prefilled: Option<i64>,
+    /// The server's INFO after the window.
+    pub info: BTreeMap<String, String>,
+    /// The readings that `usage` is made from.
+    pub samples: Vec<Sample>,
+}
+
+/// What a trial needs besides itself.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The generator.
+    pub generator: &'a Program,
+    /// The server under test.
+    pub server: &'a Server,
+    /// The sweep of the trial.
+    pub sweep: &'a Sweep,
+    /// Asks the trial to stop.
+    pub interrupt: &'a Interrupt,
+}
+
+impl TrialRecord {
+    /// The attempt that counts.
+    pub fn chosen(&self) -> &Attempt {
+        &self.attempts[self.chosen]
+    }
+}
+
+impl Attempt {
+    /// Whether others used the machine more than a trial can bear.
+    pub fn disturbed(&self) -> bool {
+        self.usage.foreign_cores > FOREIGN_CORES_MAX
+    }
+}
+
+/// Runs `trial`, leaving its files beside `stem`, a path without ending.
+pub fn run(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
+    let folder = stem
+        .parent()
+        .expect("a stem lies in the folder of its point");
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut attempts = Vec::new();
+    while attempts.len() <= bench.sweep.retries as usize {
+        let attempt = attempt(bench, trial, stem, attempts.len() + 1)?;
+        let quiet = !attempt.disturbed();
+        attempts.push(attempt);
+        if quiet {
+            break;
+        }
+    }
+    let chosen = least_disturbed(&attempts);
+    Ok(TrialRecord {
+        format: FORMAT.to_owned(),
+        trial: trial.clone(),
+        attempts,
+        chosen,
+    })
+}
+
+/// The choice looks at foreign load alone, never at the result.
+fn least_disturbed(attempts: &[Attempt]) -> usize {
+    let by_load = |&a: &usize, &b: &usize| {
+        attempts[a]
+            .usage
+            .foreign_cores
+            .total_cmp(&attempts[b].usage.foreign_cores)
+    };
+    (0..attempts.len())
+        .min_by(by_load)
+        .expect("a trial has at least one attempt")
+}
+
+fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<Attempt> {
+    let mut prefix = stem.as_os_str().to_owned();
+    prefix.push(format!("-a{number}"));
+    let files = OutputFiles::new(prefix.into());
+    let flags = bench.sweep.flags_of(&trial.point.variant);
+    let mut server =
+        RunningServer::start(bench.server, flags, &files.server_log(), bench.interrupt)?;
+    generator::prefill(
+        bench.generator,
+        &mut server,
+        bench.sweep,
+        &trial.point,
+        &files,
+        bench.interrupt,
+    )?;
+    let keys_prefilled = server.key_count();
+    let server_rss_bytes_prefilled = sampler::resident_bytes(server.pid())?;
+    let samples = generator::measure(
+        bench.generator,
+        &mut server,
+        bench.sweep,
+        &trial.point,
+        &files,
+        bench.interrupt,
+    )?;
+    let json = files.json();
+    let (start, end) = Measurement::read(&json)?.window();
+    let usage = sampler::usage(&samples, start, end);
+    Ok(Attempt {
+        loadgen_file: file_name(&json),
+        usage: usage
+            .with_context(|| format!("the window in {} was never sampled", json.display()))?,
+        server_rss_bytes_prefilled,
+        server_rss_bytes_peak: sampler::peak_resident_bytes(server.pid())?,
+        keys_prefilled,
+        info: server.info(),
+        samples,
+    })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}

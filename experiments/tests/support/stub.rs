@@ -1,0 +1,104 @@
+//! The stand-ins of the lab's tests. `experiments-stub serve --port N [--crash-after-ms N] [--crash-at-start]` is a
+//! server that answers just enough; any other command line is that of a generator, whose windows last a tenth of what
+//! they are asked for and whose figures are computed from its arguments, so that a test can compute them too.
+
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::exit;
+use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some("serve") => serve(&flags(&arguments[1..])),
+        Some("--version") => println!("stub 1.0"),
+        _ => generate(&flags(&arguments)),
+    }
+}
+
+/// Flags with their values; a flag without one has an empty value.
+fn flags(arguments: &[String]) -> HashMap<&str, &str> {
+    let value = |index: usize| {
+        arguments
+            .get(index + 1)
+            .filter(|next| !next.starts_with("--"))
+            .map_or("", String::as_str)
+    };
+    let names = arguments
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| word.starts_with("--"));
+    names
+        .map(|(index, name)| (name.as_str(), value(index)))
+        .collect()
+}
+
+fn number(flags: &HashMap<&str, &str>, name: &str) -> u64 {
+    flags
+        .get(name)
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(0)
+}
+
+fn serve(flags: &HashMap<&str, &str>) {
+    println!("stub server starts");
+    if flags.contains_key("--crash-at-start") {
+        eprintln!("FATAL: the stub was told to crash at start");
+        exit(3);
+    }
+    let crash_after = number(flags, "--crash-after-ms");
+    if crash_after > 0 {
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(crash_after));
+            eprintln!("FATAL: the stub was told to crash later");
+            exit(4);
+        });
+    }
+    let listener =
+        TcpListener::bind(("127.0.0.1", number(flags, "--port") as u16)).expect("the port is free");
+    for stream in listener.incoming() {
+        let stream = stream.expect("a connection");
+        thread::spawn(move || answer(stream));
+    }
+}
+
+fn answer(stream: TcpStream) {
+    let mut replies = stream.try_clone().expect("a second handle");
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        let reply = match line.as_str() {
+            "PING" => "+PONG\r\n",
+            "DBSIZE" => ":7\r\n",
+            "INFO" => "$43\r\nredis_version:stub\r\nmem_allocator:nothing\r\n\r\n",
+            _ => continue,
+        };
+        if replies.write_all(reply.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn generate(flags: &HashMap<&str, &str>) {
+    let Some(json) = flags.get("--json-out-file") else {
+        return;
+    };
+    thread::sleep(Duration::from_millis(number(flags, "--warm-up") * 100));
+    let started_unix_ms = UNIX_EPOCH.elapsed().expect("after 1970").as_millis();
+    let window = Duration::from_millis(number(flags, "--test-time") * 100);
+    thread::sleep(window);
+    let (clients, pipeline) = (number(flags, "--clients"), number(flags, "--pipeline"));
+    let ops_per_sec = 1000 * clients + pipeline;
+    let text = format!(
+        r#"{{"format":"shardrace-loadgen/1","config":{{}},"started_unix_ms":{started_unix_ms},"duration_s":{},
+        "totals":{{"requests":500,"errors":0,"hits":90,"misses":10,"ops_per_sec":{ops_per_sec}.5,
+        "latency_us":{{"mean":10.0,"p50":{clients}.25,"p99":{pipeline}.75,"p99.9":99.5,"max":100.0}}}},
+        "generator":{{"cpu_us_per_op":1.5,"threads":1}}}}"#,
+        window.as_secs_f64()
+    );
+    fs::write(json, text).expect("the folder exists");
+    fs::write(format!("{}.hlog", flags["--hdr-file-prefix"]), "#[stub]\n")
+        .expect("the folder exists");
+}
