@@ -1,2 +1,42 @@
 //! The `shardrace` binary.
-fn main() {}
+
+use shardrace::config::{CommandLineEnd, Config};
+use shardrace::{logging, server};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let config = match Config::from_command_line(std::env::args_os()) {
+        Ok(config) => config,
+        Err(CommandLineEnd::Asked(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(CommandLineEnd::Refused(reason)) => return refuse(&reason),
+    };
+    if let Err(reason) = logging::start(&config) {
+        return refuse(&reason);
+    }
+    end_process_on_panic();
+    match server::run(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            tracing::error!("Fatal: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn refuse(reason: &str) -> ExitCode {
+    eprintln!("shardrace: {}", reason.trim_end());
+    ExitCode::FAILURE
+}
+
+/// A task that panics leaves clients waiting for replies that never come; a process that is gone does not.
+fn end_process_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        eprintln!("shardrace: a panic is a bug of the server: the process ends so that no client waits for ever");
+        std::process::abort();
+    }));
+}

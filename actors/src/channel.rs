@@ -1,0 +1,107 @@
+//! The channels between ports and shards, behind a small trait.
+//!
+//! Flume is what runs in production. The trait exists so that schedules can be explored with a channel that the
+//! explorer instruments, and so that the lab can measure other channels in flume's place.
+
+use std::future::Future;
+
+/// The other end of a channel is gone; holds what could not be sent.
+#[derive(Debug)]
+pub struct Closed<T>(pub T);
+
+/// Why a value could not be sent at once; gives it back.
+#[derive(Debug)]
+pub enum TrySendError<T> {
+    /// The channel holds as many values as its capacity.
+    Full(T),
+    /// The receiver is gone.
+    Closed(T),
+}
+
+/// A family of bounded channels: many senders, one receiver.
+pub trait Channels: Send + Sync + 'static {
+    /// The sending end.
+    type Sender<T: Send + 'static>: Sender<T>;
+    /// The receiving end.
+    type Receiver<T: Send + 'static>: Receiver<T>;
+    /// A channel that holds at most `capacity` values; `capacity` is at least 1.
+    fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>);
+}
+
+/// The sending end of a bounded channel.
+pub trait Sender<T>: Clone + Send + Sync + 'static {
+    /// Sends without waiting.
+    fn try_send(&self, value: T) -> Result<(), TrySendError<T>>;
+    /// Waits for room, then sends.
+    fn send(&self, value: T) -> impl Future<Output = Result<(), Closed<T>>> + Send;
+    /// How many values wait in the channel: a gauge, out of date when it is read.
+    fn len(&self) -> usize;
+    /// Whether nothing waits in the channel.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The receiving end of a bounded channel.
+pub trait Receiver<T>: Send + 'static {
+    /// Takes a value if one is there.
+    fn try_recv(&mut self) -> Option<T>;
+    /// Waits for a value; `None` when every sender is gone and nothing is left.
+    fn recv(&mut self) -> impl Future<Output = Option<T>> + Send;
+}
+
+/// Bounded flume channels.
+#[derive(Debug, Clone, Copy)]
+pub struct FlumeChannels;
+
+impl Channels for FlumeChannels {
+    type Sender<T: Send + 'static> = flume::Sender<T>;
+    type Receiver<T: Send + 'static> = FlumeReceiver<T>;
+
+    fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>) {
+        assert!(capacity > 0, "a rendezvous channel would make a shard wait for a connection");
+        let (sender, receiver) = flume::bounded(capacity);
+        (sender, FlumeReceiver(receiver))
+    }
+}
+
+impl<T: Send + 'static> Sender<T> for flume::Sender<T> {
+    fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        flume::Sender::try_send(self, value).map_err(|error| match error {
+            flume::TrySendError::Full(value) => TrySendError::Full(value),
+            flume::TrySendError::Disconnected(value) => TrySendError::Closed(value),
+        })
+    }
+
+    async fn send(&self, value: T) -> Result<(), Closed<T>> {
+        self.send_async(value).await.map_err(|flume::SendError(value)| Closed(value))
+    }
+
+    fn len(&self) -> usize {
+        flume::Sender::len(self)
+    }
+}
+
+/// The one receiver of a flume channel.
+///
+/// Flume keeps what is queued when its receiver goes away, so a batch sent to a shard that is gone would leave its
+/// connection waiting for ever. Dropping this drains the channel first.
+#[derive(Debug)]
+pub struct FlumeReceiver<T>(flume::Receiver<T>);
+
+impl<T: Send + 'static> Receiver<T> for FlumeReceiver<T> {
+    fn try_recv(&mut self) -> Option<T> {
+        self.0.try_recv().ok()
+    }
+
+    async fn recv(&mut self) -> Option<T> {
+        // A fresh future each time: one kept over a value that was taken by `try_recv` may miss a wake-up.
+        self.0.recv_async().await.ok()
+    }
+}
+
+impl<T> Drop for FlumeReceiver<T> {
+    fn drop(&mut self) {
+        self.0.drain();
+    }
+}

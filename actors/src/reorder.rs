@@ -1,0 +1,140 @@
+//! The reorder buffer turns results that arrive in any order into request order.
+//!
+//! Shards finish when they finish; RESP clients match replies by position alone.
+
+use std::collections::VecDeque;
+
+/// Holds results by sequence number until everything before them has been taken.
+///
+/// Invariants: `next <= seq` for every held result; each sequence number is inserted once and taken once, in order;
+/// the buffer spans as many numbers as the furthest held result is ahead of `next`, so whoever bounds what is in
+/// flight bounds the buffer.
+#[derive(Debug)]
+pub struct ReorderBuffer<R> {
+    next: u64,
+    slots: VecDeque<Option<R>>,
+}
+
+impl<R> Default for ReorderBuffer<R> {
+    fn default() -> Self {
+        Self { next: 0, slots: VecDeque::new() }
+    }
+}
+
+impl<R> ReorderBuffer<R> {
+    /// The sequence number that is taken next.
+    pub fn next_seq(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether no result is held.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Holds the result of `seq`.
+    ///
+    /// # Panics
+    /// When `seq` was inserted before: two replies for one request would shift every later reply.
+    pub fn insert(&mut self, seq: u64, result: R) {
+        let index = seq.checked_sub(self.next).expect("each sequence number is answered once") as usize;
+        if index == self.slots.len() {
+            self.slots.push_back(Some(result));
+            return;
+        }
+        if index > self.slots.len() {
+            self.slots.resize_with(index + 1, || None);
+        }
+        let previous = self.slots[index].replace(result);
+        assert!(previous.is_none(), "each sequence number is answered once");
+    }
+
+    /// Passes over `count` sequence numbers whose results went past the buffer: they were the next in line.
+    ///
+    /// # Panics
+    /// When a result is held: it would lose its place.
+    pub fn advance(&mut self, count: u64) {
+        assert!(self.slots.is_empty(), "no held result loses its place");
+        self.next += count;
+    }
+
+    /// Takes the result of the next sequence number, if it has arrived.
+    pub fn pop_ready(&mut self) -> Option<R> {
+        self.slots.front()?.as_ref()?;
+        self.next += 1;
+        self.slots.pop_front().flatten()
+    }
+
+    /// Gives back memory that a burst left behind.
+    pub fn shrink_to(&mut self, slots: usize) {
+        self.slots.shrink_to(slots);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn drain<R>(buffer: &mut ReorderBuffer<R>) -> Vec<R> {
+        std::iter::from_fn(|| buffer.pop_ready()).collect()
+    }
+
+    #[test]
+    fn a_result_waits_for_everything_before_it() {
+        let mut buffer = ReorderBuffer::default();
+        buffer.insert(2, 'c');
+        buffer.insert(1, 'b');
+        assert_eq!(drain(&mut buffer), vec![]);
+        buffer.insert(0, 'a');
+        assert_eq!(drain(&mut buffer), vec!['a', 'b', 'c']);
+        assert!(buffer.is_empty());
+        assert_eq!(buffer.next_seq(), 3);
+    }
+
+    #[test]
+    fn results_in_order_pass_straight_through() {
+        let mut buffer = ReorderBuffer::default();
+        for seq in 0..100 {
+            buffer.insert(seq, seq);
+            assert_eq!(buffer.pop_ready(), Some(seq));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "answered once")]
+    fn a_second_result_for_a_held_sequence_number_panics() {
+        let mut buffer = ReorderBuffer::default();
+        buffer.insert(3, ());
+        buffer.insert(3, ());
+    }
+
+    #[test]
+    #[should_panic(expected = "answered once")]
+    fn a_second_result_for_a_taken_sequence_number_panics() {
+        let mut buffer = ReorderBuffer::default();
+        buffer.insert(0, ());
+        buffer.pop_ready();
+        buffer.insert(0, ());
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_arrival_and_of_taking_gives_request_order(
+            order in (0usize..300).prop_flat_map(|n| Just((0..n as u64).collect::<Vec<_>>()).prop_shuffle()),
+            take_after in prop::collection::vec(any::<bool>(), 300),
+        ) {
+            let mut buffer = ReorderBuffer::default();
+            let mut taken = Vec::new();
+            for (step, &seq) in order.iter().enumerate() {
+                buffer.insert(seq, seq);
+                if take_after[step] {
+                    taken.extend(drain(&mut buffer));
+                }
+            }
+            taken.extend(drain(&mut buffer));
+            prop_assert_eq!(taken, (0..order.len() as u64).collect::<Vec<_>>());
+            prop_assert!(buffer.is_empty());
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The manifest: which segments make up the log, in which order.
+//!
+//! ```text
+//! format 1
+//! chain 1 engine actor shards 2
+//! chain 2 engine mutex shards 1
+//! ```
+//!
+//! Segment K of chain C is `chain-C.segment-K.aof`. Chains are replayed in order, each in its own layout.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const FORMAT: u32 = 1;
+const FILE_NAME: &str = "shardrace.manifest";
+
+/// How the data is divided: by which engine, into how many owners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The engine's name.
+    pub engine: String,
+    /// How many segments.
+    pub shards: usize,
+}
+
+/// The chains of a log directory, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Manifest {
+    chains: Vec<(u32, Layout)>,
+}
+
+impl Manifest {
+    /// Reads the manifest of `dir`; empty where there is none.
+    pub fn read(dir: &Path) -> Result<Self, String> {
+        let path = dir.join(FILE_NAME);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(format!("can't read {}: {error}", path.display())),
+        };
+        Self::parse(&text).map_err(|reason| format!("{}: {reason}", path.display()))
+    }
+
+    /// The chains with their numbers, oldest first.
+    pub fn chains(&self) -> &[(u32, Layout)] {
+        &self.chains
+    }
+
+    /// Ends with a chain of this layout, adding one where it does not; gives its number.
+    pub fn continue_as(&mut self, layout: &Layout) -> u32 {
+        match self.chains.last() {
+            Some((number, last)) if last == layout => *number,
+            last => {
+                let number = last.map_or(1, |(number, _)| number + 1);
+                self.chains.push((number, layout.clone()));
+                number
+            }
+        }
+    }
+
+    /// Replaces the manifest of `dir`: written aside, synced, renamed, and the directory synced.
+    pub fn write(&self, dir: &Path) -> io::Result<()> {
+        let aside = dir.join(format!("{FILE_NAME}.new"));
+        let mut file = File::create(&aside)?;
+        file.write_all(self.to_text().as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&aside, dir.join(FILE_NAME))?;
+        File::open(dir)?.sync_all()
+    }
+
+    /// The file of a segment.
+    pub fn segment_path(dir: &Path, chain: u32, segment: usize) -> PathBuf {
+        dir.join(format!("chain-{chain}.segment-{segment}.aof"))
+    }
+
+    fn to_text(&self) -> String {
+        let chains = self.chains.iter().map(|(number, layout)| {
+            format!("chain {number} engine {} shards {}\n", layout.engine, layout.shards)
+        });
+        format!("format {FORMAT}\n{}", chains.collect::<String>())
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut lines = text.lines();
+        match lines.next().and_then(|line| line.strip_prefix("format ")) {
+            Some(format) if format == FORMAT.to_string() => {}
+            Some(format) => return Err(format!("format {format} is not the format {FORMAT} that this server knows")),
+            None => return Err("the first line is not 'format N'".into()),
+        }
+        let chains = lines.map(|line| parse_chain(line).ok_or_else(|| format!("'{line}' is not a chain")));
+        Ok(Self { chains: chains.collect::<Result<_, _>>()? })
+    }
+}
+
+fn parse_chain(line: &str) -> Option<(u32, Layout)> {
+    match line.split(' ').collect::<Vec<_>>()[..] {
+        ["chain", number, "engine", engine, "shards", shards] => {
+            let shards = shards.parse().ok().filter(|&shards| shards > 0)?;
+            Some((number.parse().ok()?, Layout { engine: engine.into(), shards }))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_reads_back_and_a_newer_format_is_refused() {
+        let mut manifest = Manifest::default();
+        let (actor, mutex) =
+            (Layout { engine: "actor".into(), shards: 4 }, Layout { engine: "mutex".into(), shards: 1 });
+        assert_eq!(manifest.continue_as(&actor), 1);
+        assert_eq!(manifest.continue_as(&actor), 1);
+        assert_eq!(manifest.continue_as(&mutex), 2);
+        assert_eq!(manifest.continue_as(&actor), 3);
+        assert_eq!(Manifest::parse(&manifest.to_text()), Ok(manifest));
+        assert!(Manifest::parse("format 2\n").is_err());
+        assert!(Manifest::parse("format 1\nchain 1 engine actor shards 0\n").is_err());
+        assert!(Manifest::parse("").is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! Buffers that are lent for as long as bytes pass through them.
+//!
+//! An idle connection keeps none, so ten thousand of them cost little; and the few that are used over and over stay in
+//! the cache.
+
+use std::cell::RefCell;
+
+/// Bytes that one read takes in at most.
+pub const READ_SIZE: usize = 64 * 1024;
+/// Buffers kept by each thread.
+const POOL_MAX: usize = 16;
+/// A buffer above this size, in bytes, is not kept.
+const KEPT: usize = 256 * 1024;
+
+thread_local! {
+    static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty buffer, likely with room.
+pub fn take() -> Vec<u8> {
+    POOL.with_borrow_mut(Vec::pop).unwrap_or_default()
+}
+
+/// Gives a buffer back.
+pub fn give(mut buffer: Vec<u8>) {
+    buffer.clear();
+    if (1..=KEPT).contains(&buffer.capacity()) {
+        POOL.with_borrow_mut(|pool| {
+            if pool.len() < POOL_MAX {
+                pool.push(buffer);
+            }
+        });
+    }
+}
+
+/// Lends this thread's [`READ_SIZE`] bytes to read into.
+pub fn with_scratch<R>(read: impl FnOnce(&mut [u8]) -> R) -> R {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.resize(READ_SIZE, 0);
+        read(scratch)
+    })
+}

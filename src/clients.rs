@@ -1,0 +1,154 @@
+//! The connections that are open, as the others see them.
+
+use crate::commands::{CommandId, command};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use tokio::net::TcpStream;
+
+/// One connection. Its task writes these fields; CLIENT LIST and the housekeeping read them.
+#[derive(Debug)]
+pub struct Client {
+    /// Its number: counts up from 1.
+    pub id: u64,
+    /// The socket: shared so that others can shut it down.
+    pub stream: TcpStream,
+    /// The other end.
+    pub address: SocketAddr,
+    /// This end.
+    pub local_address: SocketAddr,
+    /// When it was accepted: Unix time in milliseconds.
+    pub connected_ms: u64,
+    /// When it last sent something: Unix time in milliseconds.
+    pub last_seen_ms: AtomicU64,
+    /// Its last command; `u16::MAX` for none.
+    pub last_command: AtomicU16,
+    /// Commands it has sent.
+    pub commands: AtomicU64,
+    /// Bytes it has sent.
+    pub input_bytes: AtomicU64,
+    /// Bytes it was sent.
+    pub sent_bytes: AtomicU64,
+    /// Bytes of a request that has not ended.
+    pub query_bytes: AtomicU64,
+    /// Bytes of replies that it has not taken.
+    pub output_bytes: AtomicU64,
+    /// Since when they have been over the soft limit: Unix time in milliseconds; 0 when they are not.
+    pub output_over_since_ms: AtomicU64,
+    /// Whether it speaks RESP3.
+    pub resp3: AtomicBool,
+    /// CLIENT NO-EVICT.
+    pub no_evict: AtomicBool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: AtomicBool,
+    /// What it says of itself.
+    pub labels: Mutex<Labels>,
+}
+
+fn add(counter: &AtomicU64, value: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + value, Ordering::Relaxed);
+}
+
+/// What a connection says of itself.
+#[derive(Debug, Default, Clone)]
+pub struct Labels {
+    /// CLIENT SETNAME.
+    pub name: String,
+    /// CLIENT SETINFO LIB-NAME.
+    pub lib_name: String,
+    /// CLIENT SETINFO LIB-VER.
+    pub lib_ver: String,
+}
+
+impl Client {
+    /// Counts bytes that came. Only the connection's task writes, so a plain addition loses nothing.
+    pub fn note_input(&self, bytes: usize, now_ms: u64) {
+        add(&self.input_bytes, bytes as u64);
+        self.last_seen_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that went.
+    pub fn note_output(&self, bytes: usize) {
+        add(&self.sent_bytes, bytes as u64);
+    }
+
+    /// Counts commands.
+    pub fn note_commands(&self, commands: u64) {
+        add(&self.commands, commands);
+    }
+
+    /// Ends the connection: its task sees the end of the stream.
+    pub fn shut_down(&self, how: std::net::Shutdown) {
+        // An error means that the socket is closed already, which is what is wanted.
+        let _ = socket2::SockRef::from(&self.stream).shutdown(how);
+    }
+
+    /// The line of CLIENT LIST and CLIENT INFO.
+    pub fn describe(&self, now_ms: u64) -> String {
+        use std::os::fd::AsRawFd;
+        let age_s = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+        let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let labels = self.labels.lock().clone();
+        let last = self.last_command.load(Ordering::Relaxed);
+        let cmd = if last == u16::MAX { "NULL" } else { command(CommandId(last)).name };
+        let mut flags = String::new();
+        for (flag, letter) in [(&self.no_evict, 'e'), (&self.no_touch, 'T')] {
+            flags.extend(flag.load(Ordering::Relaxed).then_some(letter));
+        }
+        format!(
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
+             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem={} tot-mem={} events=r cmd={} \
+             user=default redir=-1 resp={} lib-name={} lib-ver={}",
+            self.id, self.address, self.local_address, self.stream.as_raw_fd(), labels.name, age_s(self.connected_ms),
+            age_s(load(&self.last_seen_ms)), if flags.is_empty() { "N" } else { &flags }, load(&self.query_bytes),
+            load(&self.output_bytes), load(&self.output_bytes), load(&self.query_bytes) + load(&self.output_bytes), cmd,
+            if self.resp3.load(Ordering::Relaxed) { 3 } else { 2 }, labels.lib_name, labels.lib_ver,
+        )
+    }
+}
+
+/// All connections, by number. Locked when one comes or goes and when somebody lists them, not per command.
+#[derive(Debug, Default)]
+pub struct Clients {
+    open: Mutex<BTreeMap<u64, Arc<Client>>>,
+    next_id: AtomicU64,
+}
+
+impl Clients {
+    /// The number of the next connection.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Adds a connection unless there are `most` already.
+    pub fn add(&self, client: &Arc<Client>, most: u64) -> bool {
+        let mut open = self.open.lock();
+        let has_room = (open.len() as u64) < most;
+        if has_room {
+            open.insert(client.id, Arc::clone(client));
+        }
+        has_room
+    }
+
+    /// Removes a connection.
+    pub fn remove(&self, id: u64) {
+        self.open.lock().remove(&id);
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All connections as they are now, in the order they came.
+    pub fn list(&self) -> Vec<Arc<Client>> {
+        self.open.lock().values().cloned().collect()
+    }
+}

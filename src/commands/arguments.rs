@@ -1,0 +1,59 @@
+//! Arguments as commands read them: integers, counts and positions.
+
+use super::CommandError;
+use crate::resp::parse_i64;
+use std::ops::Range;
+
+/// An integer.
+pub fn integer(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_i64(argument).ok_or(CommandError::NotInteger)
+}
+
+/// An integer that is not negative.
+pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
+    const NEGATIVE: CommandError = CommandError::Text("ERR value is out of range, must be positive");
+    usize::try_from(integer(argument)?).map_err(|_| NEGATIVE)
+}
+
+/// Whether an argument is `word`, in whatever case.
+pub fn is(argument: &[u8], word: &str) -> bool {
+    argument.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The position `index` of `len` elements; a negative one counts from the end.
+pub fn position(index: i64, len: usize) -> Option<usize> {
+    let from_start = if index < 0 { index + len as i64 } else { index };
+    usize::try_from(from_start).ok().filter(|&position| position < len)
+}
+
+/// The positions from `start` to `stop`, both included, of `len` elements; negative ones count from the end.
+pub fn positions(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let from_start = |index: i64| if index < 0 { index + len as i64 } else { index };
+    let end = from_start(stop).saturating_add(1).clamp(0, len as i64) as usize;
+    let start = from_start(start).clamp(0, end as i64) as usize;
+    start..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_beyond_an_end_are_cut_off() {
+        assert_eq!(positions(0, -1, 3), 0..3);
+        assert_eq!(positions(-100, 100, 3), 0..3);
+        assert_eq!(positions(1, 1, 3), 1..2);
+        assert!(positions(2, 1, 3).is_empty());
+        assert!(positions(3, 5, 3).is_empty());
+        assert!(positions(0, -4, 3).is_empty());
+        assert!(positions(0, -1, 0).is_empty());
+        assert_eq!(positions(i64::MIN, i64::MAX, 3), 0..3);
+        assert!(positions(i64::MAX, i64::MIN, 3).is_empty());
+    }
+
+    #[test]
+    fn a_position_outside_is_none() {
+        assert_eq!((position(0, 3), position(-3, 3), position(2, 3)), (Some(0), Some(0), Some(2)));
+        assert_eq!((position(3, 3), position(-4, 3), position(0, 0), position(i64::MIN, 3)), (None, None, None, None));
+    }
+}

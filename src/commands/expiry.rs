@@ -1,0 +1,283 @@
+//! When keys expire: the EXPIRE and TTL families, and the options by which other commands say it.
+//!
+//! The log is told points in time only: a relative time to live would start anew with each replay.
+
+use super::arguments::{integer, is};
+use super::{CommandError, Outcome};
+use crate::keyspace::{Keyspace, Node, Store};
+use crate::resp::{Args, Reply};
+
+const MS_PER_S: i64 = 1000;
+
+/// How an argument says when a key expires: in which unit, counted from now or from the start of Unix time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeForm {
+    /// Seconds from now.
+    Ex,
+    /// Milliseconds from now.
+    Px,
+    /// Unix time in seconds.
+    ExAt,
+    /// Unix time in milliseconds.
+    PxAt,
+}
+
+impl TimeForm {
+    /// The form that an option of SET or GETEX stands for.
+    fn named(option: &[u8]) -> Option<Self> {
+        match option {
+            [_, _] if is(option, "EX") => Some(Self::Ex),
+            [_, _] if is(option, "PX") => Some(Self::Px),
+            [_, _, _, _] if is(option, "EXAT") => Some(Self::ExAt),
+            [_, _, _, _] if is(option, "PXAT") => Some(Self::PxAt),
+            _ => None,
+        }
+    }
+
+    /// Whether it counts from now.
+    pub fn is_relative(self) -> bool {
+        matches!(self, Self::Ex | Self::Px)
+    }
+
+    /// The deadline for a value that is being set: it must be positive. `command` is named in the error.
+    pub fn deadline(self, argument: &[u8], now_ms: u64, command: &'static str) -> Result<u64, CommandError> {
+        let given = integer(argument)?;
+        self.milliseconds(given, now_ms)
+            .filter(|&at| given > 0 && at > 0)
+            .map(|at| at as u64)
+            .ok_or(CommandError::InvalidExpire(command))
+    }
+
+    /// Unix time in milliseconds, which may lie in the past; nothing when it is out of range.
+    fn milliseconds(self, given: i64, now_ms: u64) -> Option<i64> {
+        let given = match self {
+            Self::Ex | Self::ExAt => given.checked_mul(MS_PER_S)?,
+            Self::Px | Self::PxAt => given,
+        };
+        if self.is_relative() { given.checked_add_unsigned(now_ms) } else { Some(given) }
+    }
+}
+
+/// What a request says about expiry beside its value: one of EX, PX, EXAT and PXAT, or a word of the command's own,
+/// or nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ExpiryOption<'a> {
+    /// Nothing.
+    #[default]
+    Unsaid,
+    /// KEEPTTL in SET, PERSIST in GETEX.
+    OwnWord,
+    /// A time.
+    Time(TimeForm, &'a [u8]),
+}
+
+impl<'a> ExpiryOption<'a> {
+    /// Takes `word`, and its argument from `rest`, if it speaks of expiry; otherwise false. As in Redis an option may
+    /// come twice, the last one counting, but not together with another.
+    pub fn take(
+        &mut self,
+        word: &[u8],
+        own_word: &str,
+        rest: &mut impl Iterator<Item = &'a [u8]>,
+    ) -> Result<bool, CommandError> {
+        let option = match TimeForm::named(word) {
+            Some(form) => Self::Time(form, rest.next().ok_or(CommandError::Syntax)?),
+            None if is(word, own_word) => Self::OwnWord,
+            None => return Ok(false),
+        };
+        if !self.goes_with(&option) {
+            return Err(CommandError::Syntax);
+        }
+        *self = option;
+        Ok(true)
+    }
+
+    fn goes_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unsaid, _) | (Self::OwnWord, Self::OwnWord) => true,
+            (Self::Time(form, _), Self::Time(other, _)) => form == other,
+            _ => false,
+        }
+    }
+}
+
+/// Tells the log that a key was set to a value that expires.
+pub fn tell_set_until<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: &[u8], deadline: u64) {
+    if keyspace.effects().is_logged() {
+        let mut digits = itoa::Buffer::new();
+        keyspace.effects().tell([b"SET", key, value, b"PXAT", digits.format(deadline).as_bytes()]);
+    }
+}
+
+/// Tells the log that a key got a deadline.
+pub fn tell_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
+    if keyspace.effects().is_logged() {
+        let mut digits = itoa::Buffer::new();
+        keyspace.effects().tell([b"PEXPIREAT", key, digits.format(deadline).as_bytes()]);
+    }
+}
+
+/// EXPIRE key seconds [NX | XX | GT | LT]: O(log N), N = keys that expire
+pub fn expire<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    set_deadline(keyspace, args, reply, TimeForm::Ex, "expire")
+}
+
+/// PEXPIRE key milliseconds [NX | XX | GT | LT]: O(log N), N = keys that expire
+pub fn pexpire<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    set_deadline(keyspace, args, reply, TimeForm::Px, "pexpire")
+}
+
+/// EXPIREAT key unix-time-seconds [NX | XX | GT | LT]: O(log N), N = keys that expire
+pub fn expireat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    set_deadline(keyspace, args, reply, TimeForm::ExAt, "expireat")
+}
+
+/// PEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT]: O(log N), N = keys that expire
+pub fn pexpireat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    set_deadline(keyspace, args, reply, TimeForm::PxAt, "pexpireat")
+}
+
+fn set_deadline<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    form: TimeForm,
+    command: &'static str,
+) -> Outcome {
+    let conditions = Conditions::parse(args)?;
+    let given = integer(&args[2])?;
+    let at = form.milliseconds(given, keyspace.now_ms()).ok_or(CommandError::InvalidExpire(command))?;
+    let key = &args[1];
+    let is_set = conditions.hold(keyspace, key, at) && apply_deadline(keyspace, key, at, form);
+    reply.flag(is_set);
+    Ok(())
+}
+
+/// Gives the key its deadline, or removes it when that has passed; false when there is no such key.
+fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, form: TimeForm) -> bool {
+    let deadline = u64::try_from(at).ok().filter(|&deadline| deadline > keyspace.now_ms());
+    let is_found = match deadline {
+        Some(_) => keyspace.set_expire_at(key, deadline),
+        None => keyspace.remove(key),
+    };
+    if !is_found {
+        return false;
+    }
+    keyspace.add_dirty(1);
+    match deadline {
+        Some(_) if form == TimeForm::PxAt => {}
+        Some(deadline) => tell_deadline(keyspace, key, deadline),
+        None => keyspace.effects().tell([b"DEL", key]),
+    }
+    true
+}
+
+/// Under which conditions a deadline is set.
+#[derive(Debug, Default)]
+struct Conditions {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+}
+
+impl Conditions {
+    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+        let mut conditions = Self::default();
+        for option in args.from(3).iter() {
+            *conditions.named(option).ok_or_else(|| unsupported(option))? = true;
+        }
+        let Self { nx, xx, gt, lt } = conditions;
+        if nx && (xx || gt || lt) {
+            const TEXT: &str = "ERR NX and XX, GT or LT options at the same time are not compatible";
+            return Err(CommandError::Text(TEXT));
+        }
+        if gt && lt {
+            return Err(CommandError::Text("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(conditions)
+    }
+
+    fn named(&mut self, option: &[u8]) -> Option<&mut bool> {
+        match option {
+            _ if is(option, "NX") => Some(&mut self.nx),
+            _ if is(option, "XX") => Some(&mut self.xx),
+            _ if is(option, "GT") => Some(&mut self.gt),
+            _ if is(option, "LT") => Some(&mut self.lt),
+            _ => None,
+        }
+    }
+
+    /// Whether they hold for the key's present deadline. A key without one counts as living for ever.
+    fn hold<S: Store>(&self, keyspace: &mut Keyspace<S>, key: &[u8], at: i64) -> bool {
+        let Self { nx, xx, gt, lt } = *self;
+        if !(nx || xx || gt || lt) {
+            return true;
+        }
+        match keyspace.peek(key).map(Node::expire_at) {
+            None => false,
+            Some(None) => !xx && !gt,
+            Some(Some(present)) => !nx && (!gt || at > present as i64) && (!lt || at < present as i64),
+        }
+    }
+}
+
+fn unsupported(option: &[u8]) -> CommandError {
+    CommandError::Owned(format!("ERR Unsupported option {}", String::from_utf8_lossy(option)))
+}
+
+/// TTL key: O(1)
+pub fn ttl<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let now_ms = keyspace.now_ms();
+    reply_deadline(keyspace, &args[1], reply, |at| seconds(at.saturating_sub(now_ms)))
+}
+
+/// PTTL key: O(1)
+pub fn pttl<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let now_ms = keyspace.now_ms();
+    reply_deadline(keyspace, &args[1], reply, |at| at.saturating_sub(now_ms))
+}
+
+/// EXPIRETIME key: O(1)
+pub fn expiretime<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_deadline(keyspace, &args[1], reply, seconds)
+}
+
+/// PEXPIRETIME key: O(1)
+pub fn pexpiretime<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_deadline(keyspace, &args[1], reply, |at| at)
+}
+
+fn reply_deadline<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    key: &[u8],
+    reply: &mut Reply<'_>,
+    shown: impl Fn(u64) -> u64,
+) -> Outcome {
+    const NO_KEY: i64 = -2;
+    const FOR_EVER: i64 = -1;
+    reply.integer(match keyspace.read_node(key).map(Node::expire_at) {
+        None => NO_KEY,
+        Some(None) => FOR_EVER,
+        Some(Some(at)) => shown(at) as i64,
+    });
+    Ok(())
+}
+
+/// Milliseconds as seconds, rounded as Redis does.
+fn seconds(milliseconds: u64) -> u64 {
+    (milliseconds + 500) / 1000
+}
+
+/// PERSIST key: O(log N), N = keys that expire
+pub fn persist<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let is_changed = remove_deadline(keyspace, &args[1]);
+    keyspace.add_dirty(usize::from(is_changed));
+    reply.flag(is_changed);
+    Ok(())
+}
+
+/// Lets a key live for ever; false when it does already, or there is none.
+pub fn remove_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> bool {
+    keyspace.peek(key).is_some_and(|node| node.expire_at().is_some()) && keyspace.set_expire_at(key, None)
+}

@@ -1,0 +1,253 @@
+//! COMMAND: the command table, as clients read it.
+//!
+//! Everything is derived from the rows, in the shapes of Redis 7. What a row does not say is left out: arguments and
+//! history in the docs, and in key specifications whether a command that writes also reads what was there.
+
+use super::arguments::is;
+use super::glob;
+use super::lookup::{find, find_subcommand};
+use super::row::{Command, Flags, Group, Keys, Request, Response};
+use super::server::LocalCall;
+use super::table::{COMMANDS, CommandId, command};
+use super::{CommandError, Outcome};
+use crate::resp::{Args, Reply};
+
+/// Commands that are dangerous though they do not administer, as Redis classifies them.
+const DANGEROUS: [&str; 4] = ["keys", "flushall", "flushdb", "info"];
+
+/// COMMAND: O(N), N = commands
+pub fn command_all(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.array(top_level().count());
+    top_level().for_each(|row| write_info(row, reply));
+    Ok(())
+}
+
+/// COMMAND COUNT: O(1)
+pub fn command_count(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.count(top_level().count());
+    Ok(())
+}
+
+/// COMMAND INFO [command-name [command-name ...]]: O(N), N = commands named
+pub fn command_info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let names = args.from(2);
+    if names.is_empty() {
+        return command_all(call, args, reply);
+    }
+    reply.array(names.len());
+    for name in names.iter() {
+        match find(name) {
+            Some(id) => write_info(command(id), reply),
+            None => reply.null(),
+        }
+    }
+    Ok(())
+}
+
+/// The commands that are no subcommands.
+fn top_level() -> impl Iterator<Item = &'static Command> + Clone {
+    COMMANDS.iter().filter(|row| row.container().is_none())
+}
+
+fn subcommands_of(container: &Command) -> impl Iterator<Item = &'static Command> + Clone {
+    COMMANDS.iter().filter(move |row| row.container().is_some_and(|(name, _)| name == container.name))
+}
+
+/// Name, arity, flags, first key, last key, step, ACL categories, tips, key specifications, subcommands.
+fn write_info(row: &Command, reply: &mut Reply<'_>) {
+    reply.array(10);
+    reply.bulk(row.name.as_bytes());
+    reply.integer(i64::from(row.arity));
+    write_words(row.flags.names(), reply);
+    reply.integer(i64::from(row.keys.first));
+    reply.integer(i64::from(row.keys.last));
+    reply.integer(i64::from(row.keys.step));
+    write_words(categories(row), reply);
+    write_tips(row, reply);
+    write_key_specifications(row, reply);
+    reply.set(subcommands_of(row).count());
+    subcommands_of(row).for_each(|row| write_info(row, reply));
+}
+
+fn write_words<'a>(words: impl Iterator<Item = &'a str>, reply: &mut Reply<'_>) {
+    let words: Vec<&str> = words.collect();
+    reply.set(words.len());
+    words.into_iter().for_each(|word| reply.simple(word));
+}
+
+/// The ACL categories of a command, in Redis's order.
+fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
+    let is_fast = row.flags.has(Flags::FAST);
+    let is_admin = row.flags.has(Flags::ADMIN);
+    let is_about_connections = row.group == Group::Connection || row.name.starts_with("command");
+    [
+        ("@keyspace", row.group == Group::Generic || row.request == Request::AllShards),
+        ("@read", row.flags.has(Flags::READONLY)),
+        ("@write", row.flags.has(Flags::WRITE)),
+        ("@set", row.group == Group::Set),
+        ("@list", row.group == Group::List),
+        ("@hash", row.group == Group::Hash),
+        ("@string", row.group == Group::String),
+        ("@admin", is_admin),
+        ("@fast", is_fast),
+        ("@slow", !is_fast),
+        ("@dangerous", is_admin || DANGEROUS.contains(&row.name)),
+        ("@connection", is_about_connections),
+    ]
+    .into_iter()
+    .filter(|&(_, belongs)| belongs)
+    .map(|(category, _)| category)
+}
+
+/// How the command spreads over shards, in the words of Redis Cluster's clients.
+fn write_tips(row: &Command, reply: &mut Reply<'_>) {
+    let request = match row.request {
+        Request::MultiShard => Some("request_policy:multi_shard"),
+        Request::AllShards => Some("request_policy:all_shards"),
+        Request::Local | Request::OneShard => None,
+    };
+    let response = match row.response {
+        Response::Sum => Some("response_policy:agg_sum"),
+        Response::AllSucceeded => Some("response_policy:all_succeeded"),
+        Response::AnyByKeys => Some("response_policy:special"),
+        Response::First | Response::InKeyOrder | Response::Concatenated => None,
+    };
+    let tips = request.into_iter().chain(response);
+    reply.set(tips.clone().count());
+    tips.for_each(|tip| reply.bulk(tip.as_bytes()));
+}
+
+fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
+    let Keys { first, last, step } = row.keys;
+    if row.keys == Keys::NONE {
+        return reply.set(0);
+    }
+    let access = if row.is_write() { "RW" } else { "RO" };
+    let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
+    reply.set(1);
+    reply.map(3);
+    reply.bulk(b"flags");
+    write_words([access].into_iter(), reply);
+    write_search("begin_search", "index", &[("index", i64::from(first))], reply);
+    let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
+    write_search("find_keys", "range", &range, reply);
+}
+
+fn write_search(name: &str, kind: &str, fields: &[(&str, i64)], reply: &mut Reply<'_>) {
+    reply.bulk(name.as_bytes());
+    reply.map(2);
+    write_text("type", kind, reply);
+    reply.bulk(b"spec");
+    reply.map(fields.len());
+    for (field, value) in fields {
+        reply.bulk(field.as_bytes());
+        reply.integer(*value);
+    }
+}
+
+fn write_text(field: &str, text: &str, reply: &mut Reply<'_>) {
+    reply.bulk(field.as_bytes());
+    reply.bulk(text.as_bytes());
+}
+
+/// COMMAND DOCS [command-name [command-name ...]]: O(N), N = commands named
+pub fn command_docs(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let names = args.from(2);
+    if names.is_empty() {
+        write_docs_of_all(top_level(), reply);
+    } else {
+        write_docs_of_all(names.iter().filter_map(find).map(command), reply);
+    }
+    Ok(())
+}
+
+fn write_docs_of_all<'a>(rows: impl Iterator<Item = &'a Command> + Clone, reply: &mut Reply<'_>) {
+    reply.map(rows.clone().count());
+    for row in rows {
+        reply.bulk(row.name.as_bytes());
+        write_docs(row, reply);
+    }
+}
+
+fn write_docs(row: &Command, reply: &mut Reply<'_>) {
+    let subcommands = subcommands_of(row);
+    let has_subcommands = subcommands.clone().next().is_some();
+    let texts =
+        [("summary", row.summary), ("since", row.since), ("group", row.group.name()), ("complexity", row.complexity)];
+    reply.map(texts.len() + usize::from(has_subcommands));
+    texts.into_iter().for_each(|(field, text)| write_text(field, text, reply));
+    if has_subcommands {
+        reply.bulk(b"subcommands");
+        write_docs_of_all(subcommands, reply);
+    }
+}
+
+/// COMMAND GETKEYS command [arg [arg ...]]: O(N), N = arguments
+pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let request = args.from(2);
+    let row = find_of_request(request).ok_or(CommandError::Text("ERR Invalid command specified"))?;
+    if row.keys == Keys::NONE {
+        return Err(CommandError::Text("ERR The command has no key arguments"));
+    }
+    if !row.accepts(request.len()) {
+        return Err(CommandError::Text("ERR Invalid number of arguments specified for command"));
+    }
+    let positions = row.keys.positions(request.len());
+    reply.array(positions.len());
+    positions.for_each(|position| reply.bulk(&request[position]));
+    Ok(())
+}
+
+/// The command that a request runs: the subcommand, where its first words name one.
+fn find_of_request(request: Args<'_>) -> Option<&'static Command> {
+    let row = command(find(request.get(0)?).filter(|id: &CommandId| !id.is_subcommand())?);
+    let has_subcommands = subcommands_of(row).next().is_some();
+    match request.get(1).filter(|_| has_subcommands) {
+        Some(name) => find_subcommand(row, name).map(command),
+        None => Some(row),
+    }
+}
+
+/// COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]: O(N), N = commands
+pub fn command_list(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let filter = Filter::parse(args.from(2))?;
+    let names = COMMANDS.iter().filter(|row| filter.lets_pass(row)).map(|row| row.name);
+    reply.array(names.clone().count());
+    names.for_each(|name| reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+/// Which commands COMMAND LIST replies.
+#[derive(Debug, Clone, Copy)]
+enum Filter<'a> {
+    All,
+    Module,
+    Category(&'a [u8]),
+    Pattern(&'a [u8]),
+}
+
+impl<'a> Filter<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+        let (kind, argument) = match (args.len(), args.get(1), args.get(2)) {
+            (0, _, _) => return Ok(Self::All),
+            (3, Some(kind), Some(argument)) if args.is(0, "FILTERBY") => (kind, argument),
+            _ => return Err(CommandError::Syntax),
+        };
+        match kind {
+            _ if is(kind, "MODULE") => Ok(Self::Module),
+            _ if is(kind, "ACLCAT") => Ok(Self::Category(argument)),
+            _ if is(kind, "PATTERN") => Ok(Self::Pattern(argument)),
+            _ => Err(CommandError::Syntax),
+        }
+    }
+
+    fn lets_pass(self, row: &Command) -> bool {
+        match self {
+            Self::All => true,
+            // There are no modules, so none has commands.
+            Self::Module => false,
+            Self::Category(name) => categories(row).any(|category| is(name, category.trim_start_matches('@'))),
+            Self::Pattern(pattern) => glob::matches_ignoring_case(pattern, row.name.as_bytes()),
+        }
+    }
+}

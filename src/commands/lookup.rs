@@ -1,0 +1,83 @@
+//! Finding a command by its name.
+
+use super::row::Command;
+use super::table::{COMMANDS, CommandId};
+use std::sync::LazyLock;
+
+/// Slots of the hash table; a power of two, several times the number of commands so that most chains have length one.
+const SLOTS: usize = 1024;
+
+static SLOTS_BY_NAME: LazyLock<[u16; SLOTS]> = LazyLock::new(|| {
+    let mut slots = [u16::MAX; SLOTS];
+    for (index, command) in COMMANDS.iter().enumerate() {
+        let mut slot = slot_of(command.name.as_bytes());
+        while slots[slot] != u16::MAX {
+            slot = (slot + 1) % SLOTS;
+        }
+        slots[slot] = index as u16;
+    }
+    slots
+});
+
+/// The command of this name, in whatever case. A subcommand is no command by itself.
+#[inline]
+pub fn find(name: &[u8]) -> Option<CommandId> {
+    find_row(name).filter(|id| !id.is_subcommand())
+}
+
+#[inline]
+fn find_row(name: &[u8]) -> Option<CommandId> {
+    let slots = &*SLOTS_BY_NAME;
+    let mut slot = slot_of(name);
+    loop {
+        let index = slots[slot];
+        let command: &Command = COMMANDS.get(usize::from(index))?;
+        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(CommandId(index));
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+}
+
+/// The subcommand `name` of `container`.
+pub fn find_subcommand(container: &Command, name: &[u8]) -> Option<CommandId> {
+    find_row(&[container.name.as_bytes(), b"|", name].concat())
+}
+
+/// Mixes the first and last eight bytes of the name, letters in lower case.
+#[inline]
+fn slot_of(name: &[u8]) -> usize {
+    const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
+    let (head, tail) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+        _ => {
+            let short = name.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            (short, 0)
+        }
+    };
+    let mixed = ((head | LOWER_CASE) ^ (tail | LOWER_CASE).rotate_left(29) ^ name.len() as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 48) as usize % SLOTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::command;
+
+    #[test]
+    fn every_command_is_found_in_any_case() {
+        for row in COMMANDS {
+            for name in [row.name.to_owned(), row.name.to_uppercase()] {
+                assert_eq!(find_row(name.as_bytes()).map(|id| command(id).name), Some(row.name));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_is_not_found() {
+        for name in ["", "x", "gett", "get ", "g\0t", "averyveryverylongnameofnothing", "client|nothing", "client|id"] {
+            assert_eq!(find(name.as_bytes()), None);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The shape of a row of the command table.
+
+/// One command, or one subcommand (`client|id`).
+#[derive(Debug)]
+pub struct Command {
+    /// In lower case; a subcommand's is `container|name`.
+    pub name: &'static str,
+    /// How many arguments, the name included; negative for "at least".
+    pub arity: i16,
+    /// What the command does.
+    pub flags: Flags,
+    /// Which arguments are keys.
+    pub keys: Keys,
+    /// Where it runs.
+    pub request: Request,
+    /// How replies of several shards become one.
+    pub response: Response,
+    /// The family it is documented in.
+    pub group: Group,
+    /// The version of Redis that brought it.
+    pub since: &'static str,
+    /// Its arguments, as documentation writes them.
+    pub syntax: &'static str,
+    /// Its cost.
+    pub complexity: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+}
+
+impl Command {
+    /// Whether a request of `len` arguments, the name included, fits the arity.
+    pub fn accepts(&self, len: usize) -> bool {
+        let wanted = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { len >= wanted } else { len == wanted }
+    }
+
+    /// Whether the command changes data.
+    pub fn is_write(&self) -> bool {
+        self.flags.has(Flags::WRITE)
+    }
+
+    /// A subcommand's own name and its container's.
+    pub fn container(&self) -> Option<(&'static str, &'static str)> {
+        self.name.split_once('|')
+    }
+}
+
+/// What a command does: a set of flags, named as COMMAND INFO names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// May change data.
+    pub const WRITE: Self = Self(1);
+    /// Only reads data.
+    pub const READONLY: Self = Self(1 << 1);
+    /// May need more memory.
+    pub const DENYOOM: Self = Self(1 << 2);
+    /// Administers the server.
+    pub const ADMIN: Self = Self(1 << 3);
+    /// Not from scripts.
+    pub const NOSCRIPT: Self = Self(1 << 4);
+    /// Runs in constant or logarithmic time.
+    pub const FAST: Self = Self(1 << 5);
+    /// Works while the log is loaded.
+    pub const LOADING: Self = Self(1 << 6);
+    /// Works on a replica that lost its leader.
+    pub const STALE: Self = Self(1 << 7);
+    /// Works before authentication.
+    pub const NO_AUTH: Self = Self(1 << 8);
+    /// Not inside a transaction.
+    pub const NO_MULTI: Self = Self(1 << 9);
+    /// Is not shown to those who watch commands.
+    pub const SKIP_MONITOR: Self = Self(1 << 10);
+    /// Is not kept in the slow log.
+    pub const SKIP_SLOWLOG: Self = Self(1 << 11);
+
+    /// The names in the order of the bits.
+    pub const NAMES: [&'static str; 12] = [
+        "write", "readonly", "denyoom", "admin", "noscript", "fast", "loading", "stale", "no_auth", "no_multi",
+        "skip_monitor", "skip_slowlog",
+    ];
+
+    /// Both sets together.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in the set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The names of the flags in the set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().enumerate().filter(move |(bit, _)| self.0 & (1 << bit) != 0).map(|(_, name)| name)
+    }
+}
+
+/// Which arguments are keys: every `step`th from `first` to `last`; a negative `last` counts from the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keys {
+    /// Position of the first key; 0 for none.
+    pub first: u16,
+    /// Position of the last key.
+    pub last: i16,
+    /// Distance from one key to the next.
+    pub step: u16,
+}
+
+impl Keys {
+    /// No keys.
+    pub const NONE: Self = Self { first: 0, last: 0, step: 0 };
+    /// The first argument is the only key.
+    pub const ONE: Self = Self { first: 1, last: 1, step: 1 };
+    /// All arguments are keys.
+    pub const ALL: Self = Self { first: 1, last: -1, step: 1 };
+    /// Keys and values in turn.
+    pub const PAIRS: Self = Self { first: 1, last: -1, step: 2 };
+
+    /// The positions of the keys in a request of `len` arguments.
+    pub fn positions(self, len: usize) -> impl ExactSizeIterator<Item = usize> {
+        let last = if self.last < 0 { (len as i64 + i64::from(self.last)).max(0) as usize } else { self.last as usize };
+        let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
+        (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)))
+    }
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// In the connection: it needs no key.
+    Local,
+    /// On the shard of its key.
+    OneShard,
+    /// On each shard that holds one of its keys, with these keys.
+    MultiShard,
+    /// On every shard.
+    AllShards,
+}
+
+/// How the replies of the parts of a command become its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Response {
+    /// There is one part.
+    First,
+    /// The integers are added.
+    Sum,
+    /// OK when all are.
+    AllSucceeded,
+    /// The arrays' elements, in the order of the keys.
+    InKeyOrder,
+    /// The arrays' elements, in any order.
+    Concatenated,
+    /// One of the parts that are not null, drawn by the number of keys behind each.
+    AnyByKeys,
+}
+
+/// A family of commands, named as in COMMAND DOCS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Keys of any type.
+    Generic,
+    /// Strings.
+    String,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Hashes.
+    Hash,
+    /// The connection.
+    Connection,
+    /// The server.
+    Server,
+}
+
+impl Group {
+    /// The name in COMMAND DOCS.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Generic => "generic",
+            Self::String => "string",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::Hash => "hash",
+            Self::Connection => "connection",
+            Self::Server => "server",
+        }
+    }
+}

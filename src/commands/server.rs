@@ -1,0 +1,397 @@
+//! Commands that run in the connection: about itself and about the server.
+
+use super::glob;
+use super::lookup::find_subcommand;
+use super::table::{CommandId, command, local_function};
+use super::{CommandError, Outcome};
+use crate::clients::Client;
+use crate::config::{DIRECTIVES, Directive};
+use crate::resp::{Args, Reply, parse_i64, parse_u64};
+use crate::server::Server;
+use std::sync::atomic::Ordering;
+
+/// What a local command works on.
+pub struct LocalCall<'a> {
+    /// The server.
+    pub server: &'a Server,
+    /// The connection as others see it.
+    pub client: &'a Client,
+    /// The connection's own state.
+    pub state: &'a mut ConnectionState,
+}
+
+/// State of a connection that commands change.
+#[derive(Debug, Clone)]
+pub struct ConnectionState {
+    /// Whether it speaks RESP3.
+    pub resp3: bool,
+    /// Whether it may run commands.
+    pub is_authenticated: bool,
+    /// Whether it closes when its replies are out.
+    pub is_closing: bool,
+}
+
+/// The function of a command that runs in the connection.
+pub type LocalFn = fn(&mut LocalCall<'_>, Args<'_>, &mut Reply<'_>) -> Outcome;
+
+/// Runs a local command, or the subcommand that its second argument names.
+pub fn dispatch_local(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    let outcome = match subcommand(id, args) {
+        Ok(id) => local_function(id)(call, args, reply),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = outcome {
+        reply.error(error);
+    }
+}
+
+fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandError> {
+    let container = command(id);
+    let Some(name) = args.get(1).filter(|_| matches!(container.name, "client" | "command" | "config")) else {
+        return Ok(id);
+    };
+    let found = find_subcommand(container, name).ok_or_else(|| unknown_subcommand(container.name, name))?;
+    match command(found).accepts(args.len()) {
+        true => Ok(found),
+        false => Err(CommandError::Arity(command(found).name.into())),
+    }
+}
+
+fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
+    let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+    CommandError::Owned(format!("ERR unknown subcommand '{name}'. Try {} HELP.", container.to_uppercase()))
+}
+
+/// A container without a subcommand: its arity keeps requests from getting here.
+pub fn container(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    Err(CommandError::Arity(String::from_utf8_lossy(&args[0]).to_lowercase()))
+}
+
+/// PING [message]: O(1)
+pub fn ping(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match args.len() {
+        1 => reply.simple("PONG"),
+        2 => reply.bulk(&args[1]),
+        _ => return Err(CommandError::Arity("ping".into())),
+    }
+    Ok(())
+}
+
+/// ECHO message: O(1)
+pub fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.bulk(&args[1]);
+    Ok(())
+}
+
+/// SELECT index: O(1)
+pub fn select(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match parse_i64(&args[1]) {
+        Some(0) => reply.ok(),
+        Some(_) => return Err(CommandError::Text("ERR DB index is out of range")),
+        None => return Err(CommandError::NotInteger),
+    }
+    Ok(())
+}
+
+/// QUIT: O(1)
+pub fn quit(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.state.is_closing = true;
+    reply.ok();
+    Ok(())
+}
+
+/// RESET: O(1)
+pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.state.resp3 = false;
+    call.state.is_authenticated = call.server.config.text(Directive::Requirepass).is_empty();
+    call.client.resp3.store(false, Ordering::Relaxed);
+    call.client.no_evict.store(false, Ordering::Relaxed);
+    call.client.no_touch.store(false, Ordering::Relaxed);
+    call.client.labels.lock().name.clear();
+    reply.simple("RESET");
+    Ok(())
+}
+
+/// AUTH [username] password: O(1)
+pub fn auth(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (user, password) = match args.len() {
+        2 => {
+            if call.server.config.text(Directive::Requirepass).is_empty() {
+                return Err(CommandError::Text(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure \
+                     your configuration is correct?",
+                ));
+            }
+            (b"default".as_slice(), &args[1])
+        }
+        3 => (&args[1], &args[2]),
+        _ => return Err(CommandError::Syntax),
+    };
+    authenticate(call, user, password)?;
+    reply.ok();
+    Ok(())
+}
+
+/// Checks a password; the comparison takes the same time wherever the difference is.
+fn authenticate(call: &mut LocalCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
+    let wanted = call.server.config.text(Directive::Requirepass);
+    let wanted = wanted.as_bytes();
+    let differs = wanted.iter().zip(password).fold(wanted.len() != password.len(), |differs, (a, b)| differs | (a != b));
+    if user != b"default" || (differs && !wanted.is_empty()) {
+        return Err(CommandError::Text("WRONGPASS invalid username-password pair or user is disabled."));
+    }
+    call.state.is_authenticated = true;
+    Ok(())
+}
+
+/// HELLO [protover [AUTH username password] [SETNAME clientname]]: O(1)
+pub fn hello(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let version = match args.get(1) {
+        None => None,
+        Some(text) => match parse_i64(text) {
+            None => return Err(CommandError::Text("ERR Protocol version is not an integer or out of range")),
+            Some(version @ 2..=3) => Some(version == 3),
+            Some(_) => return Err(CommandError::Text("NOPROTO unsupported protocol version")),
+        },
+    };
+    let mut name = None;
+    let mut credentials = None;
+    let mut position = 2;
+    while position < args.len() {
+        let left = args.len() - position - 1;
+        if args.is(position, "AUTH") && left >= 2 {
+            credentials = Some((&args[position + 1], &args[position + 2]));
+            position += 3;
+        } else if args.is(position, "SETNAME") && left >= 1 {
+            name = Some(client_name(&args[position + 1])?);
+            position += 2;
+        } else {
+            let option = String::from_utf8_lossy(&args[position]).into_owned();
+            return Err(CommandError::Owned(format!("ERR Syntax error in HELLO option '{option}'")));
+        }
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(call, user, password)?;
+    }
+    if !call.state.is_authenticated {
+        return Err(CommandError::Text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+             same time",
+        ));
+    }
+    if let Some(name) = name {
+        call.client.labels.lock().name = name;
+    }
+    if let Some(resp3) = version {
+        call.state.resp3 = resp3;
+        call.client.resp3.store(resp3, Ordering::Relaxed);
+    }
+    reply.set_resp3(call.state.resp3);
+    write_hello(call, reply);
+    Ok(())
+}
+
+fn write_hello(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
+    reply.map(7);
+    for (field, value) in [("server", "redis"), ("version", crate::info::REDIS_VERSION)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(if call.state.resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.integer(call.client.id as i64);
+    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+/// TIME: O(1)
+pub fn time(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let now_us = call.server.clock.now_us();
+    reply.array(2);
+    reply.bulk_integer((now_us / 1_000_000) as i64);
+    reply.bulk_integer((now_us % 1_000_000) as i64);
+    Ok(())
+}
+
+/// INFO [section [section ...]]: O(1)
+pub fn info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let sections: Vec<String> =
+        args.from(1).iter().map(|section| String::from_utf8_lossy(section).to_lowercase()).collect();
+    reply.verbatim(&crate::info::render(call.server, &sections));
+    Ok(())
+}
+
+/// STATS: O(shards)
+pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let figures = crate::info::engine_figures(call.server);
+    reply.map(figures.len());
+    for (name, value) in figures {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+/// CLIENT ID: O(1)
+pub fn client_id(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.integer(call.client.id as i64);
+    Ok(())
+}
+
+/// CLIENT GETNAME: O(1)
+pub fn client_getname(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let name = call.client.labels.lock().name.clone();
+    reply.bulk_or_null(Some(name.as_bytes()).filter(|name| !name.is_empty()));
+    Ok(())
+}
+
+/// CLIENT SETNAME connection-name: O(1)
+pub fn client_setname(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let name = client_name(&args[2])?;
+    call.client.labels.lock().name = name;
+    reply.ok();
+    Ok(())
+}
+
+/// A name keeps CLIENT LIST readable: no spaces, newlines or special characters.
+fn client_name(name: &[u8]) -> Result<String, CommandError> {
+    readable(name).ok_or(CommandError::Text(
+        "ERR Client names cannot contain spaces, newlines or special characters.",
+    ))
+}
+
+fn readable(text: &[u8]) -> Option<String> {
+    text.iter().all(|byte| (b'!'..=b'~').contains(byte)).then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+/// CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>: O(1)
+pub fn client_setinfo(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let attribute = String::from_utf8_lossy(&args[2]).to_lowercase();
+    if !matches!(attribute.as_str(), "lib-name" | "lib-ver") {
+        let given = String::from_utf8_lossy(&args[2]).into_owned();
+        return Err(CommandError::Owned(format!("ERR Unrecognized option '{given}'")));
+    }
+    let value = readable(&args[3]).ok_or_else(|| {
+        CommandError::Owned(format!("ERR {attribute} cannot contain spaces, newlines or special characters."))
+    })?;
+    let mut labels = call.client.labels.lock();
+    if attribute == "lib-name" {
+        labels.lib_name = value;
+    } else {
+        labels.lib_ver = value;
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT INFO: O(1)
+pub fn client_info(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.verbatim(&(call.client.describe(call.server.clock.now_ms()) + "\n"));
+    Ok(())
+}
+
+/// CLIENT LIST [TYPE type] [ID client-id [client-id ...]]: O(N), N = connections
+pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let wanted: Box<dyn Fn(u64) -> bool> = if args.len() == 2 {
+        Box::new(|_| true)
+    } else if args.is(2, "TYPE") && args.len() == 4 {
+        let kind = String::from_utf8_lossy(&args[3]).to_lowercase();
+        match kind.as_str() {
+            "normal" => Box::new(|_| true),
+            "master" | "replica" | "slave" | "pubsub" => Box::new(|_| false),
+            _ => {
+                let given = String::from_utf8_lossy(&args[3]).into_owned();
+                return Err(CommandError::Owned(format!("ERR Unknown client type '{given}'")));
+            }
+        }
+    } else if args.is(2, "ID") && args.len() > 3 {
+        let ids = args.from(3).iter().map(|id| parse_u64(id).filter(|&id| id > 0));
+        let ids: Vec<u64> = ids.collect::<Option<_>>().ok_or(CommandError::Text("ERR Invalid client ID"))?;
+        Box::new(move |id| ids.contains(&id))
+    } else {
+        return Err(CommandError::Syntax);
+    };
+    let now_ms = call.server.clock.now_ms();
+    let lines = call.server.clients.list().into_iter().filter(|client| wanted(client.id));
+    let text: String = lines.map(|client| client.describe(now_ms) + "\n").collect();
+    reply.verbatim(&text);
+    Ok(())
+}
+
+/// CLIENT NO-EVICT <ON | OFF>: O(1)
+pub fn client_no_evict(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.client.no_evict.store(on_or_off(args)?, Ordering::Relaxed);
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT NO-TOUCH <ON | OFF>: O(1)
+pub fn client_no_touch(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.client.no_touch.store(on_or_off(args)?, Ordering::Relaxed);
+    reply.ok();
+    Ok(())
+}
+
+fn on_or_off(args: Args<'_>) -> Result<bool, CommandError> {
+    match (args.is(2, "ON"), args.is(2, "OFF")) {
+        (true, _) => Ok(true),
+        (_, true) => Ok(false),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+/// CONFIG GET parameter [parameter ...]: O(N), N = directives
+pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let is_wanted = |name: &str| args.from(2).iter().any(|pattern| glob::matches_ignoring_case(pattern, name.as_bytes()));
+    let wanted: Vec<usize> = (0..DIRECTIVES.len()).filter(|&index| is_wanted(DIRECTIVES[index].name)).collect();
+    reply.map(wanted.len());
+    for index in wanted {
+        reply.bulk(DIRECTIVES[index].name.as_bytes());
+        reply.bulk(call.server.config.get(index).as_bytes());
+    }
+    Ok(())
+}
+
+/// CONFIG SET parameter value [parameter value ...]: O(N), N = directives given
+pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if !args.len().is_multiple_of(2) {
+        return Err(CommandError::Arity("config|set".into()));
+    }
+    let mut values: Vec<(usize, String)> = Vec::new();
+    for position in (2..args.len()).step_by(2) {
+        let name = String::from_utf8_lossy(&args[position]).into_owned();
+        let refuse = |reason: &str| {
+            CommandError::Owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+        };
+        let index = crate::config::index_of(&name.to_lowercase()).ok_or_else(|| {
+            CommandError::Owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
+        })?;
+        if !DIRECTIVES[index].mutable {
+            return Err(refuse("can't set immutable config"));
+        }
+        if values.iter().any(|(other, _)| *other == index) {
+            return Err(refuse("duplicate parameter"));
+        }
+        values.push((index, String::from_utf8_lossy(&args[position + 1]).into_owned()));
+    }
+    call.server.config.set(&values).map_err(|(index, reason)| {
+        let name = DIRECTIVES[index].name;
+        CommandError::Owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+    })?;
+    call.server.apply_config();
+    reply.ok();
+    Ok(())
+}
+
+/// CONFIG RESETSTAT: O(1)
+pub fn config_resetstat(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.server.reset_stats();
+    reply.ok();
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! Sets.
+
+use super::arguments::{count, integer};
+use super::{CommandError, Outcome};
+use crate::keyspace::{Bytes, Keyspace, Set, Store};
+use crate::resp::{Args, Reply};
+use std::collections::HashSet;
+
+/// SADD key member [member ...]: O(N), N = members given
+pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let set = keyspace.collection_or_new::<Set>(&args[1])?;
+    // Looked up before it is copied: a member that is there costs no allocation.
+    let added = args.from(2).iter().filter(|&member| !set.contains(member) && set.insert(member.into())).count();
+    keyspace.add_dirty(added);
+    reply.count(added);
+    Ok(())
+}
+
+/// SREM key member [member ...]: O(N), N = members given
+pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let key = &args[1];
+    let Some(set) = keyspace.collection_mut::<Set>(key)? else {
+        reply.integer(0);
+        return Ok(());
+    };
+    let removed = args.from(2).iter().filter(|&member| set.swap_remove(member)).count();
+    if set.is_empty() {
+        keyspace.remove(key);
+    }
+    keyspace.add_dirty(removed);
+    reply.count(removed);
+    Ok(())
+}
+
+/// SMEMBERS key: O(N), N = members
+pub fn smembers<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let members = keyspace.read_collection::<Set>(&args[1])?;
+    reply.set(members.map_or(0, Set::len));
+    members.into_iter().flatten().for_each(|member| reply.bulk(member));
+    Ok(())
+}
+
+/// SISMEMBER key member: O(1)
+pub fn sismember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let set = keyspace.read_collection::<Set>(&args[1])?;
+    reply.flag(set.is_some_and(|set| set.contains(&args[2])));
+    Ok(())
+}
+
+/// SMISMEMBER key member [member ...]: O(N), N = members given
+pub fn smismember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let set = keyspace.read_collection::<Set>(&args[1])?;
+    reply.array(args.len() - 2);
+    for member in args.from(2).iter() {
+        reply.flag(set.is_some_and(|set| set.contains(member)));
+    }
+    Ok(())
+}
+
+/// SCARD key: O(1)
+pub fn scard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.count(keyspace.read_collection::<Set>(&args[1])?.map_or(0, Set::len));
+    Ok(())
+}
+
+/// SPOP key [count]: O(N), N = members taken
+pub fn spop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match args.len() {
+        2 => pop(keyspace, &args[1], reply),
+        3 => pop_many(keyspace, &args[1], count(&args[2])?, reply),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) -> Outcome {
+    let mut random = keyspace.random().fork();
+    let Some(set) = keyspace.collection_mut::<Set>(key)? else {
+        reply.null();
+        return Ok(());
+    };
+    let member = take_random(set, &mut random);
+    reply.bulk(&member);
+    if set.is_empty() {
+        keyspace.remove(key);
+    }
+    keyspace.add_dirty(1);
+    keyspace.effects().tell([b"SREM", key, &member]);
+    Ok(())
+}
+
+fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, reply: &mut Reply<'_>) -> Outcome {
+    let mut random = keyspace.random().fork();
+    let is_logged = keyspace.effects().is_logged();
+    let Some(set) = keyspace.collection_mut::<Set>(key)? else {
+        reply.set(0);
+        return Ok(());
+    };
+    if wanted >= set.len() {
+        return pop_all(keyspace, key, reply);
+    }
+    reply.set(wanted);
+    let mut taken = Vec::new();
+    for _ in 0..wanted {
+        let member = take_random(set, &mut random);
+        reply.bulk(&member);
+        if is_logged {
+            taken.push(member);
+        }
+    }
+    keyspace.add_dirty(wanted);
+    tell_removed(keyspace, key, &taken);
+    Ok(())
+}
+
+fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) -> Outcome {
+    let Some(set) = keyspace.collection_mut::<Set>(key)? else { return Ok(()) };
+    let len = set.len();
+    reply.set(len);
+    set.iter().for_each(|member| reply.bulk(member));
+    keyspace.remove(key);
+    keyspace.add_dirty(len);
+    keyspace.effects().tell([b"DEL", key]);
+    Ok(())
+}
+
+/// Takes a random member out of a set, which has one: keys of empty sets do not exist.
+fn take_random(set: &mut Set, random: &mut fastrand::Rng) -> Bytes {
+    set.swap_remove_index(random.usize(..set.len())).expect("the index is below the length")
+}
+
+fn tell_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Bytes]) {
+    if !members.is_empty() {
+        let mut effect: Vec<&[u8]> = vec![b"SREM", key];
+        effect.extend(members.iter().map(|member| &**member));
+        keyspace.effects().tell(effect);
+    }
+}
+
+/// SRANDMEMBER key [count]: O(N), N = members replied
+pub fn srandmember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match args.len() {
+        2 => random_member(keyspace, &args[1], reply),
+        3 => random_members(keyspace, &args[1], wanted_members(&args[2])?, reply),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+fn random_member<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) -> Outcome {
+    let mut random = keyspace.random().fork();
+    match keyspace.read_collection::<Set>(key)? {
+        Some(set) => reply.bulk(&set[random.usize(..set.len())]),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+/// How many members SRANDMEMBER is to reply.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// Different ones: a count that is not negative.
+    Distinct(usize),
+    /// Any, each drawn anew: a negative count.
+    Repeated(usize),
+}
+
+fn wanted_members(argument: &[u8]) -> Result<Wanted, CommandError> {
+    const TEXT: &str =
+        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    match integer(argument)? {
+        i64::MIN => Err(CommandError::Text(TEXT)),
+        count if count < 0 => Ok(Wanted::Repeated(count.unsigned_abs() as usize)),
+        count => Ok(Wanted::Distinct(count as usize)),
+    }
+}
+
+fn random_members<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    key: &[u8],
+    wanted: Wanted,
+    reply: &mut Reply<'_>,
+) -> Outcome {
+    let mut random = keyspace.random().fork();
+    let Some(set) = keyspace.read_collection::<Set>(key)? else {
+        reply.array(0);
+        return Ok(());
+    };
+    match wanted {
+        Wanted::Repeated(count) => reply_repeated(set, count, &mut random, reply),
+        Wanted::Distinct(count) => {
+            reply_distinct(set, count.min(set.len()), &mut random, reply);
+            Ok(())
+        }
+    }
+}
+
+/// Replies `count` random members, each drawn anew. A reply is bounded: Redis would write until its memory is full.
+fn reply_repeated(set: &Set, count: usize, random: &mut fastrand::Rng, reply: &mut Reply<'_>) -> Outcome {
+    const REPLY_LEN_MAX: usize = 512 * 1024 * 1024;
+    const ELEMENT_LEN_MIN: usize = b"$0\r\n\r\n".len();
+    const TOO_LONG: CommandError = CommandError::Text("ERR value is out of range, the reply would be too long");
+    if count > REPLY_LEN_MAX / ELEMENT_LEN_MIN {
+        return Err(TOO_LONG);
+    }
+    let mark = reply.mark();
+    reply.array(count);
+    for _ in 0..count {
+        reply.bulk(&set[random.usize(..set.len())]);
+        if reply.mark() - mark > REPLY_LEN_MAX {
+            reply.truncate(mark);
+            return Err(TOO_LONG);
+        }
+    }
+    Ok(())
+}
+
+/// Replies `count` different members, at most all of them.
+fn reply_distinct(set: &Set, count: usize, random: &mut fastrand::Rng, reply: &mut Reply<'_>) {
+    /// A sparse sample draws indices until enough differ; up to this share few draws are in vain.
+    const SPARSE: usize = 3;
+    reply.array(count);
+    if count <= set.len() / SPARSE {
+        sparse_sample(set.len(), count, random, |index| reply.bulk(&set[index]));
+    } else {
+        dense_sample(set.len(), count, random, |index| reply.bulk(&set[index]));
+    }
+}
+
+/// Draws `count` different indices below `len`, in O(count).
+fn sparse_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw: impl FnMut(usize)) {
+    let mut drawn = HashSet::new();
+    while drawn.len() < count {
+        let index = random.usize(..len);
+        if drawn.insert(index) {
+            draw(index);
+        }
+    }
+}
+
+/// Draws `count` different indices below `len`, in ascending order and O(len): each with the chance that is left.
+fn dense_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw: impl FnMut(usize)) {
+    let mut missing = count;
+    for index in 0..len {
+        if random.usize(..len - index) < missing {
+            missing -= 1;
+            draw(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_distinct_indices_and_reaches_every_one() {
+        type Sample = fn(usize, usize, &mut fastrand::Rng, &mut dyn FnMut(usize));
+        let samples: [Sample; 2] = [|len, count, random, draw| sparse_sample(len, count, random, draw), |len, count, random, draw| {
+            dense_sample(len, count, random, draw);
+        }];
+        let mut random = fastrand::Rng::with_seed(1);
+        for sample in samples {
+            let mut seen = HashSet::new();
+            for _ in 0..200 {
+                let mut drawn = HashSet::new();
+                sample(10, 4, &mut random, &mut |index| assert!(drawn.insert(index), "{index} came twice"));
+                assert_eq!(drawn.len(), 4);
+                seen.extend(drawn);
+            }
+            assert_eq!(seen, (0..10).collect());
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! Strings.
+
+use super::arguments::{integer, is};
+use super::expiry::{ExpiryOption, TimeForm, remove_deadline, tell_deadline, tell_set_until};
+use super::float::Extended;
+use super::{CommandError, Outcome};
+use crate::keyspace::{Keyspace, NewValue, Node, Store, Value};
+use crate::resp::{Args, Reply, parse_i64};
+
+/// The longest string a command may make: `proto-max-bulk-len`.
+const LEN_MAX: usize = 512 * 1024 * 1024;
+/// The most room that is left for a growing string to grow into.
+const GROWTH_MAX: usize = 1024 * 1024;
+
+/// A string as it is stored: an integer where it is one.
+pub fn new_string(text: &[u8]) -> NewValue<'_> {
+    const INTEGER_LEN_MAX: usize = 20;
+    match text.len() <= INTEGER_LEN_MAX {
+        true => parse_i64(text).map_or(NewValue::Text(text), NewValue::Integer),
+        false => NewValue::Text(text),
+    }
+}
+
+/// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds |
+/// PXAT unix-time-milliseconds | KEEPTTL]: O(1)
+pub fn set<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if args.len() > 3 {
+        return set_with_options(keyspace, args, reply);
+    }
+    keyspace.set(&args[1], new_string(&args[2]), None);
+    keyspace.add_dirty(1);
+    reply.ok();
+    Ok(())
+}
+
+fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (key, value) = (&args[1], &args[2]);
+    let SetOptions { condition, replies_old, expiry } = SetOptions::parse(args)?;
+    let deadline = match expiry {
+        ExpiryOption::Time(form, argument) => Some(form.deadline(argument, keyspace.now_ms(), "set")?),
+        ExpiryOption::OwnWord | ExpiryOption::Unsaid => None,
+    };
+    if replies_old {
+        reply_string(reply, keyspace.read(key))?;
+    }
+    let is_set = condition.is_none_or(|wanted| keyspace.contains(key) == (wanted == Condition::Exists));
+    if is_set {
+        let kept = if expiry == ExpiryOption::OwnWord { deadline_of(keyspace, key) } else { None };
+        keyspace.set(key, new_string(value), deadline.or(kept));
+        keyspace.add_dirty(1);
+        tell_deadline_of_set(keyspace, key, value, expiry, deadline);
+    }
+    match (replies_old, is_set) {
+        (true, _) => {}
+        (false, true) => reply.ok(),
+        (false, false) => reply.null(),
+    }
+    Ok(())
+}
+
+/// What a SET asks for beside the key and the value.
+#[derive(Debug, Default)]
+struct SetOptions<'a> {
+    condition: Option<Condition>,
+    replies_old: bool,
+    expiry: ExpiryOption<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    /// NX
+    IsNew,
+    /// XX
+    Exists,
+}
+
+impl<'a> SetOptions<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut words = args.from(3).iter();
+        while let Some(word) = words.next() {
+            let is_taken = options.expiry.take(word, "KEEPTTL", &mut words)? || options.take(word);
+            if !is_taken {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, word: &[u8]) -> bool {
+        if is(word, "GET") {
+            self.replies_old = true;
+            return true;
+        }
+        let condition = match word {
+            _ if is(word, "NX") => Condition::IsNew,
+            _ if is(word, "XX") => Condition::Exists,
+            _ => return false,
+        };
+        *self.condition.get_or_insert(condition) == condition
+    }
+}
+
+fn deadline_of<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Option<u64> {
+    keyspace.peek(key).and_then(Node::expire_at)
+}
+
+/// A SET without a deadline, or with a point in time, is its own effect.
+fn tell_deadline_of_set<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    key: &[u8],
+    value: &[u8],
+    expiry: ExpiryOption<'_>,
+    deadline: Option<u64>,
+) {
+    match (expiry, deadline) {
+        (ExpiryOption::Time(TimeForm::PxAt, _), _) | (_, None) => {}
+        (_, Some(deadline)) => tell_set_until(keyspace, key, value, deadline),
+    }
+}
+
+/// Replies a value that must be a string.
+fn reply_string(reply: &mut Reply<'_>, value: Option<Value<'_>>) -> Outcome {
+    match value {
+        None => reply.null(),
+        Some(Value::Text(text)) => reply.bulk(text),
+        Some(Value::Integer(integer)) => reply.bulk_integer(integer),
+        Some(Value::Object(_)) => return Err(CommandError::WrongType),
+    }
+    Ok(())
+}
+
+/// SETNX key value: O(1)
+pub fn setnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let is_new = !keyspace.contains(&args[1]);
+    if is_new {
+        keyspace.set(&args[1], new_string(&args[2]), None);
+        keyspace.add_dirty(1);
+    }
+    reply.flag(is_new);
+    Ok(())
+}
+
+/// SETEX key seconds value: O(1)
+pub fn setex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    set_until(keyspace, args, reply, TimeForm::Ex, "setex")
+}
+
+/// PSETEX key milliseconds value: O(1)
+pub fn psetex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    set_until(keyspace, args, reply, TimeForm::Px, "psetex")
+}
+
+fn set_until<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    form: TimeForm,
+    command: &'static str,
+) -> Outcome {
+    let (key, value) = (&args[1], &args[3]);
+    let deadline = form.deadline(&args[2], keyspace.now_ms(), command)?;
+    keyspace.set(key, new_string(value), Some(deadline));
+    keyspace.add_dirty(1);
+    tell_set_until(keyspace, key, value, deadline);
+    reply.ok();
+    Ok(())
+}
+
+/// GET key: O(1)
+pub fn get<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_string(reply, keyspace.read(&args[1]))
+}
+
+/// GETSET key value: O(1)
+pub fn getset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_string(reply, keyspace.read(&args[1]))?;
+    keyspace.set(&args[1], new_string(&args[2]), None);
+    keyspace.add_dirty(1);
+    Ok(())
+}
+
+/// GETDEL key: O(1)
+pub fn getdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let key = &args[1];
+    reply_string(reply, keyspace.read(key))?;
+    if keyspace.remove(key) {
+        keyspace.add_dirty(1);
+        keyspace.effects().tell([b"DEL", key]);
+    }
+    Ok(())
+}
+
+/// GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]: O(1)
+pub fn getex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let key = &args[1];
+    let now_ms = keyspace.now_ms();
+    let expiry = getex_option(args)?;
+    let value = keyspace.read(key);
+    let change = match (expiry, &value) {
+        (_, Some(Value::Object(_))) => return Err(CommandError::WrongType),
+        (ExpiryOption::Unsaid, _) | (_, None) => None,
+        (ExpiryOption::OwnWord, _) => Some(None),
+        (ExpiryOption::Time(form, argument), _) => Some(Some(form.deadline(argument, now_ms, "getex")?)),
+    };
+    reply_string(reply, value)?;
+    match change {
+        None => {}
+        Some(None) => persist(keyspace, key),
+        Some(Some(deadline)) => expire_at(keyspace, key, deadline),
+    }
+    Ok(())
+}
+
+fn getex_option(args: Args<'_>) -> Result<ExpiryOption<'_>, CommandError> {
+    let mut expiry = ExpiryOption::default();
+    let mut words = args.from(2).iter();
+    while let Some(word) = words.next() {
+        if !expiry.take(word, "PERSIST", &mut words)? {
+            return Err(CommandError::Syntax);
+        }
+    }
+    Ok(expiry)
+}
+
+fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
+    if remove_deadline(keyspace, key) {
+        keyspace.add_dirty(1);
+        keyspace.effects().tell([b"PERSIST", key]);
+    }
+}
+
+/// Gives a key that exists its deadline; one in the past removes it.
+fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
+    keyspace.add_dirty(1);
+    if deadline > keyspace.now_ms() {
+        keyspace.set_expire_at(key, Some(deadline));
+        tell_deadline(keyspace, key, deadline);
+    } else {
+        keyspace.remove(key);
+        keyspace.effects().tell([b"DEL", key]);
+    }
+}
+
+/// MGET key [key ...]: O(N), N = keys
+pub fn mget<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.array(args.len() - 1);
+    for key in args.from(1).iter() {
+        if reply_string(reply, keyspace.read(key)).is_err() {
+            reply.null();
+        }
+    }
+    Ok(())
+}
+
+/// MSET key value [key value ...]: O(N), N = keys
+pub fn mset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if args.len().is_multiple_of(2) {
+        return Err(CommandError::Arity("mset".to_owned()));
+    }
+    for index in (1..args.len()).step_by(2) {
+        keyspace.set(&args[index], new_string(&args[index + 1]), None);
+    }
+    keyspace.add_dirty(args.len() / 2);
+    reply.ok();
+    Ok(())
+}
+
+/// APPEND key value: O(1) amortised
+pub fn append<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (key, suffix) = (&args[1], &args[2]);
+    let len = match keyspace.node_mut(key) {
+        Some(node) => append_to(node, suffix)?,
+        None => {
+            keyspace.set(key, new_string(suffix), None);
+            suffix.len()
+        }
+    };
+    keyspace.add_dirty(1);
+    reply.count(len);
+    Ok(())
+}
+
+/// Appends to the string of a node; gives its new length.
+fn append_to(node: &mut Node, suffix: &[u8]) -> Result<usize, CommandError> {
+    let start = make_text(node)?;
+    let len = checked_len(start, suffix.len())?;
+    node.resize_text(len, len.min(GROWTH_MAX))[start..].copy_from_slice(suffix);
+    Ok(len)
+}
+
+/// Makes the string of a node a text, as an integer has no bytes to change; gives its length.
+fn make_text(node: &mut Node) -> Result<usize, CommandError> {
+    let integer = match node.value() {
+        Value::Text(text) => return Ok(text.len()),
+        Value::Object(_) => return Err(CommandError::WrongType),
+        Value::Integer(integer) => integer,
+    };
+    let mut digits = itoa::Buffer::new();
+    let text = digits.format(integer).as_bytes();
+    node.set(NewValue::Text(text), node.expire_at());
+    Ok(text.len())
+}
+
+/// The length of a string where `len` bytes end behind `start` bytes.
+fn checked_len(start: usize, len: usize) -> Result<usize, CommandError> {
+    const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    start.checked_add(len).filter(|&len| len <= LEN_MAX).ok_or(CommandError::Text(TOO_LONG))
+}
+
+/// STRLEN key: O(1)
+pub fn strlen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let len = match keyspace.read(&args[1]) {
+        None => 0,
+        Some(value) => text_of(value, &mut itoa::Buffer::new())?.len(),
+    };
+    reply.count(len);
+    Ok(())
+}
+
+/// The bytes of a string; an integer's are written to `digits`.
+fn text_of<'a>(value: Value<'a>, digits: &'a mut itoa::Buffer) -> Result<&'a [u8], CommandError> {
+    match value {
+        Value::Text(text) => Ok(text),
+        Value::Integer(integer) => Ok(digits.format(integer).as_bytes()),
+        Value::Object(_) => Err(CommandError::WrongType),
+    }
+}
+
+/// INCR key: O(1)
+pub fn incr<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    add(keyspace, &args[1], 1, reply)
+}
+
+/// DECR key: O(1)
+pub fn decr<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    add(keyspace, &args[1], -1, reply)
+}
+
+/// INCRBY key increment: O(1)
+pub fn incrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    add(keyspace, &args[1], integer(&args[2])?, reply)
+}
+
+/// DECRBY key decrement: O(1)
+pub fn decrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let decrement = integer(&args[2])?;
+    let increment = decrement.checked_neg().ok_or(CommandError::Text("ERR decrement would overflow"))?;
+    add(keyspace, &args[1], increment, reply)
+}
+
+fn add<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], increment: i64, reply: &mut Reply<'_>) -> Outcome {
+    let node = keyspace.node_or_new(key, || NewValue::Integer(0));
+    let sum = integer_of(node.value())?.checked_add(increment).ok_or(CommandError::Overflow)?;
+    node.set(NewValue::Integer(sum), node.expire_at());
+    keyspace.add_dirty(1);
+    reply.integer(sum);
+    Ok(())
+}
+
+/// The integer that a string is: a text may have become one by APPEND or SETRANGE.
+fn integer_of(value: Value<'_>) -> Result<i64, CommandError> {
+    match value {
+        Value::Integer(integer) => Ok(integer),
+        Value::Text(text) => integer(text),
+        Value::Object(_) => Err(CommandError::WrongType),
+    }
+}
+
+/// INCRBYFLOAT key increment: O(1)
+pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let key = &args[1];
+    let (old, deadline) = match keyspace.peek(key) {
+        None => (Extended::from(0), None),
+        Some(node) => (float_of(node.value())?, node.expire_at()),
+    };
+    let increment = Extended::parse(&args[2]).ok_or(CommandError::NotFloat)?;
+    let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
+    let text = sum.to_string();
+    keyspace.set(key, new_string(text.as_bytes()), deadline);
+    keyspace.add_dirty(1);
+    keyspace.effects().tell([b"SET", key, text.as_bytes(), b"KEEPTTL"]);
+    reply.bulk(text.as_bytes());
+    Ok(())
+}
+
+fn float_of(value: Value<'_>) -> Result<Extended, CommandError> {
+    match value {
+        Value::Integer(integer) => Ok(Extended::from(integer)),
+        Value::Text(text) => Extended::parse(text).ok_or(CommandError::NotFloat),
+        Value::Object(_) => Err(CommandError::WrongType),
+    }
+}
+
+/// GETRANGE key start end: O(N), N = length of the reply
+pub fn getrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (start, end) = (integer(&args[2])?, integer(&args[3])?);
+    let mut digits = itoa::Buffer::new();
+    let text = match keyspace.read(&args[1]) {
+        None => &[],
+        Some(value) => text_of(value, &mut digits)?,
+    };
+    reply.bulk(substring(text, start, end));
+    Ok(())
+}
+
+/// The bytes from `start` to `end`, both included; negative positions count from the end. Other than in a list, an
+/// end before the first byte is the first byte.
+fn substring(text: &[u8], start: i64, end: i64) -> &[u8] {
+    if start < 0 && end < 0 && start > end {
+        return &[];
+    }
+    let from_start = |index: i64| if index < 0 { (index + text.len() as i64).max(0) } else { index };
+    let end = from_start(end).saturating_add(1).min(text.len() as i64) as usize;
+    let start = from_start(start).min(end as i64) as usize;
+    &text[start..end]
+}
+
+/// SETRANGE key offset value: O(N), N = length of the value
+pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (key, value) = (&args[1], &args[3]);
+    let Ok(offset) = usize::try_from(integer(&args[2])?) else {
+        return Err(CommandError::Text("ERR offset is out of range"));
+    };
+    let len = match keyspace.node_mut(key) {
+        Some(node) => overwrite(node, offset, value)?,
+        None if value.is_empty() => 0,
+        None => {
+            checked_len(offset, value.len())?;
+            overwrite(keyspace.node_or_new(key, || NewValue::Text(&[])), offset, value)?
+        }
+    };
+    keyspace.add_dirty(usize::from(!value.is_empty()));
+    reply.count(len);
+    Ok(())
+}
+
+/// Overwrites a part of the string of a node; gives its new length.
+fn overwrite(node: &mut Node, offset: usize, value: &[u8]) -> Result<usize, CommandError> {
+    let old = make_text(node)?;
+    if value.is_empty() {
+        return Ok(old);
+    }
+    let end = checked_len(offset, value.len())?;
+    let text = node.resize_text(end.max(old), 0);
+    text[offset..end].copy_from_slice(value);
+    Ok(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_substring_is_cut_to_the_text() {
+        let text = b"Hello";
+        for (start, end, part) in [
+            (0, -1, "Hello"), (1, 3, "ell"), (-3, -1, "llo"), (0, 100, "Hello"), (5, 9, ""), (3, 1, ""),
+            (-1, -3, ""), (-100, -50, "H"), (0, -100, "H"), (i64::MIN, i64::MAX, "Hello"), (i64::MAX, i64::MIN, ""),
+        ] {
+            assert_eq!(substring(text, start, end), part.as_bytes(), "{start} {end}");
+        }
+        assert_eq!(substring(b"", 0, -1), b"");
+    }
+}

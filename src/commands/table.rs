@@ -1,0 +1,216 @@
+//! The command table.
+
+use super::row::{Command, Flags, Group, Keys, Request, Response};
+use super::server::LocalFn;
+use super::{Outcome, expiry, hashes, keys, lists, server, sets, strings};
+use crate::keyspace::{Keyspace, Store};
+use crate::resp::{Args, Reply};
+use std::marker::PhantomData;
+
+/// A row of the table, by its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandId(pub u16);
+
+/// The row of a command.
+#[inline]
+pub fn command(id: CommandId) -> &'static Command {
+    &COMMANDS[usize::from(id.0)]
+}
+
+impl CommandId {
+    /// Whether the row is a subcommand's, which is no command by itself.
+    pub fn is_subcommand(self) -> bool {
+        usize::from(self.0) >= LOCAL.len() + KEYSPACE
+    }
+}
+
+/// A command over the keyspace.
+pub type CommandFn<S> = fn(&mut Keyspace<S>, Args<'_>, &mut Reply<'_>) -> Outcome;
+
+/// The functions of the commands over the keyspace, for one engine's store.
+#[derive(Debug)]
+pub struct Functions<S>(PhantomData<S>);
+
+impl<S: Store> Functions<S> {
+    /// The function of a command that does not run in the connection.
+    #[inline]
+    pub fn get(id: CommandId) -> CommandFn<S> {
+        Self::ALL[usize::from(id.0) - LOCAL.len()]
+    }
+}
+
+/// The function of a command that runs in the connection.
+pub fn local_function(id: CommandId) -> LocalFn {
+    match LOCAL.get(usize::from(id.0)) {
+        Some(function) => *function,
+        None => SUBCOMMANDS[usize::from(id.0) - LOCAL.len() - KEYSPACE],
+    }
+}
+
+const NONE: Flags = Flags::NONE;
+const WRITE: Flags = Flags::WRITE.and(Flags::DENYOOM);
+const WRITE_FAST: Flags = WRITE.and(Flags::FAST);
+const SHRINK: Flags = Flags::WRITE;
+const SHRINK_FAST: Flags = SHRINK.and(Flags::FAST);
+const READ: Flags = Flags::READONLY;
+const READ_FAST: Flags = READ.and(Flags::FAST);
+const CONNECTION: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
+const CONNECTION_FAST: Flags = CONNECTION.and(Flags::FAST);
+const HANDSHAKE: Flags = CONNECTION_FAST.and(Flags::NO_AUTH);
+const STATUS: Flags = Flags::LOADING.and(Flags::STALE);
+const ADMIN: Flags = CONNECTION.and(Flags::ADMIN);
+
+/// Writes the rows and the functions side by side: `row => function`.
+macro_rules! command_table {
+    (@row $name:literal, $arity:literal, $flags:expr, $keys:ident, $request:ident, $response:ident, $group:ident,
+          $since:literal, $complexity:literal, $syntax:literal, $summary:literal) => {
+        Command {
+            name: $name,
+            arity: $arity,
+            flags: $flags,
+            keys: Keys::$keys,
+            request: Request::$request,
+            response: Response::$response,
+            group: Group::$group,
+            since: $since,
+            syntax: $syntax,
+            complexity: $complexity,
+            summary: $summary,
+        }
+    };
+    (
+        local { $( ($lname:literal, $larity:literal, $lflags:expr, $lgroup:ident, $lsince:literal, $lcost:literal,
+                    $lsyntax:literal, $lsummary:literal) => $lfunction:path; )* }
+        keyspace { $( ($name:literal, $arity:literal, $flags:expr, $keys:ident, $request:ident, $response:ident,
+                       $group:ident, $since:literal, $cost:literal, $syntax:literal, $summary:literal)
+                      => $module:ident::$function:ident; )* }
+        subcommands { $( ($sname:literal, $sarity:literal, $sflags:expr, $sgroup:ident, $ssince:literal, $scost:literal,
+                          $ssyntax:literal, $ssummary:literal) => $sfunction:path; )* }
+    ) => {
+        /// Every command: first those that run in the connection, then those over the keyspace, then subcommands.
+        pub static COMMANDS: &[Command] = &[
+            $( command_table!(@row $lname, $larity, $lflags, NONE, Local, First, $lgroup, $lsince, $lcost, $lsyntax,
+                              $lsummary), )*
+            $( command_table!(@row $name, $arity, $flags, $keys, $request, $response, $group, $since, $cost, $syntax,
+                              $summary), )*
+            $( command_table!(@row $sname, $sarity, $sflags, NONE, Local, First, $sgroup, $ssince, $scost, $ssyntax,
+                              $ssummary), )*
+        ];
+        const LOCAL: &[LocalFn] = &[ $( $lfunction, )* ];
+        const SUBCOMMANDS: &[LocalFn] = &[ $( $sfunction, )* ];
+        const KEYSPACE: usize = [ $( $name, )* ].len();
+        impl<S: Store> Functions<S> {
+            const ALL: [CommandFn<S>; KEYSPACE] = [ $( $module::$function::<S>, )* ];
+        }
+    };
+}
+
+command_table! {
+    local {
+        ("ping", -1, Flags::FAST, Connection, "1.0.0", "O(1)", "[message]", "Replies PONG, or the message.") => server::ping;
+        ("echo", 2, CONNECTION_FAST, Connection, "1.0.0", "O(1)", "message", "Replies the message.") => server::echo;
+        ("select", 2, CONNECTION_FAST, Connection, "1.0.0", "O(1)", "index", "Chooses the database of the connection.") => server::select;
+        ("quit", -1, HANDSHAKE, Connection, "1.0.0", "O(1)", "", "Replies OK and closes the connection.") => server::quit;
+        ("reset", 1, HANDSHAKE, Connection, "6.2.0", "O(1)", "", "Puts the connection in its first state.") => server::reset;
+        ("hello", -1, HANDSHAKE, Connection, "6.0.0", "O(1)", "[protover [AUTH username password] [SETNAME clientname]]", "Chooses the protocol version and says what the server is.") => server::hello;
+        ("auth", -2, HANDSHAKE, Connection, "1.0.0", "O(1)", "[username] password", "Authenticates the connection.") => server::auth;
+        ("client", -2, NONE, Connection, "2.4.0", "as the subcommand", "subcommand", "Commands about connections.") => server::container;
+        ("command", -1, STATUS, Server, "2.8.13", "O(N), N = commands", "", "Describes every command.") => super::introspection::command_all;
+        ("config", -2, NONE, Server, "2.0.0", "as the subcommand", "subcommand", "Commands about the configuration.") => server::container;
+        ("info", -1, STATUS, Server, "1.0.0", "O(1)", "[section [section ...]]", "What the server is, does and holds.") => server::info;
+        ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
+        ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
+    }
+    keyspace {
+        ("set", -3, WRITE, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", "Sets a key to a string, whatever it held.") => strings::set;
+        ("get", 2, READ_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "The string of a key.") => strings::get;
+        ("getset", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value", "Sets a key and replies what it held.") => strings::getset;
+        ("getdel", 2, SHRINK_FAST, ONE, OneShard, First, String, "6.2.0", "O(1)", "key", "Replies the string of a key and removes the key.") => strings::getdel;
+        ("getex", -2, SHRINK_FAST, ONE, OneShard, First, String, "6.2.0", "O(1)", "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]", "Replies the string of a key and changes when it expires.") => strings::getex;
+        ("setnx", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value", "Sets a key that does not exist.") => strings::setnx;
+        ("setex", 4, WRITE, ONE, OneShard, First, String, "2.0.0", "O(1)", "key seconds value", "Sets a key with a time to live in seconds.") => strings::setex;
+        ("psetex", 4, WRITE, ONE, OneShard, First, String, "2.6.0", "O(1)", "key milliseconds value", "Sets a key with a time to live in milliseconds.") => strings::psetex;
+        ("mget", -2, READ_FAST, ALL, MultiShard, InKeyOrder, String, "1.0.0", "O(N), N = keys", "key [key ...]", "The strings of several keys.") => strings::mget;
+        ("mset", -3, WRITE, PAIRS, MultiShard, AllSucceeded, String, "1.0.1", "O(N), N = keys", "key value [key value ...]", "Sets several keys.") => strings::mset;
+        ("append", 3, WRITE_FAST, ONE, OneShard, First, String, "2.0.0", "O(1) amortised", "key value", "Appends to the string of a key.") => strings::append;
+        ("strlen", 2, READ_FAST, ONE, OneShard, First, String, "2.2.0", "O(1)", "key", "The length of the string of a key, in bytes.") => strings::strlen;
+        ("incr", 2, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "Adds one to the integer of a key.") => strings::incr;
+        ("decr", 2, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "Subtracts one from the integer of a key.") => strings::decr;
+        ("incrby", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key increment", "Adds to the integer of a key.") => strings::incrby;
+        ("decrby", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key decrement", "Subtracts from the integer of a key.") => strings::decrby;
+        ("incrbyfloat", 3, WRITE_FAST, ONE, OneShard, First, String, "2.6.0", "O(1)", "key increment", "Adds to the number of a key.") => strings::incrbyfloat;
+        ("getrange", 4, READ, ONE, OneShard, First, String, "2.4.0", "O(N), N = length of the reply", "key start end", "A part of the string of a key.") => strings::getrange;
+        ("setrange", 4, WRITE, ONE, OneShard, First, String, "2.2.0", "O(N), N = length of the value", "key offset value", "Overwrites a part of the string of a key.") => strings::setrange;
+
+        ("del", -2, SHRINK, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
+        ("unlink", -2, SHRINK_FAST, ALL, MultiShard, Sum, Generic, "4.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
+        ("exists", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys", "key [key ...]", "How many of the keys exist.") => keys::exists;
+        ("touch", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "3.2.1", "O(N), N = keys", "key [key ...]", "How many of the keys exist; marks them as used.") => keys::exists;
+        ("type", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The type of the value of a key.") => keys::type_of;
+        ("keys", 2, READ, NONE, AllShards, Concatenated, Generic, "1.0.0", "O(N), N = keys of the server", "pattern", "The keys that match a pattern.") => keys::keys;
+        ("randomkey", 1, READ, NONE, AllShards, AnyByKeys, Generic, "1.0.0", "O(1)", "", "A key at random.") => keys::randomkey;
+        ("dbsize", 1, READ_FAST, NONE, AllShards, Sum, Server, "1.0.0", "O(shards)", "", "How many keys there are.") => keys::dbsize;
+        ("flushdb", -1, SHRINK, NONE, AllShards, AllSucceeded, Server, "1.0.0", "O(N), N = keys", "[ASYNC | SYNC]", "Removes all keys of the database.") => keys::flush;
+        ("flushall", -1, SHRINK, NONE, AllShards, AllSucceeded, Server, "1.0.0", "O(N), N = keys", "[ASYNC | SYNC]", "Removes all keys.") => keys::flush;
+        ("expire", -3, SHRINK_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(log N), N = keys that expire", "key seconds [NX | XX | GT | LT]", "Sets the time to live of a key in seconds.") => expiry::expire;
+        ("pexpire", -3, SHRINK_FAST, ONE, OneShard, First, Generic, "2.6.0", "O(log N), N = keys that expire", "key milliseconds [NX | XX | GT | LT]", "Sets the time to live of a key in milliseconds.") => expiry::pexpire;
+        ("expireat", -3, SHRINK_FAST, ONE, OneShard, First, Generic, "1.2.0", "O(log N), N = keys that expire", "key unix-time-seconds [NX | XX | GT | LT]", "Sets the second in which a key expires.") => expiry::expireat;
+        ("pexpireat", -3, SHRINK_FAST, ONE, OneShard, First, Generic, "2.6.0", "O(log N), N = keys that expire", "key unix-time-milliseconds [NX | XX | GT | LT]", "Sets the millisecond in which a key expires.") => expiry::pexpireat;
+        ("ttl", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The time to live of a key in seconds.") => expiry::ttl;
+        ("pttl", 2, READ_FAST, ONE, OneShard, First, Generic, "2.6.0", "O(1)", "key", "The time to live of a key in milliseconds.") => expiry::pttl;
+        ("expiretime", 2, READ_FAST, ONE, OneShard, First, Generic, "7.0.0", "O(1)", "key", "The second in which a key expires.") => expiry::expiretime;
+        ("pexpiretime", 2, READ_FAST, ONE, OneShard, First, Generic, "7.0.0", "O(1)", "key", "The millisecond in which a key expires.") => expiry::pexpiretime;
+        ("persist", 2, SHRINK_FAST, ONE, OneShard, First, Generic, "2.2.0", "O(log N), N = keys that expire", "key", "Lets a key live for ever.") => expiry::persist;
+
+        ("lpush", -3, WRITE_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the head of a list.") => lists::lpush;
+        ("rpush", -3, WRITE_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the tail of a list.") => lists::rpush;
+        ("lpushx", -3, WRITE_FAST, ONE, OneShard, First, List, "2.2.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the head of a list that exists.") => lists::lpushx;
+        ("rpushx", -3, WRITE_FAST, ONE, OneShard, First, List, "2.2.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the tail of a list that exists.") => lists::rpushx;
+        ("lpop", -2, SHRINK_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements taken", "key [count]", "Takes elements from the head of a list.") => lists::lpop;
+        ("rpop", -2, SHRINK_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements taken", "key [count]", "Takes elements from the tail of a list.") => lists::rpop;
+        ("lrange", 4, READ, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements replied", "key start stop", "A range of the elements of a list.") => lists::lrange;
+        ("llen", 2, READ_FAST, ONE, OneShard, First, List, "1.0.0", "O(1)", "key", "The length of a list.") => lists::llen;
+        ("lindex", 3, READ, ONE, OneShard, First, List, "1.0.0", "O(1)", "key index", "An element of a list.") => lists::lindex;
+        ("lset", 4, WRITE, ONE, OneShard, First, List, "1.0.0", "O(1)", "key index element", "Replaces an element of a list.") => lists::lset;
+
+        ("sadd", -3, WRITE_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members given", "key member [member ...]", "Adds members to a set.") => sets::sadd;
+        ("srem", -3, SHRINK_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members given", "key member [member ...]", "Removes members from a set.") => sets::srem;
+        ("smembers", 2, READ, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members", "key", "The members of a set.") => sets::smembers;
+        ("sismember", 3, READ_FAST, ONE, OneShard, First, Set, "1.0.0", "O(1)", "key member", "Whether a set has a member.") => sets::sismember;
+        ("smismember", -3, READ_FAST, ONE, OneShard, First, Set, "6.2.0", "O(N), N = members given", "key member [member ...]", "Which of several members a set has.") => sets::smismember;
+        ("scard", 2, READ_FAST, ONE, OneShard, First, Set, "1.0.0", "O(1)", "key", "How many members a set has.") => sets::scard;
+        ("spop", -2, SHRINK_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members taken", "key [count]", "Takes random members from a set.") => sets::spop;
+        ("srandmember", -2, READ, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members replied", "key [count]", "Random members of a set.") => sets::srandmember;
+
+        ("hset", -4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields given", "key field value [field value ...]", "Sets fields of a hash.") => hashes::hset;
+        ("hmset", -4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields given", "key field value [field value ...]", "Sets fields of a hash; replies OK.") => hashes::hmset;
+        ("hget", 3, READ_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field", "The value of a field of a hash.") => hashes::hget;
+        ("hmget", -3, READ_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields given", "key field [field ...]", "The values of several fields of a hash.") => hashes::hmget;
+        ("hgetall", 2, READ, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields", "key", "All fields and values of a hash.") => hashes::hgetall;
+        ("hdel", -3, SHRINK_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields given", "key field [field ...]", "Removes fields from a hash.") => hashes::hdel;
+        ("hexists", 3, READ_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field", "Whether a hash has a field.") => hashes::hexists;
+        ("hlen", 2, READ_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key", "How many fields a hash has.") => hashes::hlen;
+        ("hkeys", 2, READ, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields", "key", "The fields of a hash.") => hashes::hkeys;
+        ("hvals", 2, READ, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields", "key", "The values of a hash.") => hashes::hvals;
+        ("hincrby", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field increment", "Adds to the integer of a field of a hash.") => hashes::hincrby;
+        ("hsetnx", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field value", "Sets a field of a hash that does not exist.") => hashes::hsetnx;
+    }
+    subcommands {
+        ("client|id", 2, CONNECTION, Connection, "5.0.0", "O(1)", "", "The number of the connection.") => server::client_id;
+        ("client|getname", 2, CONNECTION, Connection, "2.6.9", "O(1)", "", "The name of the connection.") => server::client_getname;
+        ("client|setname", 3, CONNECTION, Connection, "2.6.9", "O(1)", "connection-name", "Names the connection.") => server::client_setname;
+        ("client|setinfo", 4, CONNECTION, Connection, "7.2.0", "O(1)", "<LIB-NAME libname | LIB-VER libver>", "Says which library the client uses.") => server::client_setinfo;
+        ("client|info", 2, CONNECTION, Connection, "6.2.0", "O(1)", "", "What is known of the connection.") => server::client_info;
+        ("client|list", -2, ADMIN, Connection, "2.4.0", "O(N), N = connections", "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "What is known of each connection.") => server::client_list;
+        ("client|no-evict", 3, ADMIN, Connection, "7.0.0", "O(1)", "<ON | OFF>", "Keeps the connection when memory is short.") => server::client_no_evict;
+        ("client|no-touch", 3, CONNECTION, Connection, "7.2.0", "O(1)", "<ON | OFF>", "Lets the connection read without marking keys as used.") => server::client_no_touch;
+        ("command|count", 2, STATUS, Server, "2.8.13", "O(1)", "", "How many commands there are.") => super::introspection::command_count;
+        ("command|info", -2, STATUS, Server, "2.8.13", "O(N), N = commands named", "[command-name [command-name ...]]", "Describes commands to clients.") => super::introspection::command_info;
+        ("command|docs", -2, STATUS, Server, "7.0.0", "O(N), N = commands named", "[command-name [command-name ...]]", "Describes commands to people.") => super::introspection::command_docs;
+        ("command|getkeys", -3, STATUS, Server, "2.8.13", "O(N), N = arguments", "command [arg [arg ...]]", "The keys of a request.") => super::introspection::command_getkeys;
+        ("command|list", -2, STATUS, Server, "7.0.0", "O(N), N = commands", "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "The names of the commands.") => super::introspection::command_list;
+        ("config|get", -3, ADMIN, Server, "2.0.0", "O(N), N = directives", "parameter [parameter ...]", "Values of the configuration.") => server::config_get;
+        ("config|set", -4, ADMIN, Server, "2.0.0", "O(N), N = directives given", "parameter value [parameter value ...]", "Changes the configuration.") => server::config_set;
+        ("config|resetstat", 2, ADMIN, Server, "2.0.0", "O(1)", "", "Starts the counts of INFO anew.") => server::config_resetstat;
+    }
+}

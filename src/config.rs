@@ -1,0 +1,368 @@
+//! The configuration: one table of directives that drives the flags, the config file, CONFIG GET and SET.
+//!
+//! A value is checked when it is given; afterwards it is a number (or a text), and its meaning is in its type.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::{Arg, ArgAction, Command};
+use parking_lot::RwLock;
+
+use crate::aof::FsyncPolicy;
+use crate::resp::parse_u64;
+
+/// What a directive's value may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number between two bounds, both included.
+    Integer(u64, u64),
+    /// A number of bytes between two bounds, with a unit if you like: 1k = 1000, 1kb = 1024.
+    Memory(u64, u64),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// `normal HARD SOFT SECONDS`: see [`OutputLimit`].
+    OutputLimit,
+}
+
+/// One directive: a flag, a line of the config file, a parameter of CONFIG.
+#[derive(Debug)]
+pub struct DirectiveRow {
+    /// Its name everywhere.
+    pub name: &'static str,
+    /// What its value may be.
+    pub kind: Kind,
+    /// The value where none is given.
+    pub default: &'static str,
+    /// Whether CONFIG SET may change it.
+    pub mutable: bool,
+    /// What it does.
+    pub help: &'static str,
+}
+
+macro_rules! directives {
+    ($( $id:ident = ($name:literal, $kind:expr, $default:literal, $mutable:literal, $help:literal); )*) => {
+        /// A directive, by its place in the table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Directive { $( #[doc = $help] $id, )* }
+
+        /// Every directive.
+        pub static DIRECTIVES: &[DirectiveRow] = &[
+            $( DirectiveRow { name: $name, kind: $kind, default: $default, mutable: $mutable, help: $help }, )*
+        ];
+    };
+}
+
+const YES_NO: Kind = Kind::Choice(&["no", "yes"]);
+const GB: u64 = 1 << 30;
+
+directives! {
+    Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: who owns the data");
+    Shards = ("shards", Kind::Integer(0, 1024), "0", false, "Shard actors (actor), or shards of the table (dashmap); 0 chooses by the number of cores");
+    Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 chooses by the number of cores");
+    MailboxCapacity = ("mailbox-capacity", Kind::Integer(1, 1_000_000), "1024", false, "Batches that wait for a shard at most (actor)");
+    Port = ("port", Kind::Integer(0, 65535), "6379", false, "TCP port; 0 lets the operating system choose");
+    Bind = ("bind", Kind::Text, "127.0.0.1", false, "Address to listen on");
+    TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
+    Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most");
+    Timeout = ("timeout", Kind::Integer(0, 1 << 31), "0", true, "Seconds after which an idle connection is closed; 0 for never");
+    Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
+    Databases = ("databases", Kind::Integer(1, 1), "1", false, "Databases; this version has one");
+    Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
+    Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
+    Dir = ("dir", Kind::Text, "./data", false, "Directory of the log");
+    Appenddirname = ("appenddirname", Kind::Text, "appendonlydir", false, "Directory of the log's files, under --dir");
+    Save = ("save", Kind::Choice(&[""]), "", false, "Snapshots; this version has none, so only the empty value is accepted");
+    Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
+    ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
+    ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, 2 * GB), "1gb", true, "Bytes of a request that has not ended");
+    ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 268435456 33554432 60", true, "normal HARD SOFT SECONDS: bytes of unread replies at which a connection is closed at once, or after SECONDS over SOFT; 0 for no limit");
+    Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning"]), "notice", false, "What is logged; RUST_LOG takes precedence");
+    Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr");
+    LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
+}
+
+/// Limits on replies that a client does not read, in bytes; 0 for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Closes the connection at once.
+    pub hard: u64,
+    /// Closes the connection when it stays exceeded.
+    pub soft: u64,
+    /// For how long.
+    pub soft_seconds: u64,
+}
+
+/// The values of all directives.
+#[derive(Debug)]
+pub struct Config {
+    /// Numbers, bytes, and positions in a choice.
+    numbers: Vec<AtomicU64>,
+    /// Texts as they were given.
+    texts: RwLock<Vec<String>>,
+}
+
+impl Config {
+    /// Reads the command line, and the config file it names. The error is the text to print; the server exits with 1.
+    pub fn from_command_line(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, CommandLineEnd> {
+        let matches = flags().try_get_matches_from(arguments)?;
+        let config = Self::default();
+        if let Some(path) = matches.get_one::<String>("config-file") {
+            config.read_file(path).map_err(CommandLineEnd::Refused)?;
+        }
+        for row in DIRECTIVES {
+            if let Some(value) = matches.get_one::<String>(row.name) {
+                config
+                    .assign(row, value)
+                    .map_err(|reason| CommandLineEnd::Refused(format!("--{} {value}: {reason}", row.name)))?;
+            }
+        }
+        Ok(config)
+    }
+
+    /// A number, a number of bytes, or the position of a word in its choice.
+    pub fn number(&self, directive: Directive) -> u64 {
+        self.numbers[directive as usize].load(Ordering::Relaxed)
+    }
+
+    /// Whether a yes/no directive says yes.
+    pub fn is_on(&self, directive: Directive) -> bool {
+        self.number(directive) == 1
+    }
+
+    /// The value as text.
+    pub fn text(&self, directive: Directive) -> String {
+        self.texts.read()[directive as usize].clone()
+    }
+
+    /// The limits on unread replies.
+    pub fn output_limit(&self) -> OutputLimit {
+        parse_output_limit(&self.text(Directive::ClientOutputBufferLimit)).expect("a value is checked when it is given")
+    }
+
+    /// The value of a directive as CONFIG GET replies it.
+    pub fn get(&self, index: usize) -> String {
+        match DIRECTIVES[index].kind {
+            Kind::Memory(..) => self.numbers[index].load(Ordering::Relaxed).to_string(),
+            _ => self.texts.read()[index].clone(),
+        }
+    }
+
+    /// Checks and sets several directives, all or none; the error names the first that was refused.
+    pub fn set(&self, values: &[(usize, String)]) -> Result<(), (usize, String)> {
+        for (index, value) in values {
+            check(&DIRECTIVES[*index], value).map_err(|reason| (*index, reason))?;
+        }
+        for (index, value) in values {
+            self.assign(&DIRECTIVES[*index], value).expect("the value was checked above");
+        }
+        Ok(())
+    }
+
+    fn assign(&self, row: &'static DirectiveRow, value: &str) -> Result<(), String> {
+        let index = index_of(row.name).expect("the row is in the table");
+        let number = check(row, value)?;
+        self.numbers[index].store(number, Ordering::Relaxed);
+        self.texts.write()[index] = match row.kind {
+            Kind::Choice(words) => words[number as usize].to_owned(),
+            _ => value.to_owned(),
+        };
+        Ok(())
+    }
+
+    fn read_file(&self, path: &str) -> Result<(), String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("can't read config file {path}: {error}"))?;
+        for (index, line) in text.lines().enumerate() {
+            self.read_line(line).map_err(|reason| format!("{path}, line {}: '{line}': {reason}", index + 1))?;
+        }
+        Ok(())
+    }
+
+    fn read_line(&self, line: &str) -> Result<(), String> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let words = crate::resp::split_line(line.as_bytes()).ok_or("unbalanced quotes")?;
+        let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let (name, values) = words.split_first().ok_or("no directive")?;
+        let index = index_of(&name.to_lowercase()).ok_or_else(|| format!("unknown directive '{name}'"))?;
+        if values.is_empty() {
+            return Err("wrong number of arguments".into());
+        }
+        self.assign(&DIRECTIVES[index], &values.join(" "))
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let number = |row: &DirectiveRow| AtomicU64::new(check(row, row.default).expect("a default is a valid value"));
+        Self {
+            numbers: DIRECTIVES.iter().map(number).collect(),
+            texts: RwLock::new(DIRECTIVES.iter().map(|row| row.default.to_owned()).collect()),
+        }
+    }
+}
+
+/// Why there is no configuration to run with.
+#[derive(Debug)]
+pub enum CommandLineEnd {
+    /// The user asked for help or the version; the text.
+    Asked(String),
+    /// Something was wrong; what and why.
+    Refused(String),
+}
+
+impl From<clap::Error> for CommandLineEnd {
+    fn from(error: clap::Error) -> Self {
+        match error.use_stderr() {
+            true => Self::Refused(error.to_string()),
+            false => Self::Asked(error.to_string()),
+        }
+    }
+}
+
+/// The place of a directive in the table.
+pub fn index_of(name: &str) -> Option<usize> {
+    static PLACES: std::sync::LazyLock<HashMap<&str, usize>> =
+        std::sync::LazyLock::new(|| DIRECTIVES.iter().enumerate().map(|(index, row)| (row.name, index)).collect());
+    PLACES.get(name).copied()
+}
+
+fn flags() -> Command {
+    let file = Arg::new("config-file").value_name("CONFIG FILE").help("Lines of 'directive value', as in redis.conf");
+    let directives = DIRECTIVES.iter().map(|row| {
+        Arg::new(row.name)
+            .long(row.name)
+            .value_name(value_name(row.kind))
+            .action(ArgAction::Set)
+            .allow_hyphen_values(true)
+            .help(match row.default {
+                "" => row.help.to_owned(),
+                default => format!("{} [default: {default}]", row.help),
+            })
+    });
+    Command::new("shardrace")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A Redis-compatible in-memory server whose concurrency architecture is a flag")
+        .arg(file)
+        .args(directives)
+}
+
+fn value_name(kind: Kind) -> String {
+    match kind {
+        Kind::Integer(..) => "N".into(),
+        Kind::Memory(..) => "BYTES".into(),
+        Kind::Choice(words) => words.join("|"),
+        Kind::Text => "TEXT".into(),
+        Kind::OutputLimit => "LIMIT".into(),
+    }
+}
+
+/// The number behind a value, or why there is none.
+fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
+    let in_range = |number: Option<u64>, least: u64, most: u64| match number {
+        Some(number) if (least..=most).contains(&number) => Ok(number),
+        Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
+        None => Err("argument couldn't be parsed into an integer".into()),
+    };
+    match row.kind {
+        Kind::Integer(least, most) => in_range(parse_u64(value.as_bytes()), least, most),
+        Kind::Memory(least, most) => in_range(parse_memory(value), least, most)
+            .map_err(|reason| reason.replace("parsed into an integer", "parsed into a number of bytes")),
+        Kind::Choice(words) => {
+            let position = words.iter().position(|word| word.eq_ignore_ascii_case(value));
+            position.map(|position| position as u64).ok_or_else(|| match words {
+                ["no", "yes"] => "argument must be 'yes' or 'no'".into(),
+                _ => format!("argument(s) must be one of the following: {}", words.join(", ")),
+            })
+        }
+        Kind::Text => Ok(0),
+        Kind::OutputLimit => parse_output_limit(value).map(|_| 0).ok_or_else(|| {
+            "argument must be 'normal' followed by a hard limit, a soft limit and its seconds".into()
+        }),
+    }
+}
+
+/// Bytes with a unit: 1k = 1000, 1kb = 1024.
+fn parse_memory(text: &str) -> Option<u64> {
+    let lower = text.to_lowercase();
+    let digits = lower.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(lower.len());
+    let unit: u64 = match &lower[digits..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    lower[..digits].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn parse_output_limit(text: &str) -> Option<OutputLimit> {
+    match text.split_whitespace().collect::<Vec<_>>()[..] {
+        [class, hard, soft, seconds] if class.eq_ignore_ascii_case("normal") => Some(OutputLimit {
+            hard: parse_memory(hard)?,
+            soft: parse_memory(soft)?,
+            soft_seconds: parse_u64(seconds.as_bytes())?,
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Config, String> {
+        let arguments = ["shardrace"].iter().chain(arguments).map(Into::into);
+        Config::from_command_line(arguments).map_err(|end| match end {
+            CommandLineEnd::Asked(text) | CommandLineEnd::Refused(text) => text,
+        })
+    }
+
+    #[test]
+    fn memory_units_are_those_of_redis_conf() {
+        for (text, bytes) in [("1", 1), ("1k", 1000), ("1KB", 1024), ("2mb", 2 << 20), ("1gb", 1 << 30), ("3g", 3_000_000_000)] {
+            assert_eq!(parse_memory(text), Some(bytes));
+        }
+        for text in ["", "x", "1kbb", "-1", "1.5mb", "99999999999999999999", "99999999999gb"] {
+            assert_eq!(parse_memory(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bad_flag_is_refused_with_its_name_and_reason() {
+        for (arguments, wanted) in [
+            (["--port", "abc"], "--port abc: argument couldn't be parsed into an integer"),
+            (["--port", "70000"], "--port 70000: argument must be between 0 and 65535 inclusive"),
+            (["--engine", "magic"], "--engine magic: argument(s) must be one of the following: mutex, dashmap, actor"),
+            (["--appendonly", "perhaps"], "--appendonly perhaps: argument must be 'yes' or 'no'"),
+            (["--save", "60 1"], "--save 60 1"),
+            (["--nosuch", "1"], "--nosuch"),
+        ] {
+            let error = parse(&arguments).expect_err("the flag is bad");
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn flags_override_the_config_file_and_a_bad_line_is_named() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), "# comment\nport 7000\nrequirepass \"a b\"\nENGINE mutex\n").expect("written");
+        let path = file.path().to_str().expect("a text path");
+        let config = parse(&[path, "--port", "7001"]).expect("valid");
+        assert_eq!(config.number(Directive::Port), 7001);
+        assert_eq!(config.text(Directive::Requirepass), "a b");
+        assert_eq!(config.text(Directive::Engine), "mutex");
+        for (line, wanted) in [("prot 1", "unknown directive 'prot'"), ("port", "wrong number"), ("port x", "couldn't")] {
+            std::fs::write(file.path(), format!("\n{line}\n")).expect("written");
+            let error = parse(&[path]).expect_err("the line is bad");
+            assert!(error.contains("line 2") && error.contains(wanted), "{error}");
+        }
+    }
+}

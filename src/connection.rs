@@ -1,0 +1,379 @@
+//! A connection: one task that reads, dispatches, puts replies in order and writes.
+//!
+//! One task and not two: a reader and a writer cost 10 to 37 % more CPU per operation, for handing over what the other
+//! needs. The task waits for whatever it can go on with: bytes to read, room to write, replies that are back.
+
+use crate::buffers;
+use crate::clients::Client;
+use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, LocalCall, Request};
+use crate::config::Directive;
+use crate::engine::Session;
+use crate::resp::{Args, Limits, RequestParser, Step};
+use crate::server::Server;
+use std::future::{Future, poll_fn};
+use std::io::{self, ErrorKind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+/// Unsent replies, in bytes, above which a connection's socket is not read: a client that takes no replies gives no
+/// more work.
+const OUTPUT_HIGH_WATER: usize = 1024 * 1024;
+/// Replies, in bytes, that are written without waiting for those that are still to come.
+const COALESCE_MAX: usize = 64 * 1024;
+
+/// A request that goes on is read in pieces of this many bytes at least.
+const PARTIAL_READ_MIN: usize = 16 * 1024;
+
+/// What a connection waited for.
+enum Event {
+    Readable,
+    Writable,
+    Replies,
+}
+
+/// Serves one connection until it ends.
+pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {
+    let is_authenticated = server.config.text(Directive::Requirepass).is_empty();
+    let state = ConnectionState { resp3: false, is_authenticated, is_closing: false };
+    let mut connection = Connection {
+        requests: Requests { server, client, session, state, parser: RequestParser::default() },
+        partial: Vec::new(),
+        has_unparsed: false,
+        is_at_end: false,
+        out: Vec::new(),
+        written: 0,
+        is_blocked: false,
+    };
+    if let Err(error) = connection.run().await {
+        tracing::debug!(client = connection.requests.client.id, "Connection ended: {error}");
+    }
+}
+
+/// Invariants: `partial` begins with the first byte of a request; `written <= out.len()`.
+struct Connection<S> {
+    requests: Requests<S>,
+    /// The start of a request that has not ended, or requests that wait for room.
+    partial: Vec<u8>,
+    /// Whether `partial` holds bytes that the parser has not seen.
+    has_unparsed: bool,
+    /// Whether the client sends no more.
+    is_at_end: bool,
+    /// Replies to write, from `written` on.
+    out: Vec<u8>,
+    written: usize,
+    /// Whether the socket took less than it was given.
+    is_blocked: bool,
+}
+
+impl<S: Session> Connection<S> {
+    async fn run(&mut self) -> io::Result<()> {
+        loop {
+            self.requests.session.flush().await;
+            self.requests.session.collect(&mut self.out);
+            self.send_replies().await?;
+            if self.is_finished() {
+                return Ok(());
+            }
+            if self.has_unparsed && self.has_room() {
+                self.take_on_partial()?;
+                continue;
+            }
+            self.give_back_buffers();
+            match self.next_event().await? {
+                Event::Readable => self.read()?,
+                Event::Writable => self.is_blocked = false,
+                Event::Replies => {}
+            }
+        }
+    }
+
+    /// Writes what is ready. Where more replies are about to come, it lets them come first: one write for all.
+    async fn send_replies(&mut self) -> io::Result<()> {
+        if self.unsent() == 0 || self.is_blocked {
+            return self.check_output();
+        }
+        if self.requests.session.is_waiting() && self.unsent() < COALESCE_MAX {
+            actors::yield_now().await;
+            self.requests.session.collect(&mut self.out);
+        }
+        self.check_output()?;
+        self.write()
+    }
+
+    /// Waits for something to go on with.
+    async fn next_event(&mut self) -> io::Result<Event> {
+        let wants_replies = self.requests.session.is_waiting();
+        let wants_read = !self.is_at_end && !self.has_unparsed && !self.requests.state.is_closing && self.has_room();
+        let wants_write = self.is_blocked;
+        let Requests { client, session, .. } = &mut self.requests;
+        let mut replies = pin!(session.wait());
+        poll_fn(|context| {
+            if wants_replies && replies.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::Replies));
+            }
+            if wants_read && let Poll::Ready(result) = client.stream.poll_read_ready(context) {
+                return Poll::Ready(result.map(|()| Event::Readable));
+            }
+            if wants_write && let Poll::Ready(result) = client.stream.poll_write_ready(context) {
+                return Poll::Ready(result.map(|()| Event::Writable));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Reads once: into this thread's buffer where a request begins, behind its start where one goes on.
+    fn read(&mut self) -> io::Result<()> {
+        if !self.partial.is_empty() {
+            return self.read_on();
+        }
+        buffers::with_scratch(|scratch| {
+            let Some(len) = self.note_read(self.requests.client.stream.try_read(scratch))? else { return Ok(()) };
+            let consumed = self.take_on(&scratch[..len]);
+            self.partial.extend_from_slice(&scratch[consumed..len]);
+            self.check_partial()
+        })
+    }
+
+    fn read_on(&mut self) -> io::Result<()> {
+        // Room for what has been promised, but at most as much again as has come: a promise takes no memory.
+        let wanted = self.requests.parser.bytes_wanted(self.partial.len());
+        self.partial.reserve(wanted.min(self.partial.len()).max(PARTIAL_READ_MIN));
+        let result = self.requests.client.stream.try_read_buf(&mut self.partial);
+        if self.note_read(result)?.is_some() {
+            self.has_unparsed = true;
+        }
+        Ok(())
+    }
+
+    /// How many bytes a read gave; none when it has to be tried again or the client sends no more.
+    fn note_read(&mut self, result: io::Result<usize>) -> io::Result<Option<usize>> {
+        match result {
+            Ok(0) => {
+                self.is_at_end = true;
+                Ok(None)
+            }
+            Ok(len) => {
+                self.requests.client.note_input(len, self.requests.server.coarse_now_ms());
+                Ok(Some(len))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take_on_partial(&mut self) -> io::Result<()> {
+        let mut partial = std::mem::take(&mut self.partial);
+        let consumed = self.take_on(&partial);
+        if consumed == partial.len() {
+            buffers::give(partial);
+        } else {
+            partial.drain(..consumed);
+            self.partial = partial;
+        }
+        self.check_partial()
+    }
+
+    /// Takes on the requests in `input`; gives how many bytes they took.
+    fn take_on(&mut self, input: &[u8]) -> usize {
+        if self.out.capacity() == 0 {
+            self.out = buffers::take();
+        }
+        let room = self.written + OUTPUT_HIGH_WATER;
+        let (consumed, has_stopped) = self.requests.take_on(input, &mut self.out, room);
+        self.has_unparsed = has_stopped && consumed < input.len();
+        consumed
+    }
+
+    fn check_partial(&self) -> io::Result<()> {
+        self.requests.client.query_bytes.store(self.partial.len() as u64, Ordering::Relaxed);
+        if self.partial.len() as u64 > self.requests.server.config.number(Directive::ClientQueryBufferLimit) {
+            tracing::warn!(client = self.requests.client.id, "Closing client that reached max query buffer length");
+            return Err(io::Error::other("the request is over client-query-buffer-limit"));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while self.unsent() > 0 {
+            let unsent = self.unsent();
+            match self.requests.client.stream.try_write(&self.out[self.written..]) {
+                Ok(len) => {
+                    self.written += len;
+                    self.requests.client.note_output(len);
+                    if len < unsent {
+                        self.is_blocked = true;
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_blocked = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.unsent() == 0 {
+            self.out.clear();
+            self.written = 0;
+        } else if self.written > OUTPUT_HIGH_WATER {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+        self.note_unsent();
+        Ok(())
+    }
+
+    /// A client that takes no replies is cut off before they take the server's memory. (The soft limit is the
+    /// housekeeping's: a blocked connection has no occasion to look at the time.)
+    fn check_output(&mut self) -> io::Result<()> {
+        let hard = self.requests.server.output_hard_max();
+        if !self.requests.session.is_overflowed() && (self.unsent() as u64) <= hard {
+            return Ok(());
+        }
+        self.requests.server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(client = self.requests.client.id, "Client closed for overcoming of output buffer limits.");
+        Err(io::Error::other("unread replies are over client-output-buffer-limit"))
+    }
+
+    fn note_unsent(&self) {
+        let client = &self.requests.client;
+        let unsent = self.unsent() as u64;
+        if unsent != client.output_bytes.load(Ordering::Relaxed) {
+            client.output_bytes.store(unsent, Ordering::Relaxed);
+        }
+    }
+
+    fn unsent(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// Whether another read's worth of requests may be taken on.
+    fn has_room(&self) -> bool {
+        self.unsent() < OUTPUT_HIGH_WATER && self.requests.session.has_room()
+    }
+
+    fn is_finished(&self) -> bool {
+        let is_ending = self.requests.state.is_closing || (self.is_at_end && !self.has_unparsed);
+        is_ending && self.unsent() == 0 && !self.requests.session.is_waiting()
+    }
+
+    fn give_back_buffers(&mut self) {
+        if self.out.is_empty() && self.out.capacity() > 0 {
+            buffers::give(std::mem::take(&mut self.out));
+        }
+    }
+}
+
+/// Takes requests out of bytes and sees to it that each gets its reply.
+struct Requests<S> {
+    server: Arc<Server>,
+    client: Arc<Client>,
+    session: S,
+    state: ConnectionState,
+    parser: RequestParser,
+}
+
+impl<S: Session> Requests<S> {
+    /// Takes on requests until `input` has no more, `out` is longer than `room`, or the connection is to close. Gives
+    /// how many bytes they took, and whether it stopped before the parser had seen all.
+    fn take_on(&mut self, input: &[u8], out: &mut Vec<u8>, room: usize) -> (usize, bool) {
+        let limits = Limits {
+            bulk_len_max: self.server.config.number(Directive::ProtoMaxBulkLen) as usize,
+            authenticated: self.state.is_authenticated,
+        };
+        let mut consumed = 0;
+        let mut commands = 0;
+        let has_stopped = loop {
+            if out.len() > room || self.state.is_closing {
+                break true;
+            }
+            let limits = Limits { authenticated: self.state.is_authenticated, ..limits };
+            match self.parser.parse(&input[consumed..], limits) {
+                Ok(Step::Incomplete) => break false,
+                Ok(Step::Nothing(len)) => consumed += len,
+                Ok(Step::Request(len)) => {
+                    self.take_on_one(&input[consumed..], out);
+                    consumed += len;
+                    commands += 1;
+                }
+                Err(error) => {
+                    let resp3 = self.state.resp3;
+                    self.session.reply_here(resp3, out, |reply| reply.error(format_args!("ERR Protocol error: {error}")));
+                    self.state.is_closing = true;
+                    consumed = input.len();
+                }
+            }
+        };
+        if self.state.is_closing {
+            consumed = input.len();
+        }
+        self.client.note_commands(commands);
+        (consumed, has_stopped)
+    }
+
+    /// Takes on the request that the parser found at the start of `input`.
+    fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        let Self { session, state, parser, .. } = self;
+        let args = parser.args(input);
+        match accepted(args, state) {
+            Err(error) => session.reply_here(state.resp3, out, |reply| reply.error(error)),
+            Ok((id, command)) => {
+                self.client.last_command.store(id.0, Ordering::Relaxed);
+                if command.request == Request::Local {
+                    run_local(&self.server, &self.client, session, state, id, args, out);
+                } else {
+                    session.submit(id, args, state.resp3, out);
+                }
+            }
+        }
+    }
+}
+
+fn run_local<S: Session>(
+    server: &Server,
+    client: &Client,
+    session: &mut S,
+    state: &mut ConnectionState,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) {
+    session.reply_here(state.resp3, out, |reply| {
+        commands::dispatch_local(id, &mut LocalCall { server, client, state }, args, reply);
+    });
+}
+
+/// The command of a request, if it exists, has its arguments, and may run now.
+fn accepted(args: Args<'_>, state: &ConnectionState) -> Result<(CommandId, &'static Command), CommandError> {
+    let id = commands::find(&args[0]).ok_or_else(|| unknown_command(args))?;
+    let command = commands::command(id);
+    if !command.accepts(args.len()) {
+        return Err(CommandError::Arity(command.name.to_owned()));
+    }
+    if !state.is_authenticated && !command.flags.has(commands::Flags::NO_AUTH) {
+        return Err(CommandError::Text("NOAUTH Authentication required."));
+    }
+    // Keys and values in turn: the last key has its value.
+    if command.keys.last < 0 && !(args.len() - usize::from(command.keys.first)).is_multiple_of(command.keys.step.into()) {
+        return Err(CommandError::Arity(command.name.to_owned()));
+    }
+    Ok((id, command))
+}
+
+fn unknown_command(args: Args<'_>) -> CommandError {
+    const QUOTED_MAX: usize = 128;
+    let quote = |bytes: &[u8], most: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned();
+    let mut beginning = String::new();
+    for argument in args.from(1).iter() {
+        if beginning.len() >= QUOTED_MAX {
+            break;
+        }
+        let quoted = quote(argument, QUOTED_MAX - beginning.len());
+        beginning.push_str(&format!("'{quoted}' "));
+    }
+    let name = quote(&args[0], QUOTED_MAX);
+    CommandError::Owned(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
+}

@@ -1,0 +1,142 @@
+//! The actor engine: N shards, each the only owner of a table and a segment of the log; no locks on the data.
+//!
+//! A connection's session gathers the commands of one read into one batch per shard, sends the batches through bounded
+//! channels, and puts the replies that come back in request order. See the `actors` crate for the moving parts.
+
+mod batch;
+mod gather;
+mod session;
+mod shard;
+
+use super::metrics::{EngineMetrics, ShardMetrics};
+use super::{Engine, Foundation, Metered};
+use crate::aof::Segment;
+use crate::clock::Clock;
+use crate::keyspace::KeyspaceStats;
+use actors::{FlumeChannels, Mailbox, Port, Router, TurnLimit, run_shard};
+use batch::Batch;
+use parking_lot::Mutex;
+use session::ActorSession;
+use shard::{Gauges, KeyspaceShard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Batches a shard serves before it gives way to the connections: what one log write covers.
+const TURN: TurnLimit = TurnLimit(256);
+
+/// The way to the shards.
+pub struct ActorEngine {
+    router: Router<Box<Batch>>,
+    gauges: Arc<[Gauges]>,
+    segments: Vec<Arc<Segment>>,
+    clock: Clock,
+    /// Shards that have not been started yet.
+    unstarted: Mutex<Vec<(KeyspaceShard, Mailbox<Box<Batch>>)>>,
+}
+
+impl ActorEngine {
+    /// An engine with one shard per store of `foundation`.
+    pub fn new(foundation: Foundation) -> Self {
+        let Foundation { stores, segments, clock, seed, mailbox_capacity, reply_bytes_max, .. } = foundation;
+        let gauges: Arc<[Gauges]> = stores.iter().map(|_| Gauges::default()).collect();
+        let (router, mailboxes) = Router::new(stores.len(), mailbox_capacity.get());
+        let mut seeds = fastrand::Rng::with_seed(seed);
+        let shards = stores.into_iter().enumerate().map(|(index, store)| {
+            let segment = segments.get(index).map(Arc::clone);
+            KeyspaceShard::new(
+                store,
+                segment,
+                clock.clone(),
+                seeds.fork(),
+                reply_bytes_max,
+                shard::GaugesOf { all: Arc::clone(&gauges), index },
+            )
+        });
+        let unstarted = Mutex::new(shards.zip(mailboxes).collect());
+        Self { router, gauges, segments, clock, unstarted }
+    }
+
+    /// Starts the shards on the current runtime.
+    pub fn start(&self) {
+        for (shard, mailbox) in self.unstarted.lock().drain(..) {
+            tokio::spawn(async move {
+                run_shard::<_, FlumeChannels>(shard, mailbox, TURN).await;
+            });
+        }
+    }
+
+    fn shards(&self) -> usize {
+        self.router.shards()
+    }
+}
+
+impl Engine for ActorEngine {
+    type Session = ActorSession;
+
+    fn session(self: &Arc<Self>) -> ActorSession {
+        ActorSession::new(Arc::clone(self))
+    }
+
+    /// Sends each shard a batch that asks it to remove what is due, again and again while more is due.
+    async fn expire_for_ever(self: Arc<Self>, hz: u64) {
+        let period = Duration::from_secs(1) / hz.max(1) as u32;
+        let mut port = Port::new(self.router.clone(), self.shards());
+        let mut asked: Vec<usize> = Vec::new();
+        loop {
+            if asked.is_empty() {
+                tokio::time::sleep(period).await;
+                // A shard without a due deadline is not woken.
+                let now_ms = self.clock.now_ms();
+                asked.extend((0..self.shards()).filter(|&shard| self.gauges[shard].has_due(now_ms)));
+            }
+            for &shard in &asked {
+                if port.send(shard, Batch::expiration(shard)).await.is_err() {
+                    return;
+                }
+            }
+            let mut more = Vec::new();
+            for _ in asked.drain(..) {
+                let batch = port.recv().await;
+                if batch.expires_more() {
+                    more.push(batch.shard());
+                }
+            }
+            asked = more;
+        }
+    }
+}
+
+impl Metered for ActorEngine {
+    fn metrics(&self) -> EngineMetrics {
+        let sum = |figure: fn(&Gauges) -> u64| self.gauges.iter().map(figure).sum();
+        EngineMetrics {
+            engine: "actor",
+            shards: self.gauges.iter().enumerate().map(|(index, gauges)| self.shard_metrics(index, gauges)).collect(),
+            map_shards: 0,
+            keyspace: KeyspaceStats {
+                hits: sum(|gauges| gauges.hits.load(Ordering::Relaxed)),
+                misses: sum(|gauges| gauges.misses.load(Ordering::Relaxed)),
+                expired: sum(|gauges| gauges.expired.load(Ordering::Relaxed)),
+            },
+            expire_lag_ms: self.gauges.iter().map(|g| g.expire_lag_ms.load(Ordering::Relaxed)).max().unwrap_or(0),
+            lock_waits: None,
+            lock_free: 0,
+            segments: self.segments.iter().map(|segment| segment.metrics()).collect(),
+        }
+    }
+}
+
+impl ActorEngine {
+    fn shard_metrics(&self, index: usize, gauges: &Gauges) -> ShardMetrics {
+        ShardMetrics {
+            keys: gauges.keys.load(Ordering::Relaxed),
+            expires: gauges.expires.load(Ordering::Relaxed),
+            commands: gauges.commands.load(Ordering::Relaxed),
+            queue_depth: self.router.queue_depth(index) as u64,
+            largest_batch: gauges.largest_batch.load(Ordering::Relaxed),
+            turns: gauges.turns.load(Ordering::Relaxed),
+            batches: gauges.batches.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A batch: the commands of one read for one shard on the way there, their replies on the way back.
+
+use crate::commands::CommandId;
+use crate::resp::{Args, Span};
+use std::cell::RefCell;
+
+/// Batches kept for reuse by each thread.
+const POOL_MAX: usize = 1024;
+/// A buffer of a batch above this size, in bytes, is not kept: one large value should not stay as room for ever.
+const BUFFER_KEPT: usize = 32 * 1024;
+
+thread_local! {
+    /// Batches to use again, the last used first: its memory is still in the cache.
+    static POOL: RefCell<Vec<Box<Batch>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One command of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Op {
+    /// The request's sequence number in its connection.
+    pub seq: u64,
+    /// Where its reply ends; it begins where the one before ends.
+    pub reply_end: u32,
+    /// Its arguments end before this span; they begin where those of the one before end.
+    pub spans_end: u32,
+    /// Which command.
+    pub id: CommandId,
+    /// Whether the connection speaks RESP3.
+    pub resp3: bool,
+    /// Whether it is one of several parts of a command.
+    pub is_part: bool,
+}
+
+/// What a batch asks of its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Work {
+    /// Run the commands.
+    #[default]
+    Commands,
+    /// Remove keys whose time has come.
+    Expiration { more: bool },
+}
+
+/// Commands and their replies. All its memory is its own and is used again.
+#[derive(Debug, Default)]
+pub struct Batch {
+    work: Work,
+    shard: u16,
+    has_parts: bool,
+    /// Whether replies were dropped because they grew over the output limit.
+    pub overflowed: bool,
+    /// The position in the shard's log that covers what the replies show.
+    pub lsn: u64,
+    arena: Vec<u8>,
+    spans: Vec<Span>,
+    /// In the order they run.
+    pub ops: Vec<Op>,
+    /// The replies, one behind the other.
+    pub replies: Vec<u8>,
+}
+
+impl Batch {
+    /// An empty batch for `shard`, from this thread's pool.
+    pub fn take(shard: usize) -> Box<Self> {
+        let mut batch = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
+        batch.shard = shard as u16;
+        batch
+    }
+
+    /// A batch that asks a shard to remove keys whose time has come.
+    pub fn expiration(shard: usize) -> Box<Self> {
+        let mut batch = Self::take(shard);
+        batch.work = Work::Expiration { more: false };
+        batch
+    }
+
+    /// Gives the batch to this thread's pool.
+    pub fn recycle(mut self: Box<Self>) {
+        self.work = Work::Commands;
+        self.has_parts = false;
+        self.overflowed = false;
+        self.lsn = 0;
+        self.arena.clear();
+        self.arena.shrink_to(BUFFER_KEPT);
+        self.spans.clear();
+        self.spans.shrink_to(BUFFER_KEPT / size_of::<Span>());
+        self.ops.clear();
+        self.ops.shrink_to(BUFFER_KEPT / size_of::<Op>());
+        self.replies.clear();
+        self.replies.shrink_to(BUFFER_KEPT);
+        POOL.with_borrow_mut(|pool| {
+            if pool.len() < POOL_MAX {
+                pool.push(self);
+            }
+        });
+    }
+
+    /// The shard it goes to.
+    pub fn shard(&self) -> usize {
+        usize::from(self.shard)
+    }
+
+    /// Whether it asks for expiration.
+    pub fn is_expiration(&self) -> bool {
+        self.work != Work::Commands
+    }
+
+    /// Notes whether more keys are due.
+    pub fn set_expires_more(&mut self, more: bool) {
+        self.work = Work::Expiration { more };
+    }
+
+    /// Whether more keys are due than a slice of time sufficed for.
+    pub fn expires_more(&self) -> bool {
+        self.work == Work::Expiration { more: true }
+    }
+
+    /// Adds a whole command.
+    pub fn push(&mut self, id: CommandId, seq: u64, resp3: bool, args: Args<'_>) {
+        args.iter().for_each(|argument| self.push_argument(argument));
+        self.end_op(id, seq, resp3, false);
+    }
+
+    /// Adds an argument of the command that [`end_part`](Self::end_part) ends.
+    pub fn push_argument(&mut self, argument: &[u8]) {
+        let start = self.arena.len() as u32;
+        self.arena.extend_from_slice(argument);
+        self.spans.push(Span { start, len: argument.len() as u32 });
+    }
+
+    /// Ends a command that is one part of several, whose arguments were pushed.
+    pub fn end_part(&mut self, id: CommandId, seq: u64, resp3: bool) {
+        self.has_parts = true;
+        self.end_op(id, seq, resp3, true);
+    }
+
+    fn end_op(&mut self, id: CommandId, seq: u64, resp3: bool, is_part: bool) {
+        self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, resp3, is_part });
+    }
+
+    /// Whether arguments were pushed for a command that has not been ended.
+    pub fn has_open_part(&self) -> bool {
+        self.spans.len() > self.ops.last().map_or(0, |op| op.spans_end as usize)
+    }
+
+    /// Calls `run` for each command with its arguments; `run` appends its reply to the batch's replies.
+    pub fn run(&mut self, mut run: impl FnMut(&Op, Args<'_>, &mut Vec<u8>)) {
+        let Self { arena, spans, ops, replies, .. } = self;
+        let mut start = 0;
+        for op in ops {
+            let end = op.spans_end as usize;
+            run(op, Args::new(arena, &spans[start..end]), replies);
+            op.reply_end = replies.len() as u32;
+            start = end;
+        }
+    }
+
+    /// Whether its replies are those of consecutive requests, each whole, from `seq` on.
+    pub fn is_run_from(&self, seq: u64) -> bool {
+        !self.has_parts
+            && matches!((self.ops.first(), self.ops.last()), (Some(first), Some(last))
+                if first.seq == seq && last.seq - seq == self.ops.len() as u64 - 1)
+    }
+}

@@ -1,0 +1,300 @@
+//! One connection's way to the shards: gathers batches, sends them, and puts what comes back in request order.
+
+use super::super::Session;
+use super::ActorEngine;
+use super::batch::Batch;
+use super::gather::Gather;
+use crate::commands::{self, Command, CommandId, Request};
+use crate::resp::{Args, Reply};
+use crate::routing::shard_of;
+use actors::{Port, ReorderBuffer};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// In-flight window in batches per shard: this many reads' worth of commands may be out before the connection stops
+/// reading its socket.
+const READS_IN_FLIGHT: usize = 4;
+
+/// Where a reply stands until its turn comes.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// Position in `held`, or [`HERE`].
+    source: u32,
+    start: u32,
+    end: u32,
+}
+
+/// The source of replies that were made in the connection.
+const HERE: u32 = u32::MAX;
+
+/// A batch that is back, with replies whose turn has not come.
+#[derive(Debug)]
+struct Held {
+    batch: Box<Batch>,
+    unread: usize,
+}
+
+/// The session of the actor engine.
+///
+/// Invariants: every request took one sequence number, in order; `reorder` gets one piece for each; a held batch has at
+/// least one piece in `reorder`.
+pub struct ActorSession {
+    engine: Arc<ActorEngine>,
+    port: Port<Box<Batch>>,
+    next_seq: u64,
+    /// The batch that is gathered for each shard.
+    gathering: Vec<Option<Box<Batch>>>,
+    /// The shards that have one, in the order they got it.
+    touched: Vec<usize>,
+    reorder: ReorderBuffer<Piece>,
+    held: Vec<Option<Held>>,
+    /// Replies made in the connection whose turn has not come.
+    here: Vec<u8>,
+    here_unread: usize,
+    gathers: HashMap<u64, Gather>,
+    /// A batch that is back while the log has not caught up with what its replies show.
+    arriving: Option<Box<Batch>>,
+    is_overflowed: bool,
+}
+
+impl ActorSession {
+    /// A session of `engine`.
+    pub fn new(engine: Arc<ActorEngine>) -> Self {
+        let shards = engine.shards();
+        Self {
+            port: Port::new(engine.router.clone(), READS_IN_FLIGHT * shards),
+            next_seq: 0,
+            gathering: (0..shards).map(|_| None).collect(),
+            touched: Vec::new(),
+            reorder: ReorderBuffer::default(),
+            held: Vec::new(),
+            here: Vec::new(),
+            here_unread: 0,
+            gathers: HashMap::new(),
+            arriving: None,
+            is_overflowed: false,
+            engine,
+        }
+    }
+
+    fn take_seq(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        seq
+    }
+
+    /// The batch that is gathered for `shard`.
+    fn batch(&mut self, shard: usize) -> &mut Batch {
+        let slot = &mut self.gathering[shard];
+        if slot.is_none() {
+            self.touched.push(shard);
+        }
+        slot.get_or_insert_with(|| Batch::take(shard))
+    }
+
+    fn submit_to_shards_of_keys(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
+        let shards = self.gathering.len();
+        let key_shards: Vec<u16> =
+            command.keys.positions(args.len()).map(|position| shard_of(&args[position], shards) as u16).collect();
+        let first = key_shards[0];
+        let seq = self.take_seq();
+        if key_shards.iter().all(|&shard| shard == first) {
+            return self.batch(usize::from(first)).push(id, seq, resp3, args);
+        }
+        // Each part is the command itself with the keys of one shard, and with what follows each key.
+        let step = usize::from(command.keys.step);
+        for (position, &shard) in command.keys.positions(args.len()).zip(&key_shards) {
+            let batch = self.batch(usize::from(shard));
+            if !batch.has_open_part() {
+                batch.push_argument(&args[0]);
+            }
+            (position..position + step).for_each(|position| batch.push_argument(&args[position]));
+        }
+        let open = |slot: &mut Option<Box<Batch>>| slot.as_mut().filter(|batch| batch.has_open_part()).is_some();
+        let mut parts = 0;
+        for shard in 0..shards {
+            if open(&mut self.gathering[shard]) {
+                self.batch(shard).end_part(id, seq, resp3);
+                parts += 1;
+            }
+        }
+        self.gathers.insert(seq, Gather::new(command.response, resp3, key_shards, parts));
+    }
+
+    fn submit_to_all_shards(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
+        let shards = self.gathering.len();
+        let seq = self.take_seq();
+        if shards == 1 {
+            return self.batch(0).push(id, seq, resp3, args);
+        }
+        for shard in 0..shards {
+            let batch = self.batch(shard);
+            args.iter().for_each(|argument| batch.push_argument(argument));
+            batch.end_part(id, seq, resp3);
+        }
+        self.gathers.insert(seq, Gather::new(command.response, resp3, Vec::new(), shards));
+    }
+
+    /// Takes in the next batch that is back and whose replies may be shown.
+    fn next_arrived(&mut self) -> Option<Box<Batch>> {
+        let batch = self.arriving.take().or_else(|| self.port.try_recv())?;
+        match self.engine.segments.get(batch.shard()) {
+            Some(segment) if !segment.is_released(batch.lsn) => {
+                self.arriving = Some(batch);
+                None
+            }
+            _ => Some(batch),
+        }
+    }
+
+    fn accept(&mut self, batch: Box<Batch>, out: &mut Vec<u8>) {
+        self.is_overflowed |= batch.overflowed;
+        if self.reorder.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
+            self.accept_run(batch, out);
+        } else {
+            self.accept_pieces(batch);
+        }
+    }
+
+    /// The next replies in line, all of them: no need to take them apart.
+    fn accept_run(&mut self, mut batch: Box<Batch>, out: &mut Vec<u8>) {
+        self.reorder.advance(batch.ops.len() as u64);
+        if out.is_empty() {
+            std::mem::swap(out, &mut batch.replies);
+        } else {
+            out.extend_from_slice(&batch.replies);
+        }
+        batch.recycle();
+    }
+
+    fn accept_pieces(&mut self, batch: Box<Batch>) {
+        let source = self.held.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.held.push(None);
+            self.held.len() - 1
+        });
+        let mut unread = 0;
+        let mut start = 0;
+        for op in &batch.ops {
+            let end = op.reply_end;
+            if op.is_part {
+                self.add_part(op.seq, batch.shard(), &batch.replies[start as usize..end as usize]);
+            } else {
+                self.reorder.insert(op.seq, Piece { source: source as u32, start, end });
+                unread += 1;
+            }
+            start = end;
+        }
+        if unread == 0 {
+            batch.recycle();
+        } else {
+            self.held[source] = Some(Held { batch, unread });
+        }
+    }
+
+    fn add_part(&mut self, seq: u64, shard: usize, reply: &[u8]) {
+        let gather = self.gathers.get_mut(&seq).expect("a part has its gather");
+        if gather.add(shard, reply) {
+            let gather = self.gathers.remove(&seq).expect("the gather was just there");
+            let start = self.here.len();
+            let gauges = &self.engine.gauges;
+            let keys_of = |shard: usize| gauges[shard].keys.load(std::sync::atomic::Ordering::Relaxed);
+            gather.write(&mut self.here, keys_of, |below| fastrand::u64(..below));
+            self.insert_here(seq, start);
+        }
+    }
+
+    /// The reply that stands in `here` from `start` on.
+    fn insert_here(&mut self, seq: u64, start: usize) {
+        self.here_unread += 1;
+        self.reorder.insert(seq, Piece { source: HERE, start: start as u32, end: self.here.len() as u32 });
+    }
+
+    fn write_piece(&mut self, Piece { source, start, end }: Piece, out: &mut Vec<u8>) {
+        let range = start as usize..end as usize;
+        if source == HERE {
+            out.extend_from_slice(&self.here[range]);
+            self.here_unread -= 1;
+            if self.here_unread == 0 {
+                self.here = Vec::new();
+            }
+            return;
+        }
+        let slot = &mut self.held[source as usize];
+        let held = slot.as_mut().expect("a held batch stays until its replies are taken");
+        out.extend_from_slice(&held.batch.replies[range]);
+        held.unread -= 1;
+        if held.unread == 0 {
+            slot.take().expect("it was just there").batch.recycle();
+        }
+    }
+}
+
+impl Session for ActorSession {
+    fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, _out: &mut Vec<u8>) {
+        let command = commands::command(id);
+        match command.request {
+            Request::OneShard => {
+                let shard = shard_of(&args[usize::from(command.keys.first)], self.gathering.len());
+                let seq = self.take_seq();
+                self.batch(shard).push(id, seq, resp3, args);
+            }
+            Request::MultiShard => self.submit_to_shards_of_keys(id, command, args, resp3),
+            Request::AllShards => self.submit_to_all_shards(id, command, args, resp3),
+            Request::Local => unreachable!("the connection runs local commands"),
+        }
+    }
+
+    fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
+        let seq = self.take_seq();
+        if seq == self.reorder.next_seq() {
+            self.reorder.advance(1);
+            return write(&mut Reply::new(out, resp3));
+        }
+        let start = self.here.len();
+        write(&mut Reply::new(&mut self.here, resp3));
+        self.insert_here(seq, start);
+    }
+
+    async fn flush(&mut self) {
+        for index in 0..self.touched.len() {
+            let shard = self.touched[index];
+            let batch = self.gathering[shard].take().expect("a touched shard has a batch");
+            self.port.send(shard, batch).await.expect("shards live as long as the server");
+        }
+        self.touched.clear();
+    }
+
+    fn collect(&mut self, out: &mut Vec<u8>) {
+        while let Some(batch) = self.next_arrived() {
+            self.accept(batch, out);
+            while let Some(piece) = self.reorder.pop_ready() {
+                self.write_piece(piece, out);
+            }
+        }
+        while let Some(piece) = self.reorder.pop_ready() {
+            self.write_piece(piece, out);
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.port.in_flight() > 0 || self.arriving.is_some()
+    }
+
+    fn has_room(&self) -> bool {
+        self.port.room() >= self.gathering.len() && self.arriving.is_none()
+    }
+
+    fn is_overflowed(&self) -> bool {
+        self.is_overflowed
+    }
+
+    async fn wait(&mut self) {
+        if self.arriving.is_none() {
+            self.arriving = Some(self.port.recv().await);
+        }
+        let batch = self.arriving.as_ref().expect("it was just put there");
+        if let Some(segment) = self.engine.segments.get(batch.shard()) {
+            segment.released(batch.lsn).await;
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The shard: owns a keyspace and a segment of the log, runs batches, and publishes figures.
+
+use super::super::expiration::expire_slice;
+use super::batch::Batch;
+use crate::aof::{Segment, frame_onto};
+use crate::clock::Clock;
+use crate::commands;
+use crate::keyspace::{Effects, Keyspace, Segmented, Store};
+use crate::resp::Reply;
+use actors::Shard;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Figures of a shard that others read. Written by the shard alone, once per turn.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Gauges {
+    pub keys: AtomicU64,
+    pub expires: AtomicU64,
+    pub hits: AtomicU64,
+    pub misses: AtomicU64,
+    pub expired: AtomicU64,
+    pub commands: AtomicU64,
+    pub batches: AtomicU64,
+    pub turns: AtomicU64,
+    pub largest_batch: AtomicU64,
+    pub expire_lag_ms: AtomicU64,
+    /// The earliest deadline; 0 when no key expires.
+    first_deadline_ms: AtomicU64,
+}
+
+impl Gauges {
+    /// Whether a key's time has come.
+    pub fn has_due(&self, now_ms: u64) -> bool {
+        let first = self.first_deadline_ms.load(Ordering::Relaxed);
+        first != 0 && first <= now_ms
+    }
+}
+
+/// One shard's place among the figures.
+pub struct GaugesOf {
+    pub all: Arc<[Gauges]>,
+    pub index: usize,
+}
+
+/// The only owner of its part of the keys.
+pub struct KeyspaceShard {
+    keyspace: Keyspace<Segmented>,
+    segment: Option<Arc<Segment>>,
+    /// The turn's records, framed.
+    records: Vec<u8>,
+    clock: Clock,
+    reply_bytes_max: usize,
+    gauges: GaugesOf,
+    commands: u64,
+    batches: u64,
+    turns: u64,
+    largest_batch: u64,
+    expire_lag_ms: u64,
+}
+
+impl KeyspaceShard {
+    pub fn new(
+        store: Segmented,
+        segment: Option<Arc<Segment>>,
+        clock: Clock,
+        random: fastrand::Rng,
+        reply_bytes_max: usize,
+        gauges: GaugesOf,
+    ) -> Self {
+        let effects = Effects::new(segment.is_some());
+        let mut shard = Self {
+            keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
+            segment,
+            records: Vec::new(),
+            clock,
+            reply_bytes_max,
+            gauges,
+            commands: 0,
+            batches: 0,
+            turns: 0,
+            largest_batch: 0,
+            expire_lag_ms: 0,
+        };
+        shard.publish();
+        shard
+    }
+
+    fn run_commands(&mut self, batch: &mut Batch) {
+        self.commands += batch.ops.len() as u64;
+        self.largest_batch = self.largest_batch.max(batch.ops.len() as u64);
+        let Self { keyspace, records, segment, reply_bytes_max, .. } = self;
+        let is_logged = segment.is_some();
+        let mut overflowed = false;
+        batch.run(|op, args, replies| {
+            let mark = replies.len();
+            commands::execute(op.id, keyspace, args, &mut Reply::new(replies, op.resp3));
+            if is_logged {
+                take_record(keyspace, records);
+            }
+            // The connection will be closed; until then its replies may not take memory without end.
+            if replies.len() > *reply_bytes_max {
+                overflowed = true;
+                replies.truncate(mark);
+            }
+        });
+        batch.overflowed = overflowed;
+    }
+
+    fn run_expiration(&mut self, batch: &mut Batch) {
+        let slice = expire_slice(&mut self.keyspace, |keyspace| keyspace.store().deadlines().first());
+        self.expire_lag_ms = slice.lag_ms;
+        batch.set_expires_more(slice.more);
+        take_record(&mut self.keyspace, &mut self.records);
+    }
+
+    fn publish(&mut self) {
+        let gauges = &self.gauges.all[self.gauges.index];
+        let stats = self.keyspace.stats();
+        let deadlines = self.keyspace.store().deadlines();
+        for (gauge, value) in [
+            (&gauges.keys, self.keyspace.store().len() as u64),
+            (&gauges.expires, deadlines.len() as u64),
+            (&gauges.first_deadline_ms, deadlines.first().map_or(0, |(at, _)| at.max(1))),
+            (&gauges.hits, stats.hits),
+            (&gauges.misses, stats.misses),
+            (&gauges.expired, stats.expired),
+            (&gauges.commands, self.commands),
+            (&gauges.batches, self.batches),
+            (&gauges.turns, self.turns),
+            (&gauges.largest_batch, self.largest_batch),
+            (&gauges.expire_lag_ms, self.expire_lag_ms),
+        ] {
+            gauge.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Frames what the last command changed, if anything, as one record of the turn.
+fn take_record(keyspace: &mut Keyspace<Segmented>, records: &mut Vec<u8>) {
+    let effects = keyspace.effects();
+    if !effects.payload().is_empty() {
+        frame_onto(records, effects.payload());
+        effects.clear();
+    }
+}
+
+impl Shard for KeyspaceShard {
+    type Batch = Box<Batch>;
+
+    fn begin_turn(&mut self) {
+        self.turns += 1;
+        self.keyspace.set_now(self.clock.now_ms());
+    }
+
+    fn execute(&mut self, batch: &mut Box<Batch>) {
+        if batch.is_expiration() {
+            self.run_expiration(batch);
+        } else {
+            self.batches += 1;
+            self.run_commands(batch);
+        }
+    }
+
+    /// Logs the turn, and tells each batch which position of the log covers what its replies show: its own writes, and
+    /// those of others that it read.
+    fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Box<Batch>>) {
+        if let Some(segment) = &self.segment {
+            if !self.records.is_empty() {
+                segment.append(&self.records);
+                self.records.clear();
+            }
+            let lsn = segment.appended();
+            segment.commit(lsn);
+            batches.for_each(|batch| batch.lsn = lsn);
+        }
+        self.publish();
+    }
+}

@@ -1,0 +1,211 @@
+//! The dashmap engine: one DashMap shared by all connections.
+//!
+//! A command runs in the connection task under the locks of its keys' shards: one for one key, several in index order
+//! (so that no two commands wait for each other), all of them for a command over the whole keyspace. Reading commands
+//! take read locks.
+
+mod view;
+
+use super::expiration::{Slice, expire_slice};
+use super::inline::{InlineEngine, InlineSession, Lent};
+use super::metrics::{EngineMetrics, ShardMetrics};
+use super::{Engine, Foundation, Metered};
+use crate::aof::Segment;
+use crate::clock::Clock;
+use crate::commands::{self, CommandId, Request};
+use crate::keyspace::{Deadlines, Effects, Keyspace, KeyspaceStats, Node, ProcessHash, hash_of};
+use crate::resp::{Args, Reply};
+use dashmap::DashMap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use view::View;
+
+/// The table: the node is key and value, so the map's own value is empty.
+type Map = DashMap<Node, (), ProcessHash>;
+
+/// One DashMap.
+pub struct DashmapEngine {
+    map: Map,
+    /// The deadlines of each of the map's shards; locked only by who holds the shard's write lock, or to look.
+    deadlines: Box<[Mutex<Deadlines>]>,
+    segment: Option<Arc<Segment>>,
+    clock: Clock,
+    seeds: Mutex<fastrand::Rng>,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    commands: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    expired: AtomicU64,
+    expire_lag_ms: AtomicU64,
+}
+
+impl DashmapEngine {
+    /// An engine over the one store of `foundation`.
+    pub fn new(mut foundation: Foundation) -> Self {
+        let shards = foundation.map_shards.get().next_power_of_two().max(2);
+        let map = Map::with_hasher_and_shard_amount(ProcessHash, shards);
+        let deadlines: Box<[Mutex<Deadlines>]> = (0..shards).map(|_| Mutex::default()).collect();
+        let store = foundation.stores.pop().expect("the dashmap engine's layout has one owner");
+        let engine = Self {
+            map,
+            deadlines,
+            segment: foundation.segments.pop(),
+            clock: foundation.clock,
+            seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
+            counters: Counters::default(),
+        };
+        let mut view = View::all(&engine.map, &engine.deadlines);
+        store.into_nodes().for_each(|node| view.insert_recovered(node));
+        drop(view);
+        engine
+    }
+
+    /// Locks what the command needs.
+    fn view(&self, id: CommandId, args: Args<'_>, is_writable: bool) -> View<'_> {
+        let command = commands::command(id);
+        let mut keys = command.keys.positions(args.len()).map(|position| hash_of(&args[position]));
+        match command.request {
+            Request::AllShards => View::all(&self.map, &self.deadlines),
+            Request::MultiShard => View::several(&self.map, &self.deadlines, keys, is_writable),
+            Request::OneShard | Request::Local => {
+                let hash = keys.next().expect("a command of one shard has a key");
+                View::one(&self.map, &self.deadlines, hash, is_writable)
+            }
+        }
+    }
+
+    /// Runs a command over the locked view and logs what it changed, still under the locks. False when it met an
+    /// expired key that it may not remove under read locks.
+    fn run_over(&self, view: View<'_>, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) -> bool {
+        let effects = std::mem::take(&mut lent.effects);
+        let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
+        commands::execute(id, &mut keyspace, args, reply);
+        self.log(&mut keyspace);
+        let complete = !keyspace.saw_expired();
+        let stats = keyspace.stats();
+        let (_view, _random, effects) = keyspace.into_parts();
+        lent.effects = effects;
+        if complete {
+            self.counters.add(stats);
+        }
+        complete
+    }
+
+    fn log(&self, keyspace: &mut Keyspace<View<'_>>) {
+        if let Some(segment) = &self.segment
+            && !keyspace.effects().payload().is_empty()
+        {
+            // Under the shard's lock: another writer of this key may log first otherwise.
+            segment.append_payload(keyspace.effects().payload());
+            keyspace.effects().clear();
+        }
+    }
+
+    /// Removes due keys of one shard of the map for a slice of time.
+    fn expire_shard(&self, index: usize, random: &mut fastrand::Rng) -> Slice {
+        let now_ms = self.clock.now_ms();
+        if self.deadlines[index].lock().first().is_none_or(|(at, _)| at > now_ms) {
+            return Slice::default();
+        }
+        let view = View::shard(&self.map, &self.deadlines, index);
+        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_some()));
+        let slice = expire_slice(&mut keyspace, |_| self.deadlines[index].lock().first());
+        self.log(&mut keyspace);
+        self.counters.add(keyspace.stats());
+        slice
+    }
+}
+
+impl Counters {
+    fn add(&self, stats: KeyspaceStats) {
+        for (counter, value) in [(&self.hits, stats.hits), (&self.misses, stats.misses), (&self.expired, stats.expired)] {
+            if value > 0 {
+                counter.fetch_add(value, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl InlineEngine for DashmapEngine {
+    fn run(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) {
+        self.counters.commands.fetch_add(1, Ordering::Relaxed);
+        let mark = reply.mark();
+        let is_write = commands::command(id).is_write();
+        if !self.run_over(self.view(id, args, is_write), id, args, reply, lent) {
+            // The same command again, allowed to remove what has expired.
+            reply.truncate(mark);
+            self.run_over(self.view(id, args, true), id, args, reply, lent);
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    fn segment(&self) -> Option<&Arc<Segment>> {
+        self.segment.as_ref()
+    }
+}
+
+impl Engine for DashmapEngine {
+    type Session = InlineSession<Self>;
+
+    fn session(self: &Arc<Self>) -> Self::Session {
+        let random = self.seeds.lock().fork();
+        InlineSession::new(Arc::clone(self), random)
+    }
+
+    async fn expire_for_ever(self: Arc<Self>, hz: u64) {
+        let period = Duration::from_secs(1) / hz.max(1) as u32;
+        let mut random = self.seeds.lock().fork();
+        loop {
+            let mut all = Slice::default();
+            for index in 0..self.deadlines.len() {
+                let slice = self.expire_shard(index, &mut random);
+                all = Slice { more: all.more || slice.more, lag_ms: all.lag_ms.max(slice.lag_ms) };
+                if slice.more {
+                    tokio::task::yield_now().await;
+                }
+            }
+            self.counters.expire_lag_ms.store(all.lag_ms, Ordering::Relaxed);
+            if let Some(segment) = &self.segment {
+                segment.commit(segment.appended());
+            }
+            match all.more {
+                true => tokio::task::yield_now().await,
+                false => tokio::time::sleep(period).await,
+            }
+        }
+    }
+}
+
+impl Metered for DashmapEngine {
+    fn metrics(&self) -> EngineMetrics {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        EngineMetrics {
+            engine: "dashmap",
+            shards: vec![ShardMetrics {
+                keys: self.map.len() as u64,
+                expires: self.deadlines.iter().map(|deadlines| deadlines.lock().len() as u64).sum(),
+                commands: load(&self.counters.commands),
+                ..ShardMetrics::default()
+            }],
+            map_shards: self.deadlines.len(),
+            keyspace: KeyspaceStats {
+                hits: load(&self.counters.hits),
+                misses: load(&self.counters.misses),
+                expired: load(&self.counters.expired),
+            },
+            expire_lag_ms: load(&self.counters.expire_lag_ms),
+            lock_waits: None,
+            lock_free: 0,
+            segments: self.segment.iter().map(|segment| segment.metrics()).collect(),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Active expiration: removing keys whose time has come though nobody asks for them.
+//!
+//! In slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at most.
+
+use crate::keyspace::{Keyspace, Store};
+use std::time::{Duration, Instant};
+
+/// The longest that commands wait for expired keys to be removed.
+const SLICE: Duration = Duration::from_micros(500);
+/// Keys removed between two looks at the clock.
+const KEYS_PER_LOOK: usize = 16;
+
+/// What a slice left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// Whether more keys are due.
+    pub more: bool,
+    /// Milliseconds by which the earliest deadline had passed when the slice began.
+    pub lag_ms: u64,
+}
+
+/// Removes keys that are due, earliest deadline first, for one slice of time.
+pub fn expire_slice<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    mut first: impl FnMut(&mut Keyspace<S>) -> Option<(u64, u64)>,
+) -> Slice {
+    let start = Instant::now();
+    let now_ms = keyspace.now_ms();
+    let mut lag_ms = 0;
+    for removed in 0.. {
+        let due = first(keyspace).filter(|(at, _)| *at <= now_ms);
+        let Some(deadline) = due else { return Slice { more: false, lag_ms } };
+        lag_ms = lag_ms.max(now_ms - deadline.0);
+        if removed % KEYS_PER_LOOK == 0 && start.elapsed() >= SLICE {
+            break;
+        }
+        keyspace.expire(deadline);
+    }
+    Slice { more: true, lag_ms }
+}

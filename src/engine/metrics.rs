@@ -1,0 +1,80 @@
+//! What an engine says of itself.
+
+use crate::aof::SegmentMetrics;
+use crate::keyspace::KeyspaceStats;
+use hdrhistogram::Histogram;
+
+/// One owner of data: a shard actor, or the whole of a shared table.
+#[derive(Debug, Clone, Default)]
+pub struct ShardMetrics {
+    /// Keys it holds.
+    pub keys: u64,
+    /// Keys that expire.
+    pub expires: u64,
+    /// Commands it has run.
+    pub commands: u64,
+    /// Batches that wait for it.
+    pub queue_depth: u64,
+    /// The most commands that came in one batch.
+    pub largest_batch: u64,
+    /// Turns it has taken.
+    pub turns: u64,
+    /// Batches it has served.
+    pub batches: u64,
+}
+
+/// A distribution of times, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LatencySummary {
+    /// How many were recorded.
+    pub count: u64,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl LatencySummary {
+    /// The summary of a histogram.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        Self {
+            count: histogram.len(),
+            p50: histogram.value_at_quantile(0.5),
+            p99: histogram.value_at_quantile(0.99),
+            p999: histogram.value_at_quantile(0.999),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// Figures of an engine.
+#[derive(Debug, Clone, Default)]
+pub struct EngineMetrics {
+    /// The engine's name.
+    pub engine: &'static str,
+    /// One entry per owner of data.
+    pub shards: Vec<ShardMetrics>,
+    /// How many parts a shared table is locked in; 0 where the owners are `shards`.
+    pub map_shards: usize,
+    /// Hits, misses and expired keys of all shards.
+    pub keyspace: KeyspaceStats,
+    /// Milliseconds by which the removal of the oldest expired key was late, at the last look.
+    pub expire_lag_ms: u64,
+    /// How long connections waited for the lock, where it was taken (mutex): count is contended acquisitions.
+    pub lock_waits: Option<LatencySummary>,
+    /// Acquisitions of the lock that did not wait.
+    pub lock_free: u64,
+    /// One entry per segment of the log.
+    pub segments: Vec<SegmentMetrics>,
+}
+
+impl EngineMetrics {
+    /// Sums a figure over the shards.
+    pub fn total(&self, figure: impl Fn(&ShardMetrics) -> u64) -> u64 {
+        self.shards.iter().map(figure).sum()
+    }
+}

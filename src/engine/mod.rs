@@ -1,0 +1,99 @@
+//! The engines: who owns the data, and how a command gets to it.
+//!
+//! Everything else is shared, so that a measured difference is the engine's. A connection talks to its engine through a
+//! [`Session`]: it submits requests in order, and replies come out in the same order.
+
+mod actor;
+mod dashmap;
+mod expiration;
+mod inline;
+mod metrics;
+mod mutex;
+
+pub use actor::ActorEngine;
+pub use dashmap::DashmapEngine;
+pub use metrics::{EngineMetrics, LatencySummary, ShardMetrics};
+pub use mutex::MutexEngine;
+
+use crate::aof::{LogThread, Segment};
+use crate::clock::Clock;
+use crate::commands::CommandId;
+use crate::keyspace::Segmented;
+use crate::resp::{Args, Reply};
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// What an engine is built from.
+pub struct Foundation {
+    /// The data recovered from the log, one table per owner; empty tables where there is no log.
+    pub stores: Vec<Segmented>,
+    /// Where each owner logs; empty where there is no log.
+    pub segments: Vec<Arc<Segment>>,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// What random draws begin with.
+    pub seed: u64,
+    /// Batches that wait for a shard at most.
+    pub mailbox_capacity: NonZeroUsize,
+    /// Shards of the dashmap engine's table.
+    pub map_shards: NonZeroUsize,
+    /// Bytes of replies at which a batch's connection is given up; see `client-output-buffer-limit`.
+    pub reply_bytes_max: usize,
+}
+
+/// An engine that serves connections.
+pub trait Engine: Metered {
+    /// A connection's way to the data.
+    type Session: Session;
+    /// A session for a new connection.
+    fn session(self: &Arc<Self>) -> Self::Session;
+    /// Runs until the runtime ends: removes keys whose time has come, `hz` times a second.
+    fn expire_for_ever(self: Arc<Self>, hz: u64) -> impl Future<Output = ()> + Send;
+}
+
+/// An engine as INFO and STATS see it.
+pub trait Metered: Send + Sync + 'static {
+    /// Figures as they are now.
+    fn metrics(&self) -> EngineMetrics;
+}
+
+/// One connection's way to the data.
+///
+/// Invariant: each request submitted, and each reply made here, takes the next sequence number; replies leave by
+/// [`collect`](Self::collect) in the order of these numbers, one for each.
+pub trait Session: Send + 'static {
+    /// Takes on a command over the keyspace. Its reply may be appended to `out` now, or come later.
+    fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, out: &mut Vec<u8>);
+
+    /// Makes a reply that needs no data, in its turn.
+    fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>));
+
+    /// Sends off what was submitted since the last call.
+    fn flush(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Moves the replies whose turn has come to `out`.
+    fn collect(&mut self, out: &mut Vec<u8>);
+
+    /// Whether replies are still to come.
+    fn is_waiting(&self) -> bool;
+
+    /// Whether the session takes on another read's worth of requests.
+    fn has_room(&self) -> bool;
+
+    /// Whether a reply grew over the output limit and was dropped: the connection must close.
+    fn is_overflowed(&self) -> bool;
+
+    /// Waits until [`collect`](Self::collect) may have more to give. Dropping the future loses nothing.
+    fn wait(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// The log threads of an engine, ended in order when the server stops.
+pub struct Logs(pub Vec<LogThread>);
+
+impl Logs {
+    /// Writes and syncs what is left of every segment.
+    pub fn finish(self) {
+        self.0.into_iter().for_each(LogThread::finish);
+    }
+}

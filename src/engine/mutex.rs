@@ -1,0 +1,148 @@
+//! The mutex engine: one keyspace, one lock, taken once per command. The baseline that everybody builds first.
+
+use super::expiration::expire_slice;
+use super::inline::{InlineEngine, InlineSession, Lent};
+use super::metrics::{EngineMetrics, LatencySummary, ShardMetrics};
+use super::{Engine, Foundation, Metered};
+use crate::aof::Segment;
+use crate::clock::Clock;
+use crate::commands::{self, CommandId};
+use crate::keyspace::{Effects, Keyspace, Segmented, Store};
+use crate::resp::{Args, Reply};
+use hdrhistogram::Histogram;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// One keyspace behind one mutex.
+pub struct MutexEngine {
+    owned: Mutex<Owned>,
+    segment: Option<Arc<Segment>>,
+    clock: Clock,
+    seeds: Mutex<fastrand::Rng>,
+}
+
+/// What the lock protects.
+struct Owned {
+    keyspace: Keyspace<Segmented>,
+    commands: u64,
+    uncontended: u64,
+    waits_ns: Histogram<u64>,
+    expire_lag_ms: u64,
+}
+
+impl MutexEngine {
+    /// An engine over the one store of `foundation`.
+    pub fn new(mut foundation: Foundation) -> Self {
+        let mut seeds = fastrand::Rng::with_seed(foundation.seed);
+        let segment = foundation.segments.pop();
+        let store = foundation.stores.pop().expect("the mutex engine's layout has one owner");
+        let keyspace = Keyspace::new(store, foundation.clock.now_ms(), seeds.fork(), Effects::new(segment.is_some()));
+        Self {
+            owned: Mutex::new(Owned {
+                keyspace,
+                commands: 0,
+                uncontended: 0,
+                waits_ns: Histogram::new(2).expect("two significant digits are within the histogram's range"),
+                expire_lag_ms: 0,
+            }),
+            segment,
+            clock: foundation.clock,
+            seeds: Mutex::new(seeds),
+        }
+    }
+
+    /// Takes the lock. Waiting is timed; not waiting costs no look at the clock.
+    fn lock(&self) -> MutexGuard<'_, Owned> {
+        if let Some(mut owned) = self.owned.try_lock() {
+            owned.uncontended += 1;
+            return owned;
+        }
+        let start = Instant::now();
+        let mut owned = self.owned.lock();
+        owned.waits_ns.saturating_record(start.elapsed().as_nanos() as u64);
+        owned
+    }
+
+    fn log(&self, keyspace: &mut Keyspace<Segmented>) {
+        if let Some(segment) = &self.segment
+            && !keyspace.effects().payload().is_empty()
+        {
+            // Under the lock: another writer of this key may log first otherwise.
+            segment.append_payload(keyspace.effects().payload());
+            keyspace.effects().clear();
+        }
+    }
+}
+
+impl InlineEngine for MutexEngine {
+    fn run(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) {
+        let mut owned = self.lock();
+        owned.commands += 1;
+        let keyspace = &mut owned.keyspace;
+        // Another connection's read may have begun later and run first: time does not go back for that.
+        keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
+        commands::execute(id, keyspace, args, reply);
+        self.log(keyspace);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    fn segment(&self) -> Option<&Arc<Segment>> {
+        self.segment.as_ref()
+    }
+}
+
+impl Engine for MutexEngine {
+    type Session = InlineSession<Self>;
+
+    fn session(self: &Arc<Self>) -> Self::Session {
+        let random = self.seeds.lock().fork();
+        InlineSession::new(Arc::clone(self), random)
+    }
+
+    async fn expire_for_ever(self: Arc<Self>, hz: u64) {
+        let period = Duration::from_secs(1) / hz.max(1) as u32;
+        loop {
+            let slice = {
+                let mut owned = self.owned.lock();
+                let keyspace = &mut owned.keyspace;
+                keyspace.set_now(keyspace.now_ms().max(self.clock.now_ms()));
+                let slice = expire_slice(keyspace, |keyspace| keyspace.store().deadlines().first());
+                self.log(keyspace);
+                owned.expire_lag_ms = slice.lag_ms;
+                slice
+            };
+            if let Some(segment) = &self.segment {
+                segment.commit(segment.appended());
+            }
+            match slice.more {
+                true => tokio::task::yield_now().await,
+                false => tokio::time::sleep(period).await,
+            }
+        }
+    }
+}
+
+impl Metered for MutexEngine {
+    fn metrics(&self) -> EngineMetrics {
+        let owned = self.owned.lock();
+        EngineMetrics {
+            engine: "mutex",
+            shards: vec![ShardMetrics {
+                keys: owned.keyspace.len() as u64,
+                expires: owned.keyspace.store().deadlines().len() as u64,
+                commands: owned.commands,
+                ..ShardMetrics::default()
+            }],
+            map_shards: 0,
+            keyspace: owned.keyspace.stats(),
+            expire_lag_ms: owned.expire_lag_ms,
+            lock_waits: Some(LatencySummary::of(&owned.waits_ns)),
+            lock_free: owned.uncontended,
+            segments: self.segment.iter().map(|segment| segment.metrics()).collect(),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! INFO and STATS: what the server is, does and holds.
+
+use crate::config::Directive;
+use crate::engine::{EngineMetrics, LatencySummary};
+use crate::server::Server;
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+/// The version of Redis whose commands these are: clients look at it to know what they may use.
+pub const REDIS_VERSION: &str = "7.2.0";
+
+type Fields = Vec<(String, String)>;
+type Section = (&'static str, fn(&Server, &EngineMetrics) -> Fields);
+
+/// The sections in the order they are shown.
+const SECTIONS: [Section; 7] = [
+    ("Server", server_section),
+    ("Clients", clients_section),
+    ("Memory", memory_section),
+    ("Persistence", persistence_section),
+    ("Stats", stats_section),
+    ("Engine", engine_section),
+    ("Keyspace", keyspace_section),
+];
+
+/// The text of INFO: the named sections, or all.
+pub fn render(server: &Server, wanted: &[String]) -> String {
+    let all = wanted.is_empty() || wanted.iter().any(|name| matches!(name.as_str(), "all" | "default" | "everything"));
+    let metrics = server.engine.metrics();
+    let mut text = String::new();
+    for (name, fields) in SECTIONS {
+        if all || wanted.contains(&name.to_lowercase()) {
+            let gap = if text.is_empty() { "" } else { "\r\n" };
+            write!(text, "{gap}# {name}\r\n").expect("writing to memory does not fail");
+            for (field, value) in fields(server, &metrics) {
+                write!(text, "{field}:{value}\r\n").expect("writing to memory does not fail");
+            }
+        }
+    }
+    text
+}
+
+/// The figures of STATS: those of the engine, and of what the server has done.
+pub fn engine_figures(server: &Server) -> Fields {
+    let metrics = server.engine.metrics();
+    let mut figures = engine_section(server, &metrics);
+    figures.extend(stats_section(server, &metrics));
+    figures.extend(persistence_section(server, &metrics));
+    figures
+}
+
+fn fields<const N: usize>(fields: [(&str, &dyn std::fmt::Display); N]) -> Fields {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect()
+}
+
+fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let uptime_s = server.started.elapsed().as_secs();
+    fields([
+        ("redis_version", &REDIS_VERSION),
+        ("shardrace_version", &env!("CARGO_PKG_VERSION")),
+        ("redis_mode", &"standalone"),
+        ("os", &server.os),
+        ("arch_bits", &usize::BITS),
+        ("process_id", &std::process::id()),
+        ("run_id", &server.run_id),
+        ("tcp_port", &server.port),
+        ("server_time_usec", &server.clock.now_us()),
+        ("uptime_in_seconds", &uptime_s),
+        ("uptime_in_days", &(uptime_s / 86400)),
+        ("hz", &server.config.number(Directive::Hz)),
+        ("io_threads_active", &server.threads),
+    ])
+}
+
+fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    fields([
+        ("connected_clients", &server.clients.len()),
+        ("maxclients", &server.config.number(Directive::Maxclients)),
+        ("blocked_clients", &0),
+    ])
+}
+
+fn memory_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let memory = crate::memory::read();
+    fields([
+        ("used_memory", &memory.allocated),
+        ("used_memory_rss", &memory.resident),
+        ("used_memory_peak", &memory.peak_resident),
+        ("mem_allocator", &crate::memory::ALLOCATOR),
+        ("maxmemory", &0),
+    ])
+}
+
+fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let sum = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).sum::<u64>();
+    let worst = |index: usize| metrics.segments.iter().map(|segment| segment.fsync_us[index]).max().unwrap_or(0);
+    fields([
+        ("loading", &0),
+        ("aof_enabled", &u8::from(!metrics.segments.is_empty())),
+        ("aof_fsync_policy", &server.config.text(Directive::Appendfsync)),
+        ("aof_segments", &metrics.segments.len()),
+        ("aof_current_size", &sum(|segment| segment.file_bytes)),
+        ("aof_buffer_length", &sum(|segment| segment.buffered_bytes)),
+        ("aof_fsyncs", &sum(|segment| segment.fsyncs)),
+        ("aof_fsync_us_p50", &worst(0)),
+        ("aof_fsync_us_p99", &worst(1)),
+        ("aof_fsync_us_max", &worst(2)),
+    ])
+}
+
+fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let totals = server.totals_since_reset(metrics);
+    fields([
+        ("total_connections_received", &totals.connections),
+        ("total_commands_processed", &totals.commands),
+        ("instantaneous_ops_per_sec", &server.stats.ops_per_sec.load(Ordering::Relaxed)),
+        ("total_net_input_bytes", &totals.input_bytes),
+        ("total_net_output_bytes", &totals.output_bytes),
+        ("rejected_connections", &totals.rejected),
+        ("client_output_buffer_limit_disconnections", &totals.over_limit),
+        ("expired_keys", &totals.expired),
+        ("expire_lag_ms", &metrics.expire_lag_ms),
+        ("evicted_keys", &0),
+        ("keyspace_hits", &totals.hits),
+        ("keyspace_misses", &totals.misses),
+    ])
+}
+
+fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let mut figures = fields([
+        ("engine", &metrics.engine),
+        ("shards", &metrics.shards.len()),
+        ("threads", &server.threads),
+        ("engine_commands", &metrics.total(|shard| shard.commands)),
+    ]);
+    match metrics.engine {
+        "actor" => figures.extend(actor_figures(metrics)),
+        "dashmap" => figures.extend(fields([("map_shards", &metrics.map_shards)])),
+        _ => {}
+    }
+    if let Some(waits) = metrics.lock_waits {
+        figures.extend(lock_figures(metrics.lock_free, waits));
+    }
+    figures
+}
+
+fn actor_figures(metrics: &EngineMetrics) -> Fields {
+    let shard_line = |(index, shard): (usize, &crate::engine::ShardMetrics)| {
+        let line = format!(
+            "keys={},expires={},commands={},queue_depth={},largest_batch={},batches={},turns={}",
+            shard.keys, shard.expires, shard.commands, shard.queue_depth, shard.largest_batch, shard.batches, shard.turns
+        );
+        (format!("shard{index}"), line)
+    };
+    metrics.shards.iter().enumerate().map(shard_line).collect()
+}
+
+fn lock_figures(free: u64, waits: LatencySummary) -> Fields {
+    fields([
+        ("lock_acquired_free", &free),
+        ("lock_acquired_after_wait", &waits.count),
+        ("lock_wait_ns_p50", &waits.p50),
+        ("lock_wait_ns_p99", &waits.p99),
+        ("lock_wait_ns_p999", &waits.p999),
+        ("lock_wait_ns_max", &waits.max),
+    ])
+}
+
+fn keyspace_section(_server: &Server, metrics: &EngineMetrics) -> Fields {
+    let (keys, expires) = (metrics.total(|shard| shard.keys), metrics.total(|shard| shard.expires));
+    match keys {
+        0 => Fields::new(),
+        _ => vec![("db0".into(), format!("keys={keys},expires={expires},avg_ttl=0"))],
+    }
+}

@@ -1,0 +1,309 @@
+//! The keyspace: keys, values, expiry, and what a command changed.
+//!
+//! Synchronous, and knows no engine: an engine supplies a [`Store`] as wide as the command needs, exclusive to it for
+//! as long as the command runs.
+
+mod deadlines;
+mod effects;
+mod hashing;
+mod node;
+mod object;
+mod segmented;
+mod store;
+
+pub use deadlines::Deadlines;
+pub use effects::Effects;
+pub use hashing::{ProcessHash, hash_of};
+pub use node::{LEN_MAX, NewValue, Node, Value};
+pub use object::{Bytes, Collection, Hash, List, Object, Set};
+pub use segmented::Segmented;
+pub use store::Store;
+
+use crate::commands::CommandError;
+
+/// Counts of what commands found and what expired.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct KeyspaceStats {
+    /// Lookups by reading commands that found their key.
+    pub hits: u64,
+    /// Lookups by reading commands that did not.
+    pub misses: u64,
+    /// Keys removed because their time had come.
+    pub expired: u64,
+}
+
+/// Keys and values while a command, or a turn of commands, runs over them.
+///
+/// Invariants: time stands still between [`set_now`](Self::set_now) calls; a key whose deadline has come is never shown;
+/// whatever changes is counted in `dirty` and, where a log is kept, told in `effects`.
+#[derive(Debug)]
+pub struct Keyspace<S> {
+    store: S,
+    now_ms: u64,
+    random: fastrand::Rng,
+    stats: KeyspaceStats,
+    dirty: u64,
+    effects: Effects,
+    saw_expired: bool,
+}
+
+impl<S: Store> Keyspace<S> {
+    /// A keyspace over `store`; `effects` says whether a log is kept.
+    pub fn new(store: S, now_ms: u64, random: fastrand::Rng, effects: Effects) -> Self {
+        Self { store, now_ms, random, stats: KeyspaceStats::default(), dirty: 0, effects, saw_expired: false }
+    }
+
+    /// Unix time in milliseconds, as it stands for the commands of this turn.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Moves time on.
+    pub fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// What was found and what expired, so far.
+    pub fn stats(&self) -> KeyspaceStats {
+        self.stats
+    }
+
+    /// Forgets the counts: CONFIG RESETSTAT.
+    pub fn reset_stats(&mut self) {
+        self.stats = KeyspaceStats::default();
+    }
+
+    /// Where the nodes live.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Gives the parts back: the store, the random numbers, and the effects.
+    pub fn into_parts(self) -> (S, fastrand::Rng, Effects) {
+        (self.store, self.random, self.effects)
+    }
+
+    /// Random numbers: seeded by the engine, so that tests can choose them.
+    pub fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.random
+    }
+
+    /// What the running command adds to the log.
+    pub fn effects(&mut self) -> &mut Effects {
+        &mut self.effects
+    }
+
+    /// Counts changes made by the running command.
+    pub fn add_dirty(&mut self, changes: usize) {
+        self.dirty += changes as u64;
+    }
+
+    /// Changes made so far.
+    pub fn dirty(&self) -> u64 {
+        self.dirty
+    }
+
+    /// Whether a command that may not write met a key that should be removed.
+    pub fn saw_expired(&self) -> bool {
+        self.saw_expired
+    }
+
+    /// The value of a key, for a command that reads: counted as a hit or a miss.
+    pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        self.read_node(key).map(Node::value)
+    }
+
+    /// The node of a key, for a command that reads: counted as a hit or a miss.
+    pub fn read_node(&mut self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        match self.locate_live(hash, key) {
+            Some(place) => {
+                self.stats.hits += 1;
+                Some(self.store.at(place, hash, key))
+            }
+            None => {
+                self.stats.misses += 1;
+                None
+            }
+        }
+    }
+
+    /// The node of a key, uncounted.
+    pub fn peek(&mut self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        let place = self.locate_live(hash, key)?;
+        Some(self.store.at(place, hash, key))
+    }
+
+    /// Whether a key exists, uncounted.
+    pub fn contains(&mut self, key: &[u8]) -> bool {
+        self.locate_live(hash_of(key), key).is_some()
+    }
+
+    /// The node of a key, to change its value in place. Its deadline is changed by [`set_expire_at`](Self::set_expire_at).
+    pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
+        let hash = hash_of(key);
+        let place = self.locate_live(hash, key)?;
+        Some(self.store.at_mut(place, hash, key))
+    }
+
+    /// The collection of a key, for a command that reads: counted as a hit or a miss.
+    pub fn read_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(Value::Object(object)) => C::of(object).map(Some).ok_or(CommandError::WrongType),
+            Some(Value::Integer(_) | Value::Text(_)) => Err(CommandError::WrongType),
+        }
+    }
+
+    /// The collection of a key, for a command that writes.
+    pub fn collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
+        match self.node_mut(key) {
+            None => Ok(None),
+            Some(node) => node.object_mut().and_then(C::of_mut).map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// The node of a key, made with a first value where there is none.
+    pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
+        let hash = hash_of(key);
+        match self.locate_live(hash, key) {
+            Some(place) => self.store.at_mut(place, hash, key),
+            None => self.store.insert(hash, Node::new(key, first(), None)),
+        }
+    }
+
+    /// The collection of a key, made empty where there is none. The caller puts something in.
+    pub fn collection_or_new<C: Collection>(&mut self, key: &[u8]) -> Result<&mut C, CommandError> {
+        let node = self.node_or_new(key, || NewValue::Object(Box::new(C::default().into_object())));
+        node.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
+    }
+
+    /// Removes the key of a collection that holds nothing any more.
+    pub fn remove_if_empty<C: Collection>(&mut self, key: &[u8]) {
+        if matches!(self.collection_mut::<C>(key), Ok(Some(collection)) if collection.holds_nothing()) {
+            self.remove(key);
+        }
+    }
+
+    /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
+    pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
+        let hash = hash_of(key);
+        let Some(place) = self.store.locate(hash, key) else {
+            self.store.insert(hash, Node::new(key, value, expire_at));
+            self.change_deadline(hash, None, expire_at);
+            return;
+        };
+        let node = self.store.at_mut(place, hash, key);
+        let old = node.expire_at();
+        node.set(value, expire_at);
+        self.change_deadline(hash, old, expire_at);
+    }
+
+    /// Changes when a key expires; false when there is no such key.
+    pub fn set_expire_at(&mut self, key: &[u8], expire_at: Option<u64>) -> bool {
+        let hash = hash_of(key);
+        let Some(place) = self.locate_live(hash, key) else { return false };
+        let node = self.store.at_mut(place, hash, key);
+        let old = node.expire_at();
+        node.set_expire_at(expire_at);
+        self.change_deadline(hash, old, expire_at);
+        true
+    }
+
+    /// Removes a key; false when there is no such key.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let hash = hash_of(key);
+        self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
+    }
+
+    /// How many keys there are, those included whose time has come but who have not been removed.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes all keys; gives how many there were.
+    pub fn clear(&mut self) -> usize {
+        let len = self.store.len();
+        self.store.clear();
+        len
+    }
+
+    /// Visits every key that has not expired, in no order.
+    pub fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
+        let now_ms = self.now_ms;
+        self.store.for_each(&mut |node| {
+            if !is_due(node, now_ms) {
+                visit(node);
+            }
+        });
+    }
+
+    /// A key at random that has not expired, if one is found in a bounded number of draws.
+    pub fn random_key(&mut self) -> Option<Vec<u8>> {
+        const DRAWS_MAX: usize = 100;
+        let Self { store, random, now_ms, .. } = self;
+        (0..DRAWS_MAX)
+            .map_while(|_| store.random(&mut |n| random.usize(..n)))
+            .find(|node| !is_due(node, *now_ms))
+            .map(|node| node.key().to_vec())
+    }
+
+    /// Removes the key of the deadline `(at, hash)`, which has come; gives whether there was one.
+    pub fn expire(&mut self, (at, hash): (u64, u64)) -> bool {
+        let removed = self.store.remove(hash, &mut |node| {
+            node.expire_at().is_some_and(|deadline| deadline <= at) && hash_of(node.key()) == hash
+        });
+        self.store.with_deadlines(hash, |deadlines| deadlines.remove((at, hash)));
+        let Some(node) = removed else { return false };
+        self.note_expired(node.key());
+        true
+    }
+
+    /// Where a key stands that has not expired. One that has is removed now, or noted where nothing may be changed.
+    #[inline]
+    fn locate_live(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
+        let place = self.store.locate(hash, key)?;
+        if !is_due(self.store.at(place, hash, key), self.now_ms) {
+            return Some(place);
+        }
+        self.meet_expired(hash, key);
+        None
+    }
+
+    #[cold]
+    fn meet_expired(&mut self, hash: u64, key: &[u8]) {
+        if self.store.is_writable() {
+            self.take(hash, key);
+            self.note_expired(key);
+        } else {
+            self.saw_expired = true;
+        }
+    }
+
+    fn note_expired(&mut self, key: &[u8]) {
+        self.stats.expired += 1;
+        self.effects.add([b"DEL".as_slice(), key]);
+    }
+
+    fn take(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
+        let node = self.store.remove(hash, &mut |node| node.key() == key)?;
+        self.change_deadline(hash, node.expire_at(), None);
+        Some(node)
+    }
+
+    fn change_deadline(&mut self, hash: u64, old: Option<u64>, new: Option<u64>) {
+        if old != new {
+            self.store.with_deadlines(hash, |deadlines| deadlines.change(hash, old, new));
+        }
+    }
+}
+
+fn is_due(node: &Node, now_ms: u64) -> bool {
+    node.expire_at().is_some_and(|at| at <= now_ms)
+}

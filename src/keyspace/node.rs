@@ -1,0 +1,434 @@
+//! A node: one key with its value, in one allocation behind one pointer.
+//!
+//! ```text
+//! | key_len u32 | kind u8 | has_expiry u8 | 2 spare | word 8 bytes | [expire_at 8 bytes] | key | text |
+//! ```
+//!
+//! `word` is an integer's value, a collection's pointer, or a text's length and capacity (32 bits each).
+//!
+//! # Why unsafe
+//! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
+//! has up to 2.3 slots per key, so a safe `(Box<[u8]>, Value)` slot of 40 bytes costs about 70 bytes more per key, and
+//! a second allocation is a second cache miss on every read. Rust has no safe type with a header and two unsized tails.
+//! Everything unsafe about that is in this file; its interface is safe, and its tests run under Miri.
+#![allow(unsafe_code)]
+
+use super::object::Object;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::ptr::NonNull;
+
+/// The longest key or text, in bytes: what `proto-max-bulk-len` may be set to at most fits.
+pub const LEN_MAX: usize = u32::MAX as usize / 2;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Integer,
+    Text,
+    Object,
+}
+
+#[repr(C)]
+struct Header {
+    key_len: u32,
+    kind: Kind,
+    has_expiry: bool,
+    spare: u16,
+    word: Word,
+}
+
+#[repr(C)]
+union Word {
+    integer: i64,
+    text: TextSize,
+    object: *mut Object,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct TextSize {
+    len: u32,
+    capacity: u32,
+}
+
+const HEADER: usize = size_of::<Header>();
+const EXPIRY: usize = size_of::<u64>();
+const ALIGN: usize = align_of::<Header>();
+/// Allocators hand out multiples of this for small sizes: what rounding up leaves is room for a text to grow.
+const GRAIN: usize = 16;
+
+/// A value as it is read.
+#[derive(Debug, Clone, Copy)]
+pub enum Value<'a> {
+    /// A string that is a canonical decimal `i64`.
+    Integer(i64),
+    /// Any other string.
+    Text(&'a [u8]),
+    /// A collection.
+    Object(&'a Object),
+}
+
+/// A value to be stored.
+#[derive(Debug)]
+pub enum NewValue<'a> {
+    /// A string that is a canonical decimal `i64`.
+    Integer(i64),
+    /// Any other string; copied.
+    Text(&'a [u8]),
+    /// A collection.
+    Object(Box<Object>),
+}
+
+/// Owns one key and its value.
+///
+/// Invariants: `pointer` came from the global allocator with [`layout`](Node::layout)'s layout; the kind says which
+/// field of `word` is valid; `len <= capacity` for a text; an object's pointer came from `Box::into_raw`.
+pub struct Node {
+    pointer: NonNull<Header>,
+}
+
+// SAFETY: a node owns what it points to, exclusively, and everything in it (`Object` included) is Send.
+unsafe impl Send for Node {}
+// SAFETY: through `&Node` only reads are possible, and `Object` is Sync.
+unsafe impl Sync for Node {}
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<Object>();
+};
+
+impl Node {
+    /// A node for `key`, holding `value`, expiring at `expire_at` (Unix time in milliseconds) if at all.
+    pub fn new(key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) -> Self {
+        assert!(key.len() <= LEN_MAX, "proto-max-bulk-len bounds a key");
+        let fixed = HEADER + expiry_size(expire_at.is_some()) + key.len();
+        let (kind, word, text, capacity) = match value {
+            NewValue::Integer(integer) => (Kind::Integer, Word { integer }, [].as_slice(), 0),
+            NewValue::Object(object) => (Kind::Object, Word { object: Box::into_raw(object) }, [].as_slice(), 0),
+            NewValue::Text(text) => {
+                let capacity = roomy_capacity(fixed, text.len());
+                let size = TextSize { len: text.len() as u32, capacity: capacity as u32 };
+                (Kind::Text, Word { text: size }, text, capacity)
+            }
+        };
+        let layout = layout_of(fixed + capacity);
+        // SAFETY: the layout's size is at least HEADER, which is not zero.
+        let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        let header = Header {
+            key_len: key.len() as u32,
+            kind,
+            has_expiry: expire_at.is_some(),
+            spare: 0,
+            word,
+        };
+        let mut node = Self { pointer: pointer.cast() };
+        // SAFETY: the allocation is large enough for the header, the expiry, the key and the text, in this order,
+        // aligned to `ALIGN`, and overlaps no argument because it is new.
+        unsafe {
+            node.pointer.write(header);
+            node.key_start().copy_from_nonoverlapping(key.as_ptr(), key.len());
+            node.key_start().add(key.len()).copy_from_nonoverlapping(text.as_ptr(), text.len());
+        }
+        if let Some(at) = expire_at {
+            node.write_expiry(at);
+        }
+        node
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        // SAFETY: `key_len` initialised bytes begin at `key_start`.
+        unsafe { std::slice::from_raw_parts(self.key_start(), self.header().key_len as usize) }
+    }
+
+    /// The value.
+    pub fn value(&self) -> Value<'_> {
+        // SAFETY: the kind says which field of the union is valid; an object's pointer is owned by this node.
+        unsafe {
+            match self.header().kind {
+                Kind::Integer => Value::Integer(self.header().word.integer),
+                Kind::Text => Value::Text(std::slice::from_raw_parts(self.text_start(), self.text_size().len as usize)),
+                Kind::Object => Value::Object(&*self.header().word.object),
+            }
+        }
+    }
+
+    /// The collection, if the value is one.
+    pub fn object_mut(&mut self) -> Option<&mut Object> {
+        match self.header().kind {
+            // SAFETY: the kind says that `object` is valid; the node owns it and is borrowed exclusively.
+            Kind::Object => Some(unsafe { &mut *self.header().word.object }),
+            Kind::Integer | Kind::Text => None,
+        }
+    }
+
+    /// The text's bytes, if the value is a text.
+    pub fn text_mut(&mut self) -> Option<&mut [u8]> {
+        match self.header().kind {
+            // SAFETY: `len` initialised bytes begin at `text_start`; the node is borrowed exclusively.
+            Kind::Text => Some(unsafe {
+                std::slice::from_raw_parts_mut(self.text_start(), self.text_size().len as usize)
+            }),
+            Kind::Integer | Kind::Object => None,
+        }
+    }
+
+    /// When the key expires: Unix time in milliseconds.
+    pub fn expire_at(&self) -> Option<u64> {
+        // SAFETY: with `has_expiry`, eight initialised bytes stand behind the header.
+        self.header().has_expiry.then(|| unsafe { self.pointer.add(1).cast::<u64>().read() })
+    }
+
+    /// Changes when the key expires.
+    pub fn set_expire_at(&mut self, expire_at: Option<u64>) {
+        match expire_at {
+            Some(at) if self.header().has_expiry => self.write_expiry(at),
+            None if !self.header().has_expiry => {}
+            _ => self.rebuild(expire_at),
+        }
+    }
+
+    /// Changes the value and when the key expires. A text of similar length is written in place.
+    pub fn set(&mut self, value: NewValue<'_>, expire_at: Option<u64>) {
+        let same_layout = self.header().has_expiry == expire_at.is_some();
+        match value {
+            NewValue::Integer(integer) if same_layout && self.header().kind == Kind::Integer => {
+                self.header_mut().word = Word { integer };
+            }
+            NewValue::Text(text) if same_layout && self.fits(text.len()) => {
+                let capacity = self.text_size().capacity;
+                self.header_mut().word = Word { text: TextSize { len: text.len() as u32, capacity } };
+                // SAFETY: `fits` checked the capacity; the argument cannot overlap what `&mut self` borrows.
+                unsafe { self.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+            }
+            value => {
+                *self = Self::new(self.key(), value, expire_at);
+                return;
+            }
+        }
+        if let Some(at) = expire_at {
+            self.write_expiry(at);
+        }
+    }
+
+    /// Makes the text `len` bytes long, zero-filled where it grows, and gives its bytes. `growth` is room to leave
+    /// for what may follow.
+    ///
+    /// # Panics
+    /// When the value is not a text.
+    pub fn resize_text(&mut self, len: usize, growth: usize) -> &mut [u8] {
+        assert!(self.header().kind == Kind::Text, "only a text is resized");
+        assert!(len <= LEN_MAX, "the caller checks the length against proto-max-bulk-len");
+        if len > self.text_size().capacity as usize {
+            self.grow_text(len + growth);
+        }
+        let TextSize { len: old, capacity } = self.text_size();
+        if len > old as usize {
+            // SAFETY: `old..len` lies within the capacity.
+            unsafe { self.text_start().add(old as usize).write_bytes(0, len - old as usize) };
+        }
+        self.header_mut().word = Word { text: TextSize { len: len as u32, capacity } };
+        self.text_mut().expect("the kind was checked above")
+    }
+
+    fn grow_text(&mut self, capacity: usize) {
+        let old = self.layout();
+        let fixed = old.size() - self.text_size().capacity as usize;
+        let capacity = roomy_capacity(fixed, capacity.min(LEN_MAX));
+        let new = layout_of(fixed + capacity);
+        // SAFETY: the pointer came from this allocator with `old`; the new size is not zero.
+        let grown = unsafe { realloc(self.pointer.as_ptr().cast(), old, new.size()) };
+        let Some(grown) = NonNull::new(grown) else { handle_alloc_error(new) };
+        self.pointer = grown.cast();
+        let len = self.text_size().len;
+        self.header_mut().word = Word { text: TextSize { len, capacity: capacity as u32 } };
+    }
+
+    /// Whether a text of `len` bytes goes in place without wasting more than it uses.
+    fn fits(&self, len: usize) -> bool {
+        self.header().kind == Kind::Text && {
+            let capacity = self.text_size().capacity as usize;
+            len <= capacity && capacity - len <= len.max(GRAIN)
+        }
+    }
+
+    /// The same key and value in a layout with or without an expiry.
+    fn rebuild(&mut self, expire_at: Option<u64>) {
+        let rebuilt = match self.header().kind {
+            Kind::Object => {
+                // SAFETY: the object moves to the new node; this one becomes an integer, so it is not freed twice.
+                let object = unsafe { Box::from_raw(self.header().word.object) };
+                let header = self.header_mut();
+                header.kind = Kind::Integer;
+                header.word = Word { integer: 0 };
+                Self::new(self.key(), NewValue::Object(object), expire_at)
+            }
+            Kind::Integer | Kind::Text => match self.value() {
+                Value::Integer(integer) => Self::new(self.key(), NewValue::Integer(integer), expire_at),
+                Value::Text(text) => Self::new(self.key(), NewValue::Text(text), expire_at),
+                Value::Object(_) => unreachable!("the kind was matched above"),
+            },
+        };
+        *self = rebuilt;
+    }
+
+    fn write_expiry(&mut self, at: u64) {
+        debug_assert!(self.header().has_expiry);
+        // SAFETY: with `has_expiry`, eight bytes stand behind the header, aligned as it is.
+        unsafe { self.pointer.add(1).cast::<u64>().write(at) };
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the header is initialised for as long as the node lives.
+        unsafe { self.pointer.as_ref() }
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        // SAFETY: as above, borrowed exclusively.
+        unsafe { self.pointer.as_mut() }
+    }
+
+    fn text_size(&self) -> TextSize {
+        debug_assert!(self.header().kind == Kind::Text);
+        // SAFETY: callers have a text; and any eight bytes are two valid u32.
+        unsafe { self.header().word.text }
+    }
+
+    fn key_start(&self) -> *mut u8 {
+        // SAFETY: the key begins within the allocation.
+        unsafe { self.pointer.as_ptr().cast::<u8>().add(HEADER + expiry_size(self.header().has_expiry)) }
+    }
+
+    fn text_start(&self) -> *mut u8 {
+        // SAFETY: the text begins within the allocation or at its end.
+        unsafe { self.key_start().add(self.header().key_len as usize) }
+    }
+
+    fn layout(&self) -> Layout {
+        let header = self.header();
+        let text = if header.kind == Kind::Text { self.text_size().capacity as usize } else { 0 };
+        layout_of(HEADER + expiry_size(header.has_expiry) + header.key_len as usize + text)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let layout = self.layout();
+        // SAFETY: the node owns its object and its allocation, and nothing uses them after this.
+        unsafe {
+            if self.header().kind == Kind::Object {
+                drop(Box::from_raw(self.header().word.object));
+            }
+            dealloc(self.pointer.as_ptr().cast(), layout);
+        }
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("key", &String::from_utf8_lossy(self.key()))
+            .field("value", &self.value())
+            .field("expire_at", &self.expire_at())
+            .finish()
+    }
+}
+
+/// Nodes are equal when their keys are: a keyspace holds one node per key.
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Node {}
+
+impl std::hash::Hash for Node {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+fn expiry_size(has_expiry: bool) -> usize {
+    if has_expiry { EXPIRY } else { 0 }
+}
+
+/// The capacity for a text of `len` bytes behind `fixed` bytes that fills the allocation up to the next grain.
+fn roomy_capacity(fixed: usize, len: usize) -> usize {
+    (fixed + len).next_multiple_of(GRAIN) - fixed
+}
+
+fn layout_of(size: usize) -> Layout {
+    Layout::from_size_align(size, ALIGN).expect("LEN_MAX keeps a node's size far from isize::MAX")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::object::Set;
+
+    fn text(node: &Node) -> &[u8] {
+        match node.value() {
+            Value::Text(text) => text,
+            other => panic!("expected a text, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_holds_what_it_was_given() {
+        for key_len in [0, 1, 7, 8, 100] {
+            let key = vec![b'k'; key_len];
+            for expire_at in [None, Some(u64::MAX), Some(0)] {
+                let node = Node::new(&key, NewValue::Text(b"value"), expire_at);
+                assert_eq!((node.key(), text(&node), node.expire_at()), (key.as_slice(), b"value".as_slice(), expire_at));
+                let node = Node::new(&key, NewValue::Integer(-5), expire_at);
+                assert!(matches!(node.value(), Value::Integer(-5)));
+                assert_eq!((node.key(), node.expire_at()), (key.as_slice(), expire_at));
+            }
+        }
+    }
+
+    #[test]
+    fn setting_keeps_the_key_whatever_the_old_and_new_shape() {
+        type Make = fn() -> NewValue<'static>;
+        let values: [Make; 5] = [
+            || NewValue::Integer(7),
+            || NewValue::Text(b""),
+            || NewValue::Text(b"short"),
+            || NewValue::Text(&[b'x'; 1000]),
+            || NewValue::Object(Box::new(Object::Set(Set::default()))),
+        ];
+        for from in values {
+            for to in values {
+                for (old, new) in [(None, None), (None, Some(1)), (Some(1), None), (Some(1), Some(2))] {
+                    let mut node = Node::new(b"key", from(), old);
+                    node.set(to(), new);
+                    assert_eq!(format!("{node:?}"), format!("{:?}", Node::new(b"key", to(), new)));
+                    node.set_expire_at(old);
+                    assert_eq!(format!("{node:?}"), format!("{:?}", Node::new(b"key", to(), old)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_grows_with_zeros_and_shrinks() {
+        let mut node = Node::new(b"k", NewValue::Text(b"ab"), Some(9));
+        node.resize_text(5, 0)[4] = b'e';
+        assert_eq!(text(&node), b"ab\0\0e");
+        node.resize_text(1, 0);
+        assert_eq!(text(&node), b"a");
+        node.resize_text(5000, 5000);
+        assert_eq!(text(&node)[..3], *b"a\0\0");
+        assert_eq!((node.key(), node.expire_at()), (b"k".as_slice(), Some(9)));
+    }
+
+    #[test]
+    fn a_text_of_similar_length_is_written_in_place() {
+        let mut node = Node::new(b"key", NewValue::Text(&[b'a'; 64]), None);
+        let before = node.pointer;
+        node.set(NewValue::Text(&[b'b'; 60]), None);
+        assert_eq!(node.pointer, before);
+        node.set(NewValue::Text(b"b"), None);
+        assert_ne!(text(&node).len(), 60);
+    }
+}

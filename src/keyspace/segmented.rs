@@ -1,0 +1,130 @@
+//! The table of an exclusive owner: many small hash tables instead of one large.
+//!
+//! A hash table that doubles moves every key at once, and a shard that does so answers nobody meanwhile. Split by a
+//! few bits of the hash, each part doubles at a time of its own and moves 1/256 of the keys.
+
+use super::deadlines::Deadlines;
+use super::hashing::hash_of;
+use super::node::Node;
+use super::store::Store;
+use hashbrown::HashTable;
+
+const SEGMENTS: usize = 256;
+/// Which bits of the hash choose the segment: not the low ones (the position in a hash table) nor the top seven (its
+/// control bytes).
+const SEGMENT_SHIFT: u32 = 40;
+
+/// Nodes in [`SEGMENTS`] hash tables, and their deadlines.
+#[derive(Debug)]
+pub struct Segmented {
+    segments: Box<[HashTable<Node>]>,
+    len: usize,
+    deadlines: Deadlines,
+}
+
+impl Default for Segmented {
+    fn default() -> Self {
+        Self { segments: (0..SEGMENTS).map(|_| HashTable::new()).collect(), len: 0, deadlines: Deadlines::default() }
+    }
+}
+
+impl Segmented {
+    #[inline]
+    fn segment(hash: u64) -> usize {
+        (hash >> SEGMENT_SHIFT) as usize % SEGMENTS
+    }
+}
+
+impl Store for Segmented {
+    /// Segment and bucket.
+    type Place = (usize, usize);
+
+    #[inline]
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+        let segment = Self::segment(hash);
+        self.segments[segment].find_bucket_index(hash, |node| node.key() == key).map(|bucket| (segment, bucket))
+    }
+
+    #[inline]
+    fn at(&self, (segment, bucket): Self::Place, _hash: u64, _key: &[u8]) -> &Node {
+        self.segments[segment].get_bucket(bucket).expect("a place is used before the table changes")
+    }
+
+    #[inline]
+    fn at_mut(&mut self, (segment, bucket): Self::Place, _hash: u64, _key: &[u8]) -> &mut Node {
+        self.segments[segment].get_bucket_mut(bucket).expect("a place is used before the table changes")
+    }
+
+    fn insert(&mut self, hash: u64, node: Node) -> &mut Node {
+        self.len += 1;
+        let segment = &mut self.segments[Self::segment(hash)];
+        segment.insert_unique(hash, node, |node| hash_of(node.key())).into_mut()
+    }
+
+    fn remove(&mut self, hash: u64, matches: &mut dyn FnMut(&Node) -> bool) -> Option<Node> {
+        let segment = &mut self.segments[Self::segment(hash)];
+        let (node, _) = segment.find_entry(hash, |node| matches(node)).ok()?.remove();
+        self.len -= 1;
+        // A table that held many keys once should not keep their room for ever, nor shrink and grow in turn.
+        if segment.capacity() > 64 && segment.len() * 8 < segment.capacity() {
+            segment.shrink_to(segment.len() * 2, |node| hash_of(node.key()));
+        }
+        Some(node)
+    }
+
+    fn with_deadlines<R>(&mut self, _hash: u64, change: impl FnOnce(&mut Deadlines) -> R) -> R {
+        change(&mut self.deadlines)
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
+        self.segments.iter().flat_map(HashTable::iter).for_each(visit);
+    }
+
+    fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
+        // A random segment by its share of the keys, then random buckets until one is taken.
+        let mut rank = draw(self.len.max(1));
+        let segment = self.segments.iter().find(|segment| {
+            let here = rank < segment.len();
+            rank = rank.saturating_sub(segment.len());
+            here
+        })?;
+        loop {
+            if let Some(node) = segment.get_bucket(draw(segment.num_buckets())) {
+                return Some(node);
+            }
+        }
+    }
+}
+
+impl Segmented {
+    /// The deadlines of all keys.
+    pub fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+}
+
+impl Segmented {
+    /// All nodes, for another owner.
+    pub fn into_nodes(self) -> impl Iterator<Item = Node> {
+        self.segments.into_iter().flat_map(|mut segment| std::mem::take(&mut segment).into_iter())
+    }
+
+    /// Takes in a node whose key is not there, with its deadline.
+    pub fn insert_node(&mut self, node: Node) {
+        let hash = hash_of(node.key());
+        self.deadlines.change(hash, None, node.expire_at());
+        self.insert(hash, node);
+    }
+}

@@ -1,0 +1,39 @@
+//! What an engine supplies: where the nodes live.
+
+use super::deadlines::Deadlines;
+use super::node::Node;
+
+/// Access to nodes, as wide as a command needs it: a whole table, or the locked parts of a shared one.
+///
+/// Hashes are those of [`hash_of`](super::hash_of).
+pub trait Store {
+    /// Where a node stands. Good until the store changes.
+    type Place: Copy;
+
+    /// Finds a key.
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place>;
+    /// The node of `key`, which stands at `place`.
+    fn at(&self, place: Self::Place, hash: u64, key: &[u8]) -> &Node;
+    /// The node of `key`, which stands at `place`.
+    fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node;
+    /// Adds a node whose key is not there.
+    fn insert(&mut self, hash: u64, node: Node) -> &mut Node;
+    /// Takes out a node with this hash for which `matches` holds.
+    fn remove(&mut self, hash: u64, matches: &mut dyn FnMut(&Node) -> bool) -> Option<Node>;
+    /// Changes the deadlines of the part that `hash` belongs to.
+    fn with_deadlines<R>(&mut self, hash: u64, change: impl FnOnce(&mut Deadlines) -> R) -> R;
+    /// Whether nodes may be changed; otherwise only [`locate`](Self::locate), [`at`](Self::at) and the like are called.
+    fn is_writable(&self) -> bool;
+    /// How many nodes there are.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Removes all.
+    fn clear(&mut self);
+    /// Visits all nodes, in no order.
+    fn for_each(&self, visit: &mut dyn FnMut(&Node));
+    /// A node at random; `draw(n)` gives a random number below `n`.
+    fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node>;
+}

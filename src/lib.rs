@@ -1,0 +1,21 @@
+//! Shardrace: a Redis-compatible in-memory server whose concurrency architecture is a flag.
+//!
+//! This is the server's inside, for its binary and its tests. Start at [`server::run`]; a request is read in
+//! [`connection`], runs through an [`engine`] and a command of [`commands`] over the [`keyspace`], and is logged by
+//! [`aof`].
+
+pub mod aof;
+mod buffers;
+pub mod clients;
+pub mod clock;
+pub mod commands;
+pub mod config;
+pub mod connection;
+pub mod engine;
+pub mod info;
+pub mod keyspace;
+pub mod logging;
+pub mod memory;
+pub mod resp;
+pub mod routing;
+pub mod server;

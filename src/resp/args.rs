@@ -1,0 +1,67 @@
+//! The arguments of one request: where they stand, not copies of them.
+
+/// Where one argument stands in the bytes that hold it.
+///
+/// 32 bits suffice: the query buffer is limited to 1 GB, and so is the arena of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// Length in bytes.
+    pub len: u32,
+}
+
+/// The arguments of one request, the command's name included. Never empty.
+#[derive(Debug, Clone, Copy)]
+pub struct Args<'a> {
+    bytes: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// Arguments that stand at `spans` of `bytes`.
+    pub fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
+        Self { bytes, spans }
+    }
+
+    /// How many arguments there are, the name included.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is not even a name.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Argument `index`; the name is argument 0.
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.spans.get(index).map(|span| &self.bytes[span.start as usize..][..span.len as usize])
+    }
+
+    /// The arguments from `start` on.
+    pub fn from(&self, start: usize) -> Args<'a> {
+        Args { bytes: self.bytes, spans: &self.spans[start.min(self.spans.len())..] }
+    }
+
+    /// All arguments in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
+        let bytes = self.bytes;
+        self.spans.iter().map(move |span| &bytes[span.start as usize..][..span.len as usize])
+    }
+
+    /// Whether argument `index` is `word`, in whatever case.
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+    }
+}
+
+impl std::ops::Index<usize> for Args<'_> {
+    type Output = [u8];
+
+    /// # Panics
+    /// When there is no such argument: the table's arity has been checked before a command runs.
+    fn index(&self, index: usize) -> &[u8] {
+        self.get(index).expect("arity is checked before a command runs")
+    }
+}

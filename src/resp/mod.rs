@@ -1,0 +1,11 @@
+//! The RESP protocol, versions 2 and 3: requests in, replies out.
+
+mod args;
+mod number;
+mod parser;
+mod reply;
+
+pub use args::{Args, Span};
+pub use number::{parse_i64, parse_u64};
+pub use parser::{Limits, ProtocolError, RequestParser, Step, split_line};
+pub use reply::Reply;

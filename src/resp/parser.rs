@@ -1,0 +1,458 @@
+//! The request parser: incremental, allocating nothing per request, believing no length before its bytes are there.
+//!
+//! A request is either a multibulk, as clients send it,
+//!
+//! ```text
+//! *2\r\n$3\r\nGET\r\n$3\r\nkey\r\n
+//! ```
+//!
+//! or an inline command, as a person types it: words up to a newline, with quotes.
+//! The rules and limits are those of Redis 7.2's `processInlineBuffer` and `processMultibulkBuffer`; like them, this
+//! parser looks for the `\r` of a line and steps over the byte behind it, whatever it is.
+
+use super::args::{Args, Span};
+use super::number::parse_i64;
+
+/// The longest inline request, and the longest line that holds a length.
+const LINE_MAX: usize = 64 * 1024;
+/// The most arguments a request may have.
+const MULTIBULK_MAX: i64 = 1024 * 1024;
+/// Arguments a connection may send before it has authenticated.
+const UNAUTHENTICATED_MULTIBULK_MAX: i64 = 10;
+/// Length of an argument a connection may send before it has authenticated.
+const UNAUTHENTICATED_BULK_MAX: i64 = 16384;
+/// Capacity for spans that is kept from one request to the next.
+const SPANS_KEPT: usize = 1024;
+
+/// Bytes that are no request. The text follows `ERR Protocol error: ` in the reply, after which the connection closes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// The argument count is no number, or too large.
+    InvalidMultibulkLength,
+    /// The argument's length is no number, negative, or over `proto-max-bulk-len`.
+    InvalidBulkLength,
+    /// An argument does not begin with `$`.
+    ExpectedDollar(u8),
+    /// An inline request without a newline within the limit.
+    TooBigInline,
+    /// An argument count without an end of line within the limit.
+    TooBigCountString,
+    /// A length of an argument without an end of line within the limit.
+    TooBigBulkCountString,
+    /// An inline request whose quotes do not close.
+    UnbalancedQuotes,
+    /// Too many arguments before authentication.
+    UnauthenticatedMultibulkLength,
+    /// Too long an argument before authentication.
+    UnauthenticatedBulkLength,
+}
+
+impl std::fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = match self {
+            Self::InvalidMultibulkLength => "invalid multibulk length",
+            Self::InvalidBulkLength => "invalid bulk length",
+            Self::ExpectedDollar(byte) => return write!(f, "expected '$', got '{}'", printable(*byte)),
+            Self::TooBigInline => "too big inline request",
+            Self::TooBigCountString => "too big mbulk count string",
+            Self::TooBigBulkCountString => "too big bulk count string",
+            Self::UnbalancedQuotes => "unbalanced quotes in request",
+            Self::UnauthenticatedMultibulkLength => "unauthenticated multibulk length",
+            Self::UnauthenticatedBulkLength => "unauthenticated bulk length",
+        };
+        f.write_str(text)
+    }
+}
+
+/// An error line must stay one line.
+fn printable(byte: u8) -> char {
+    match byte {
+        b'\r' | b'\n' => ' ',
+        _ => char::from(byte),
+    }
+}
+
+/// What a request may ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The longest argument, in bytes.
+    pub bulk_len_max: usize,
+    /// Whether the connection may send requests of full size.
+    pub authenticated: bool,
+}
+
+/// What the parser found at the start of its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A whole request of this many bytes; [`RequestParser::args`] has its arguments.
+    Request(usize),
+    /// This many bytes that ask for nothing: an empty line, or no arguments.
+    Nothing(usize),
+    /// A request may follow when more bytes are there. The parser remembers how far it got.
+    Incomplete,
+}
+
+/// What stands next in a multibulk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    Start,
+    ArgumentLength,
+    Argument { len: usize },
+}
+
+/// Parses one request after the other.
+///
+/// Invariants: between calls that return [`Step::Incomplete`] the input only grows at its end; positions count from the
+/// first byte of the request, so the owner may move the bytes as a whole.
+#[derive(Debug)]
+pub struct RequestParser {
+    expect: Expect,
+    position: usize,
+    arguments_left: usize,
+    spans: Vec<Span>,
+    /// An inline request's words with quotes and escapes resolved; empty for a multibulk.
+    words: Vec<u8>,
+    is_inline: bool,
+}
+
+impl Default for RequestParser {
+    fn default() -> Self {
+        Self {
+            expect: Expect::Start,
+            position: 0,
+            arguments_left: 0,
+            spans: Vec::new(),
+            words: Vec::new(),
+            is_inline: false,
+        }
+    }
+}
+
+impl RequestParser {
+    /// Parses on from where the last call stopped. `input` begins with the first byte of the current request.
+    pub fn parse(&mut self, input: &[u8], limits: Limits) -> Result<Step, ProtocolError> {
+        if self.expect == Expect::Start {
+            match input.first() {
+                None => return Ok(Step::Incomplete),
+                Some(b'*') => {}
+                Some(_) => return self.parse_inline(input),
+            }
+            self.start_request();
+            match self.parse_count(input, limits)? {
+                None => return Ok(Step::Incomplete),
+                Some(0) => return Ok(Step::Nothing(self.position)),
+                Some(count) => {
+                    self.arguments_left = count;
+                    self.expect = Expect::ArgumentLength;
+                }
+            }
+        }
+        self.parse_arguments(input, limits)
+    }
+
+    /// The arguments of the request that [`parse`](Self::parse) just found in `input`.
+    pub fn args<'a>(&'a self, input: &'a [u8]) -> Args<'a> {
+        Args::new(if self.is_inline { &self.words } else { input }, &self.spans)
+    }
+
+    /// How many bytes of the current request are still certain to come; 0 when unknown.
+    pub fn bytes_wanted(&self, have: usize) -> usize {
+        match self.expect {
+            Expect::Argument { len } => (self.position + len + 2).saturating_sub(have),
+            _ => 0,
+        }
+    }
+
+    fn start_request(&mut self) {
+        self.position = 0;
+        self.spans.clear();
+        self.spans.shrink_to(SPANS_KEPT);
+        self.is_inline = false;
+    }
+
+    fn parse_count(&mut self, input: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
+        let Some((text, next)) = line(input, 1) else {
+            return too_long(input.len(), ProtocolError::TooBigCountString);
+        };
+        let count = parse_i64(text).filter(|&n| n <= MULTIBULK_MAX).ok_or(ProtocolError::InvalidMultibulkLength)?;
+        if !limits.authenticated && count > UNAUTHENTICATED_MULTIBULK_MAX {
+            return Err(ProtocolError::UnauthenticatedMultibulkLength);
+        }
+        self.position = next;
+        Ok(Some(usize::try_from(count).unwrap_or(0)))
+    }
+
+    fn parse_arguments(&mut self, input: &[u8], limits: Limits) -> Result<Step, ProtocolError> {
+        while self.arguments_left > 0 {
+            if self.expect == Expect::ArgumentLength {
+                match self.parse_argument_len(input, limits)? {
+                    None => return Ok(Step::Incomplete),
+                    Some(len) => self.expect = Expect::Argument { len },
+                }
+            }
+            if let Expect::Argument { len } = self.expect {
+                if input.len() < self.position + len + 2 {
+                    return Ok(Step::Incomplete);
+                }
+                self.spans.push(Span { start: self.position as u32, len: len as u32 });
+                self.position += len + 2;
+                self.arguments_left -= 1;
+                self.expect = Expect::ArgumentLength;
+            }
+        }
+        self.expect = Expect::Start;
+        Ok(Step::Request(self.position))
+    }
+
+    fn parse_argument_len(&mut self, input: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
+        let Some(&first) = input.get(self.position) else { return Ok(None) };
+        // Redis looks for the end of the line first, and only then at its first byte.
+        let Some((text, next)) = line(input, self.position + 1) else {
+            return too_long(input.len() - self.position, ProtocolError::TooBigBulkCountString);
+        };
+        if first != b'$' {
+            return Err(ProtocolError::ExpectedDollar(first));
+        }
+        let len = parse_i64(text).ok_or(ProtocolError::InvalidBulkLength)?;
+        if len < 0 || len > limits.bulk_len_max as i64 {
+            return Err(ProtocolError::InvalidBulkLength);
+        }
+        if !limits.authenticated && len > UNAUTHENTICATED_BULK_MAX {
+            return Err(ProtocolError::UnauthenticatedBulkLength);
+        }
+        self.position = next;
+        Ok(Some(len as usize))
+    }
+
+    fn parse_inline(&mut self, input: &[u8]) -> Result<Step, ProtocolError> {
+        // `position` is how far an earlier call has looked for the newline.
+        let Some(newline) = input[self.position..].iter().position(|&byte| byte == b'\n') else {
+            self.position = input.len();
+            return match input.len() > LINE_MAX {
+                true => Err(ProtocolError::TooBigInline),
+                false => Ok(Step::Incomplete),
+            };
+        };
+        let end = self.position + newline;
+        self.start_request();
+        self.is_inline = true;
+        let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        split_words(text, &mut self.words, &mut self.spans).ok_or(ProtocolError::UnbalancedQuotes)?;
+        Ok(if self.spans.is_empty() { Step::Nothing(end + 1) } else { Step::Request(end + 1) })
+    }
+}
+
+/// The line that begins at `start`, and where the next one begins; `None` until both bytes of its end are there.
+fn line(input: &[u8], start: usize) -> Option<(&[u8], usize)> {
+    // Lengths are a few digits: a loop beats a library's vector search.
+    let rest = input.get(start..)?;
+    let len = rest.iter().position(|&byte| byte == b'\r')?;
+    (start + len + 1 < input.len()).then_some((&rest[..len], start + len + 2))
+}
+
+fn too_long<T>(len: usize, error: ProtocolError) -> Result<Option<T>, ProtocolError> {
+    if len > LINE_MAX { Err(error) } else { Ok(None) }
+}
+
+/// Splits an inline request into words; `None` when quotes do not close or a closing quote has a word right behind it.
+///
+/// Double quotes know the escapes `\n \r \t \b \a \xHH`; single quotes know `\'`.
+fn split_words(text: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
+    words.clear();
+    let mut rest = text;
+    loop {
+        let skipped = rest.iter().position(|byte| !is_space(*byte)).unwrap_or(rest.len());
+        rest = &rest[skipped..];
+        if rest.is_empty() {
+            return Some(());
+        }
+        let start = words.len();
+        rest = take_word(rest, words)?;
+        spans.push(Span { start: start as u32, len: (words.len() - start) as u32 });
+    }
+}
+
+/// Splits a line into words by the same quoting rules, for config files; `None` when quotes do not close.
+pub fn split_line(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut words, mut spans) = (Vec::new(), Vec::new());
+    split_words(text, &mut words, &mut spans)?;
+    Some(Args::new(&words, &spans).iter().map(<[u8]>::to_vec).collect())
+}
+
+fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
+}
+
+fn take_word<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] | [0, ..] => return Some(&[]),
+            [byte, ..] if is_space(*byte) => return Some(rest),
+            [b'"', quoted @ ..] => return end_of_quotes(take_double_quoted(quoted, words)?),
+            [b'\'', quoted @ ..] => return end_of_quotes(take_single_quoted(quoted, words)?),
+            [byte, tail @ ..] => {
+                words.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+fn end_of_quotes(rest: &[u8]) -> Option<&[u8]> {
+    match rest.first() {
+        Some(&byte) if !is_space(byte) => None,
+        _ => Some(rest),
+    }
+}
+
+fn take_double_quoted<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return None,
+            [b'"', tail @ ..] => return Some(tail),
+            [b'\\', b'x', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                words.push(hex(*high) << 4 | hex(*low));
+                rest = tail;
+            }
+            [b'\\', escaped, tail @ ..] => {
+                words.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => *other,
+                });
+                rest = tail;
+            }
+            [byte, tail @ ..] => {
+                words.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+fn take_single_quoted<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return None,
+            [b'\'', tail @ ..] => return Some(tail),
+            [b'\\', b'\'', tail @ ..] => {
+                words.push(b'\'');
+                rest = tail;
+            }
+            [byte, tail @ ..] => {
+                words.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+fn hex(digit: u8) -> u8 {
+    char::from(digit).to_digit(16).expect("the caller checked for a hexadecimal digit") as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN: Limits = Limits { bulk_len_max: 512 * 1024 * 1024, authenticated: true };
+
+    /// Every request of `input`, fed in pieces that end where `cuts` says, and the error that ended it.
+    fn requests_fed(input: &[u8], cuts: &[usize], limits: Limits) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
+        let mut parser = RequestParser::default();
+        let mut found = Vec::new();
+        let mut held: Vec<u8> = Vec::new();
+        let mut from = 0;
+        for &to in cuts.iter().chain([&input.len()]) {
+            held.extend_from_slice(&input[from..to]);
+            from = to;
+            loop {
+                match parser.parse(&held, limits) {
+                    Err(error) => return (found, Some(error)),
+                    Ok(Step::Incomplete) => break,
+                    Ok(Step::Nothing(consumed)) => drop(held.drain(..consumed)),
+                    Ok(Step::Request(consumed)) => {
+                        found.push(parser.args(&held).iter().map(<[u8]>::to_vec).collect());
+                        held.drain(..consumed);
+                    }
+                }
+            }
+        }
+        (found, None)
+    }
+
+    fn requests(input: &[u8]) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
+        requests_fed(input, &[], OPEN)
+    }
+
+    fn words(line: &str) -> Option<Vec<String>> {
+        let (found, error) = requests(format!("{line}\r\n").as_bytes());
+        if error.is_some() {
+            return None;
+        }
+        Some(found.concat().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+    }
+
+    #[test]
+    fn a_split_at_every_byte_gives_the_same_requests_as_one_feed() {
+        let input = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n*0\r\n\r\nSET \"a b\" 'c'\r\n*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n";
+        let whole = requests(input);
+        assert_eq!(whole.0.len(), 4);
+        assert_eq!(whole.1, None);
+        for cut in 0..=input.len() {
+            assert_eq!(requests_fed(input, &[cut], OPEN), whole, "cut at {cut}");
+        }
+        let every: Vec<usize> = (0..=input.len()).collect();
+        assert_eq!(requests_fed(input, &every, OPEN), whole);
+    }
+
+    #[test]
+    fn inline_words_follow_the_quoting_rules_of_redis() {
+        assert_eq!(words("  set  a\tb "), Some(vec!["set".into(), "a".into(), "b".into()]));
+        assert_eq!(words(r#"set "a\x41\n" 'it\'s'"#), Some(vec!["set".into(), "aA\n".into(), "it's".into()]));
+        assert_eq!(words(r#"set "" x"#), Some(vec!["set".into(), "".into(), "x".into()]));
+        for unbalanced in [r#"set "a"#, "set 'a", r#"set "a"b"#, "set 'a'b"] {
+            assert_eq!(requests(format!("{unbalanced}\r\n").as_bytes()).1, Some(ProtocolError::UnbalancedQuotes));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_request_are_refused_in_words_of_redis() {
+        let cases: &[(&[u8], &str)] = &[
+            (b"*x\r\n", "invalid multibulk length"),
+            (b"*1048577\r\n", "invalid multibulk length"),
+            (b"*99999999999999999999\r\n", "invalid multibulk length"),
+            (b"*1\r\n:1\r\n", "expected '$', got ':'"),
+            (b"*1\r\n$-1\r\n", "invalid bulk length"),
+            (b"*1\r\n$536870913\r\n", "invalid bulk length"),
+            (b"*1\r\n$1x\r\n", "invalid bulk length"),
+        ];
+        for (input, text) in cases {
+            assert_eq!(requests(input).1.map(|error| error.to_string()).as_deref(), Some(*text));
+        }
+        assert_eq!(requests(&[b'a'; LINE_MAX + 1]).1, Some(ProtocolError::TooBigInline));
+        assert_eq!(requests(&[b"*".as_slice(), &[b'1'; LINE_MAX + 1]].concat()).1, Some(ProtocolError::TooBigCountString));
+    }
+
+    #[test]
+    fn an_unauthenticated_connection_may_ask_for_little() {
+        let closed = Limits { authenticated: false, ..OPEN };
+        assert_eq!(requests_fed(b"*11\r\n", &[], closed).1, Some(ProtocolError::UnauthenticatedMultibulkLength));
+        assert_eq!(requests_fed(b"*1\r\n$16385\r\n", &[], closed).1, Some(ProtocolError::UnauthenticatedBulkLength));
+    }
+
+    #[test]
+    fn a_promised_length_takes_no_memory() {
+        let mut parser = RequestParser::default();
+        assert_eq!(parser.parse(b"*1048576\r\n$536870912\r\nabc", OPEN), Ok(Step::Incomplete));
+        assert!(parser.spans.capacity() <= SPANS_KEPT);
+    }
+
+    #[test]
+    fn a_negative_count_asks_for_nothing() {
+        assert_eq!(requests(b"*-1\r\n*-7\r\nPING\r\n").0.len(), 1);
+    }
+}

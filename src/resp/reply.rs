@@ -1,0 +1,182 @@
+//! Replies, written straight into the buffer that goes to the socket.
+
+/// Appends replies to a buffer, in the protocol version that the connection speaks.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    out: &'a mut Vec<u8>,
+    resp3: bool,
+}
+
+impl<'a> Reply<'a> {
+    /// Replies appended to `out`.
+    pub fn new(out: &'a mut Vec<u8>, resp3: bool) -> Self {
+        Self { out, resp3 }
+    }
+
+    /// Whether the connection speaks RESP3.
+    pub fn is_resp3(&self) -> bool {
+        self.resp3
+    }
+
+    /// The protocol version for what follows.
+    pub fn set_resp3(&mut self, resp3: bool) {
+        self.resp3 = resp3;
+    }
+
+    /// How many bytes the buffer holds: a mark for [`truncate`](Self::truncate).
+    pub fn mark(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes back what was appended since `mark`.
+    pub fn truncate(&mut self, mark: usize) {
+        self.out.truncate(mark);
+    }
+
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A simple string: one line, for words of the server's own.
+    pub fn simple(&mut self, text: &str) {
+        self.out.push(b'+');
+        self.out.extend_from_slice(text.as_bytes());
+        self.end();
+    }
+
+    /// An error: its code, a space, its text. Bytes that would break the line become spaces.
+    pub fn error(&mut self, text: impl std::fmt::Display) {
+        use std::io::Write;
+        self.out.push(b'-');
+        let start = self.out.len();
+        write!(self.out, "{text}").expect("writing to memory does not fail");
+        for byte in &mut self.out[start..] {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+        self.end();
+    }
+
+    /// An integer.
+    pub fn integer(&mut self, value: i64) {
+        self.header(b':', value);
+    }
+
+    /// A boolean as Redis's commands reply it: 1 or 0.
+    pub fn flag(&mut self, value: bool) {
+        self.out.extend_from_slice(if value { b":1\r\n" } else { b":0\r\n" });
+    }
+
+    /// A count.
+    pub fn count(&mut self, value: usize) {
+        self.integer(value as i64);
+    }
+
+    /// A bulk string.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.header(b'$', bytes.len() as i64);
+        self.out.extend_from_slice(bytes);
+        self.end();
+    }
+
+    /// An integer as a bulk string.
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// A text with its format; a bulk string in RESP2.
+    pub fn verbatim(&mut self, text: &str) {
+        if self.resp3 {
+            self.header(b'=', text.len() as i64 + 4);
+            self.out.extend_from_slice(b"txt:");
+            self.out.extend_from_slice(text.as_bytes());
+            self.end();
+        } else {
+            self.bulk(text.as_bytes());
+        }
+    }
+
+    /// Nothing where a value could be.
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// Nothing where an array could be.
+    pub fn null_array(&mut self) {
+        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// The value, or nothing.
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// The head of an array; its elements follow.
+    pub fn array(&mut self, len: usize) {
+        self.header(b'*', len as i64);
+    }
+
+    /// The head of a map; its keys and values follow. A flat array in RESP2.
+    pub fn map(&mut self, pairs: usize) {
+        if self.resp3 {
+            self.header(b'%', pairs as i64);
+        } else {
+            self.header(b'*', 2 * pairs as i64);
+        }
+    }
+
+    /// The head of a set; its members follow. An array in RESP2.
+    pub fn set(&mut self, len: usize) {
+        self.header(if self.resp3 { b'~' } else { b'*' }, len as i64);
+    }
+
+    /// A reply that is encoded already.
+    pub fn raw(&mut self, encoded: &[u8]) {
+        self.out.extend_from_slice(encoded);
+    }
+
+    fn header(&mut self, kind: u8, value: i64) {
+        self.out.push(kind);
+        if (0..10).contains(&value) {
+            self.out.push(b'0' + value as u8);
+        } else {
+            self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(resp3: bool, write: impl Fn(&mut Reply<'_>)) -> String {
+        let mut out = Vec::new();
+        write(&mut Reply::new(&mut out, resp3));
+        String::from_utf8(out).expect("the test writes text")
+    }
+
+    #[test]
+    fn each_version_has_its_own_nulls_maps_and_sets() {
+        assert_eq!(encoded(false, Reply::null), "$-1\r\n");
+        assert_eq!(encoded(true, Reply::null), "_\r\n");
+        assert_eq!(encoded(false, |reply| reply.map(2)), "*4\r\n");
+        assert_eq!(encoded(true, |reply| reply.map(2)), "%2\r\n");
+        assert_eq!(encoded(false, |reply| reply.set(12)), "*12\r\n");
+        assert_eq!(encoded(true, |reply| reply.set(12)), "~12\r\n");
+    }
+
+    #[test]
+    fn an_error_stays_one_line_whatever_it_quotes() {
+        assert_eq!(encoded(false, |reply| reply.error("ERR a\r\nb")), "-ERR a  b\r\n");
+    }
+}

@@ -1,0 +1,465 @@
+//! The server: accepts connections, keeps house, and ends in order.
+
+use crate::aof::{FsyncPolicy, Layout, LogThread, SharedPolicy, recover};
+use crate::clients::{Client, Clients, Labels};
+use crate::clock::Clock;
+use crate::config::{Config, Directive, OutputLimit};
+use crate::connection;
+use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
+use crate::keyspace::Segmented;
+use parking_lot::Mutex;
+use std::future::Future;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How often the housekeeping looks around.
+const HOUSEKEEPING: Duration = Duration::from_millis(100);
+/// How long connections may take to end when the server stops.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// File descriptors that are not connections: the listener, the log's files, the runtime's own.
+const OTHER_FILES: u64 = 128;
+
+/// What connections, commands and the housekeeping share.
+pub struct Server {
+    /// The configuration.
+    pub config: Config,
+    /// The connections that are open.
+    pub clients: Clients,
+    /// Counts of what has happened.
+    pub stats: Stats,
+    /// The engine's figures.
+    pub engine: Arc<dyn Metered>,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// When the server started.
+    pub started: Instant,
+    /// A random name of this run.
+    pub run_id: String,
+    /// The operating system.
+    pub os: String,
+    /// The TCP port.
+    pub port: u16,
+    /// Threads of the runtime.
+    pub threads: usize,
+    policy: SharedPolicy,
+    output_hard_max: AtomicU64,
+    coarse_now_ms: AtomicU64,
+    base: Mutex<Totals>,
+}
+
+/// Counts of what has happened.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Connections accepted.
+    pub connections: AtomicU64,
+    /// Connections refused for `maxclients`.
+    pub rejected: AtomicU64,
+    /// Connections closed for the output limit.
+    pub over_limit: AtomicU64,
+    /// Commands a second, over the last second.
+    pub ops_per_sec: AtomicU64,
+    /// What connections that have ended had counted.
+    departed: Mutex<Totals>,
+}
+
+/// Sums for INFO.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Totals {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused.
+    pub rejected: u64,
+    /// Connections closed for the output limit.
+    pub over_limit: u64,
+    /// Commands run.
+    pub commands: u64,
+    /// Bytes read.
+    pub input_bytes: u64,
+    /// Bytes written.
+    pub output_bytes: u64,
+    /// Lookups that found their key.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Keys that expired.
+    pub expired: u64,
+}
+
+impl Totals {
+    fn add_client(&mut self, client: &Client) {
+        self.commands += client.commands.load(Ordering::Relaxed);
+        self.input_bytes += client.input_bytes.load(Ordering::Relaxed);
+        self.output_bytes += client.sent_bytes.load(Ordering::Relaxed);
+    }
+
+    fn since(self, base: Totals) -> Totals {
+        Totals {
+            connections: self.connections - base.connections,
+            rejected: self.rejected - base.rejected,
+            over_limit: self.over_limit - base.over_limit,
+            commands: self.commands.saturating_sub(base.commands),
+            input_bytes: self.input_bytes.saturating_sub(base.input_bytes),
+            output_bytes: self.output_bytes.saturating_sub(base.output_bytes),
+            hits: self.hits.saturating_sub(base.hits),
+            misses: self.misses.saturating_sub(base.misses),
+            expired: self.expired.saturating_sub(base.expired),
+        }
+    }
+}
+
+impl Server {
+    /// Lets changes of the configuration take effect where values are kept for speed.
+    pub fn apply_config(&self) {
+        self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
+    }
+
+    /// Bytes of unread replies at which a connection is closed at once.
+    pub fn output_hard_max(&self) -> u64 {
+        self.output_hard_max.load(Ordering::Relaxed)
+    }
+
+    /// Unix time in milliseconds, as the housekeeping last saw it.
+    pub fn coarse_now_ms(&self) -> u64 {
+        self.coarse_now_ms.load(Ordering::Relaxed)
+    }
+
+    /// What has been counted since the start, or since CONFIG RESETSTAT.
+    pub fn totals_since_reset(&self, metrics: &EngineMetrics) -> Totals {
+        self.totals(metrics).since(*self.base.lock())
+    }
+
+    /// Starts the counts anew.
+    pub fn reset_stats(&self) {
+        *self.base.lock() = self.totals(&self.engine.metrics());
+    }
+
+    fn totals(&self, metrics: &EngineMetrics) -> Totals {
+        let mut totals = *self.stats.departed.lock();
+        self.clients.list().iter().for_each(|client| totals.add_client(client));
+        totals.connections = self.stats.connections.load(Ordering::Relaxed);
+        totals.rejected = self.stats.rejected.load(Ordering::Relaxed);
+        totals.over_limit = self.stats.over_limit.load(Ordering::Relaxed);
+        totals.hits = metrics.keyspace.hits;
+        totals.misses = metrics.keyspace.misses;
+        totals.expired = metrics.keyspace.expired;
+        totals
+    }
+}
+
+fn unlimited_if_zero(limit: u64) -> u64 {
+    if limit == 0 { u64::MAX } else { limit }
+}
+
+/// Runs a server with this configuration until it is told to stop. The error is for the operator.
+pub fn run(config: Config) -> Result<(), String> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = or_default(config.number(Directive::Threads), || default_threads(cores));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.get())
+        .thread_name("worker")
+        .enable_all()
+        .build()
+        .map_err(|error| format!("can't start the runtime: {error}"))?;
+    runtime.block_on(async {
+        let listener = listen(&config)?;
+        let (foundation, threads_of_log, policy) = lay_foundation(&config, cores)?;
+        let start = Start { config, listener, policy, logs: Logs(threads_of_log), threads: threads.get() };
+        match start.config.text(Directive::Engine).as_str() {
+            "mutex" => start.serve(Arc::new(MutexEngine::new(foundation))).await,
+            "dashmap" => start.serve(Arc::new(DashmapEngine::new(foundation))).await,
+            _ => {
+                let engine = Arc::new(ActorEngine::new(foundation));
+                engine.start();
+                start.serve(engine).await
+            }
+        }
+    })
+}
+
+fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
+    NonZeroUsize::new(number as usize).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
+}
+
+/// One core stays free for the kernel's part of the network, the log threads and whoever else is on the machine.
+fn default_threads(cores: usize) -> usize {
+    (cores - 1).max(1)
+}
+
+fn listen(config: &Config) -> Result<TcpListener, String> {
+    let address = format!("{}:{}", config.text(Directive::Bind), config.number(Directive::Port));
+    let describe = |error: io::Error| format!("can't listen on {address}: {error}");
+    let parsed: SocketAddr = address.parse().map_err(|error| format!("can't listen on {address}: {error}"))?;
+    let socket = if parsed.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(describe)?;
+    socket.set_reuseaddr(true).map_err(describe)?;
+    socket.bind(parsed).map_err(describe)?;
+    socket.listen(config.number(Directive::TcpBacklog) as u32).map_err(describe)
+}
+
+/// Recovers the data and opens the log, for the layout of the engine.
+fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogThread>, SharedPolicy), String> {
+    let engine = config.text(Directive::Engine);
+    let wanted = config.number(Directive::Shards);
+    let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
+    let policies = [FsyncPolicy::Always, FsyncPolicy::Everysec, FsyncPolicy::No];
+    let policy = SharedPolicy::new(policies[config.number(Directive::Appendfsync) as usize]);
+    let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
+        let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
+        let recovered = recover(&dir, &Layout { engine, shards }, &policy)?;
+        (recovered.stores, recovered.segments, recovered.threads)
+    } else {
+        ((0..shards).map(|_| Segmented::default()).collect(), Vec::new(), Vec::new())
+    };
+    let foundation = Foundation {
+        stores,
+        segments,
+        clock: Clock::System,
+        seed: fastrand::u64(..),
+        mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
+        map_shards: or_default(wanted, || 4 * cores),
+        reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limit().hard)).unwrap_or(usize::MAX),
+    };
+    Ok((foundation, threads, policy))
+}
+
+/// Everything that is ready before the engine.
+struct Start {
+    config: Config,
+    listener: TcpListener,
+    policy: SharedPolicy,
+    logs: Logs,
+    threads: usize,
+}
+
+impl Start {
+    async fn serve<E: Engine>(self, engine: Arc<E>) -> Result<(), String> {
+        let Self { config, listener, policy, logs, threads } = self;
+        let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
+        fit_maxclients(&config);
+        let clock = Clock::System;
+        let server = Arc::new(Server {
+            clients: Clients::default(),
+            stats: Stats::default(),
+            engine: Arc::clone(&engine) as Arc<dyn Metered>,
+            started: Instant::now(),
+            run_id: (0..40).map(|_| fastrand::digit(16)).collect(),
+            os: operating_system(),
+            port,
+            threads,
+            policy,
+            output_hard_max: AtomicU64::new(0),
+            coarse_now_ms: AtomicU64::new(clock.now_ms()),
+            base: Mutex::default(),
+            clock,
+            config,
+        });
+        server.apply_config();
+        announce(&server);
+        tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
+        tokio::spawn(keep_house(Arc::clone(&server)));
+        let tasks = TaskTracker::new();
+        let stop = stop_signal()?;
+        accept_until(stop, &listener, &server, &engine, &tasks).await;
+        drop(listener);
+        drain(&server, &tasks).await;
+        // The log's own threads write and sync; this one has nothing else left to run.
+        logs.finish();
+        tracing::info!("Shardrace is now ready to exit, bye bye...");
+        Ok(())
+    }
+}
+
+/// Lowers `maxclients` to what the limit on open files leaves, as Redis does.
+fn fit_maxclients(config: &Config) {
+    let wanted = config.number(Directive::Maxclients);
+    let files = rlimit::increase_nofile_limit(wanted + OTHER_FILES).unwrap_or(u64::MAX);
+    let most = files.saturating_sub(OTHER_FILES).max(1);
+    if most < wanted {
+        tracing::warn!("The limit on open files is {files}: maxclients has been reduced from {wanted} to {most}.");
+        let index = Directive::Maxclients as usize;
+        config.set(&[(index, most.to_string())]).expect("a smaller number of connections is a valid value");
+    }
+}
+
+fn operating_system() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH)
+}
+
+fn announce(server: &Server) {
+    let metrics = server.engine.metrics();
+    tracing::info!(
+        "Shardrace {}, engine={}, shards={}, threads={}, pid={}",
+        env!("CARGO_PKG_VERSION"), metrics.engine, metrics.shards.len(), server.threads, std::process::id()
+    );
+    if metrics.segments.is_empty() {
+        tracing::warn!("No persistence: --appendonly no, so all data is lost when the server stops.");
+    } else {
+        tracing::info!(
+            "Persistence: append only file in {}/{}, appendfsync {}",
+            server.config.text(Directive::Dir), server.config.text(Directive::Appenddirname),
+            server.config.text(Directive::Appendfsync)
+        );
+    }
+    let address = server.config.text(Directive::Bind);
+    tracing::info!("Ready to accept connections tcp on {address}:{}", server.port);
+}
+
+/// Resolves when the server is told to stop. A second signal ends it at once.
+fn stop_signal() -> Result<impl Future<Output = ()>, String> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let describe = |error: io::Error| format!("can't listen for signals: {error}");
+    let mut terminate = signal(SignalKind::terminate()).map_err(describe)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(describe)?;
+    let token = CancellationToken::new();
+    let seen = token.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if seen.is_cancelled() {
+                tracing::warn!("You insist... exiting now.");
+                std::process::exit(1);
+            }
+            tracing::info!("User requested shutdown...");
+            seen.cancel();
+        }
+    });
+    Ok(async move { token.cancelled().await })
+}
+
+async fn accept_until<E: Engine>(
+    stop: impl Future<Output = ()>,
+    listener: &TcpListener,
+    server: &Arc<Server>,
+    engine: &Arc<E>,
+    tasks: &TaskTracker,
+) {
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, address)) => admit(stream, address, server, engine, tasks),
+                Err(error) => {
+                    // Out of files, say: connections wait in the backlog until some are closed.
+                    tracing::warn!("Accepting client connection: {error}");
+                    tokio::time::sleep(HOUSEKEEPING).await;
+                }
+            },
+        }
+    }
+}
+
+/// Starts a connection's task, or refuses it.
+fn admit<E: Engine>(
+    stream: TcpStream,
+    address: SocketAddr,
+    server: &Arc<Server>,
+    engine: &Arc<E>,
+    tasks: &TaskTracker,
+) {
+    server.stats.connections.fetch_add(1, Ordering::Relaxed);
+    // A socket that fails here is closed already; its task will see that.
+    let _ = stream.set_nodelay(true);
+    let client = Arc::new(new_client(stream, address, server));
+    if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
+        server.stats.rejected.fetch_add(1, Ordering::Relaxed);
+        // The client may be gone; it would have been turned away in any case.
+        let _ = client.stream.try_write(b"-ERR max number of clients reached\r\n");
+        return;
+    }
+    let (server, session) = (Arc::clone(server), engine.session());
+    tasks.spawn(async move {
+        connection::serve(Arc::clone(&server), Arc::clone(&client), session).await;
+        server.clients.remove(client.id);
+        server.stats.departed.lock().add_client(&client);
+    });
+}
+
+fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client {
+    let now_ms = server.clock.now_ms();
+    Client {
+        id: server.clients.next_id(),
+        address,
+        local_address: stream.local_addr().unwrap_or(address),
+        stream,
+        connected_ms: now_ms,
+        last_seen_ms: AtomicU64::new(now_ms),
+        last_command: AtomicU16::new(u16::MAX),
+        commands: AtomicU64::new(0),
+        input_bytes: AtomicU64::new(0),
+        sent_bytes: AtomicU64::new(0),
+        query_bytes: AtomicU64::new(0),
+        output_bytes: AtomicU64::new(0),
+        output_over_since_ms: AtomicU64::new(0),
+        resp3: AtomicBool::new(false),
+        no_evict: AtomicBool::new(false),
+        no_touch: AtomicBool::new(false),
+        labels: Mutex::new(Labels::default()),
+    }
+}
+
+/// Tells the time to those who need it only roughly, and ends connections that idle or take no replies.
+async fn keep_house(server: Arc<Server>) {
+    const LOOKS_PER_SECOND: u64 = 10;
+    let mut before = 0;
+    for look in 0u64.. {
+        tokio::time::sleep(HOUSEKEEPING).await;
+        let now_ms = server.clock.now_ms();
+        server.coarse_now_ms.store(now_ms, Ordering::Relaxed);
+        if !look.is_multiple_of(LOOKS_PER_SECOND) {
+            continue;
+        }
+        let mut totals = *server.stats.departed.lock();
+        let (limit, timeout_s) = (server.config.output_limit(), server.config.number(Directive::Timeout));
+        for client in server.clients.list() {
+            totals.add_client(&client);
+            if is_over_soft_limit(&client, limit, now_ms) {
+                tracing::warn!(client = client.id, "Client closed for overcoming of output buffer limits.");
+                server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
+                client.shut_down(Shutdown::Both);
+            }
+            let idle_ms = now_ms.saturating_sub(client.last_seen_ms.load(Ordering::Relaxed));
+            if timeout_s > 0 && idle_ms > timeout_s * 1000 {
+                tracing::debug!(client = client.id, "Closing idle client");
+                client.shut_down(Shutdown::Both);
+            }
+        }
+        server.stats.ops_per_sec.store(totals.commands.saturating_sub(before), Ordering::Relaxed);
+        before = totals.commands;
+    }
+}
+
+/// Whether a connection's unread replies have been over the soft limit for too long.
+fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool {
+    let is_over = limit.soft > 0 && client.output_bytes.load(Ordering::Relaxed) > limit.soft;
+    let since_ms = client.output_over_since_ms.load(Ordering::Relaxed);
+    if !is_over || since_ms == 0 {
+        client.output_over_since_ms.store(if is_over { now_ms } else { 0 }, Ordering::Relaxed);
+        return false;
+    }
+    now_ms - since_ms > limit.soft_seconds * 1000
+}
+
+/// Lets connections answer what they have read, and end.
+async fn drain(server: &Server, tasks: &TaskTracker) {
+    tasks.close();
+    let close_all = |how: Shutdown| server.clients.list().iter().for_each(|client| client.shut_down(how));
+    close_all(Shutdown::Read);
+    if tokio::time::timeout(DRAIN_MAX, tasks.wait()).await.is_err() {
+        tracing::warn!("{} connections do not take their replies: closing them", server.clients.len());
+        close_all(Shutdown::Both);
+        tasks.wait().await;
+    }
+}
