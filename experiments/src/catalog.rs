@@ -237,15 +237,18 @@ fn full_name(name: &str) -> &str {
     }
 }
 
-/// A word with a slash is a path; any other is looked for on PATH. The result is absolute.
+/// A word with a slash is a path; any other is looked for on PATH. The result is absolute, but no link in it is
+/// followed: redis-server may be a link to a program that goes by the name it was called by.
 fn find_program(word: &str) -> Option<PathBuf> {
-    if word.contains('/') {
-        return fs::canonicalize(word).ok().filter(|path| path.is_file());
-    }
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|folder| folder.join(word))
-        .find(|candidate| candidate.is_file())
+    let mut candidates = if word.contains('/') {
+        vec![PathBuf::from(word)]
+    } else {
+        env::split_paths(&env::var_os("PATH")?)
+            .map(|folder| folder.join(word))
+            .collect()
+    };
+    candidates.retain(|path| path.is_file());
+    std::path::absolute(candidates.first()?).ok()
 }
 
 fn version_of(path: &Path) -> Option<String> {
@@ -280,6 +283,14 @@ fn digest_of(path: &Path) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_is_started_by_its_own_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("redis-server");
+        std::os::unix::fs::symlink("/bin/true", &link).unwrap();
+        assert_eq!(find_program(link.to_str().unwrap()), Some(link));
+    }
 
     #[test]
     fn a_bare_path_is_started_as_a_redis_like_server() {

@@ -128,7 +128,7 @@ impl Chart {
             .x_label_formatter(&|x| self.x_label(*x))
             .y_label_formatter(&|y| self.unit.label(self.scale.value(*y)))
             .draw()?;
-        let step = (right - left) * 0.006;
+        let step = (right - left) * 0.009;
         for (index, series) in self.series.iter().enumerate() {
             let shift = (index as f64 - (self.series.len() - 1) as f64 / 2.0) * step;
             chart.draw_series(self.elements(series, shift, step * 0.45))?;

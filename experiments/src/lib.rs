@@ -7,7 +7,6 @@
 pub mod bootstrap;
 pub mod catalog;
 pub mod chart;
-pub mod client;
 pub mod environment;
 pub mod generator;
 pub mod interrupt;

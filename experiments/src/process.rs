@@ -9,14 +9,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use loadgen::resp::{Client, Value};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tempfile::TempDir;
 
 use crate::catalog::Server;
-use crate::client::{Client, Reply};
 use crate::interrupt::Interrupt;
 
 const START_LIMIT: Duration = Duration::from_secs(20);
+const REPLY_LIMIT: Duration = Duration::from_secs(5);
 const LOG_TAIL_LINES: usize = 12;
 
 /// The hidden subcommand under which this executable becomes the program of a child.
@@ -92,18 +93,18 @@ impl RunningServer {
 
     /// The number of keys, where the server tells it.
     pub fn key_count(&self) -> Option<i64> {
-        match Client::connect(self.address).ok()?.call(&["DBSIZE"]).ok()? {
-            Reply::Integer(count) => Some(count),
-            Reply::Text(_) | Reply::Error(_) => None,
+        match self.ask(b"DBSIZE")? {
+            Value::Integer(count) => Some(count),
+            _ => None,
         }
     }
 
     /// INFO as a table; empty where the server does not tell.
     pub fn info(&self) -> BTreeMap<String, String> {
-        let reply = Client::connect(self.address).and_then(|mut client| client.call(&["INFO"]));
-        let Ok(Reply::Text(text)) = reply else {
-            return BTreeMap::new();
-        };
+        let text = self
+            .ask(b"INFO")
+            .and_then(|reply| reply.text())
+            .unwrap_or_default();
         let fields = text.lines().filter_map(|line| line.split_once(':'));
         fields
             .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
@@ -128,8 +129,16 @@ impl RunningServer {
     }
 
     fn pings(&self) -> bool {
-        let reply = Client::connect(self.address).and_then(|mut client| client.call(&["PING"]));
-        matches!(reply, Ok(Reply::Text(text)) if text == "PONG")
+        self.ask(b"PING")
+            .is_some_and(|reply| reply == Value::Simple("PONG".to_owned()))
+    }
+
+    /// The reply to a command without arguments, on a connection of its own. None where there is no reply: whether
+    /// the server is alive is asked elsewhere.
+    fn ask(&self, command: &[u8]) -> Option<Value> {
+        Client::connect(&self.address.to_string(), REPLY_LIMIT)
+            .and_then(|mut client| client.call(&[command]))
+            .ok()
     }
 }
 

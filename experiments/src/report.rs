@@ -102,6 +102,8 @@ struct SweepView {
 struct Facet {
     title: String,
     x_title: &'static str,
+    /// Repeats per point: one number, or the least and the most.
+    n: String,
     legend: Vec<(String, String)>,
     plots: Vec<(&'static str, String)>,
     rows: Vec<Row>,
@@ -328,13 +330,16 @@ fn settings(sweep: &Sweep) -> String {
         .map(|dimension| format!("{} {}", dimension.title(), dimension.label(&point)))
         .collect();
     format!(
-        "{}; {} keys, all prefilled; {} s warm-up, {} s window, {} repeats, up to {} more attempts at a disturbed trial; {} generator thread{}",
+        "{}; {} keys, all prefilled; {} s warm-up, {} s window, {} repeats, {}; {} generator thread{}",
         fixed.join(", "),
         grouped(sweep.key_maximum as f64),
         sweep.warm_up_seconds,
         sweep.test_seconds,
         sweep.repeats,
-        sweep.retries,
+        match sweep.retries {
+            0 => "disturbed trials are marked, not repeated".to_owned(),
+            retries => format!("disturbed trials are repeated up to {retries} times"),
+        },
         sweep.threads,
         if sweep.threads == 1 { "" } else { "s" },
     )
@@ -376,6 +381,7 @@ fn facet(
     Ok(Facet {
         title: title.to_owned(),
         x_title: axis.title(),
+        n: repeats(points),
         legend: sweep
             .servers
             .iter()
@@ -384,6 +390,14 @@ fn facet(
         plots: PLOTS.iter().map(plot).collect::<Result<_>>()?,
         rows: rows(record, axis, points),
     })
+}
+
+fn repeats(points: &[&PointSummary]) -> String {
+    let counts = || points.iter().map(|one| one.records.len());
+    match (counts().min(), counts().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least}–{most}"),
+        (_, most) => most.unwrap_or(0).to_string(),
+    }
 }
 
 fn series(

@@ -95,8 +95,7 @@ fn setup(options: &Options) -> Result<Setup> {
         );
     }
     let generator = match &options.generator {
-        Some(path) => path
-            .canonicalize()
+        Some(path) => std::path::absolute(path)
             .with_context(|| format!("no generator at {}", path.display()))?,
         None => catalog::sibling("loadgen")?,
     };

@@ -317,13 +317,13 @@ pub fn check_name(field: &str, name: &str) -> Result<()> {
 }
 
 fn check_pattern(pattern: &str) -> Result<()> {
-    let known = |part: &str| matches!(part, "R" | "Z" | "G" | "S");
+    let known = |part: &str| matches!(part, "R" | "Z" | "S" | "P");
     let valid = pattern
         .split_once(':')
         .is_some_and(|(sets, gets)| known(sets) && known(gets));
     ensure!(
         valid,
-        "`key_pattern` is two of R, Z, G, S, such as R:R, not {pattern:?}"
+        "`key_pattern` is two of R, Z, S, P, such as R:R, not {pattern:?}"
     );
     Ok(())
 }

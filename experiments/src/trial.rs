@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Program, Server};
@@ -47,8 +47,6 @@ pub struct Attempt {
     pub server_rss_bytes_prefilled: u64,
     /// The server's largest resident memory from start to end.
     pub server_rss_bytes_peak: u64,
-    /// Keys after prefill, where the server tells.
-    pub keys_prefilled: Option<i64>,
     /// The server's INFO after the window.
     pub info: BTreeMap<String, String>,
     /// The readings that `usage` is made from.
@@ -134,7 +132,7 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
         &files,
         bench.interrupt,
     )?;
-    let keys_prefilled = server.key_count();
+    check_prefill(&server, bench.sweep)?;
     let server_rss_bytes_prefilled = sampler::resident_bytes(server.pid())?;
     let samples = generator::measure(
         bench.generator,
@@ -153,10 +151,22 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
             .with_context(|| format!("the window in {} was never sampled", json.display()))?,
         server_rss_bytes_prefilled,
         server_rss_bytes_peak: sampler::peak_resident_bytes(server.pid())?,
-        keys_prefilled,
         info: server.info(),
         samples,
     })
+}
+
+/// A server that holds fewer keys than it was sent would answer the GETs of another sweep.
+fn check_prefill(server: &RunningServer, sweep: &Sweep) -> Result<()> {
+    let (Some(found), expected) = (server.key_count(), sweep.key_maximum) else {
+        return Ok(());
+    };
+    ensure!(
+        u64::try_from(found) == Ok(expected),
+        "the server on {} tells of {found} keys after a prefill of {expected}",
+        server.address()
+    );
+    Ok(())
 }
 
 fn file_name(path: &Path) -> String {

@@ -1,9 +1,12 @@
 //! The lab from outside: the `experiments` binary over stand-ins for servers and generator.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -341,6 +344,63 @@ fn refuses(flags: &str, complaint: &str) {
         text(&output)
     );
     assert!(done(&lab.out()).is_empty());
+}
+
+#[test]
+fn a_trial_under_foreign_load_is_repeated_twice_and_marked() {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
+        }
+        let sweep = SWEEP
+            .replace("retries = 0", "retries = 2")
+            .replace("repeats = 3", "repeats = 1");
+        let lab = Lab::new(
+            &sweep
+                .replace("[1, 10]", "[1]")
+                .replace("[1, 16]", "[1]")
+                .replace("seconds = 1", "seconds = 5"),
+        );
+        let output = lab.finish();
+        stop.store(true, Ordering::Relaxed);
+        assert!(output.status.success(), "{}", text(&output));
+        assert!(
+            text(&output).contains("DISTURBED: others used"),
+            "{}",
+            text(&output)
+        );
+        for record in lab.run_folder().trials().unwrap() {
+            let loads: Vec<f64> = record
+                .attempts
+                .iter()
+                .map(|one| one.usage.foreign_cores)
+                .collect();
+            assert_eq!(loads.len(), 3);
+            assert!(
+                loads.iter().all(|load| *load >= loads[record.chosen]),
+                "{loads:?}"
+            );
+        }
+        let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
+        assert!(html.contains("In 2 of 2 trials something else used more"));
+    });
+}
+
+#[test]
+fn a_prefill_that_did_not_arrive_is_an_error() {
+    let lab = Lab::new(&SWEEP.replace("key_maximum = 7", "key_maximum = 8"));
+    let output = lab.finish();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output).contains("tells of 7 keys after a prefill of 8"),
+        "{}",
+        text(&output)
+    );
 }
 
 #[test]
