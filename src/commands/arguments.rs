@@ -11,8 +11,8 @@ pub fn integer(argument: &[u8]) -> Result<i64, CommandError> {
 
 /// An integer that is not negative.
 pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
-    const NEGATIVE: CommandError = CommandError::Text("ERR value is out of range, must be positive");
-    usize::try_from(integer(argument)?).map_err(|_| NEGATIVE)
+    const TEXT: &str = "ERR value is out of range, must be positive";
+    parse_i64(argument).and_then(|count| usize::try_from(count).ok()).ok_or(CommandError::Text(TEXT))
 }
 
 /// Whether an argument is `word`, in whatever case.

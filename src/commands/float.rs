@@ -1,10 +1,10 @@
 //! Floats as INCRBYFLOAT computes them: in 80 bits.
 //!
 //! Redis on x86-64 computes in `long double`, a sign, 15 bits of exponent and 64 of mantissa, and prints with `%.17Lf`
-//! less trailing zeros: that is why 0.1 + 0.2 is 0.3 there, while a double makes it 0.30000000000000004. Rust has no
-//! such type, so this is one in software: reading, adding and printing are exact, then rounded once to the nearest, ties
-//! to even, as the processor and the C library round. Results are equal to Redis's to the last digit; what differs is
-//! the speed, about a microsecond for numbers of usual length.
+//! less the zeros at the end: that is why 0.1 + 0.2 is 0.3 there; a double makes it 0.30000000000000004. Rust has no
+//! such type, so this is one in software: reading, adding and printing are exact, then rounded once to the nearest,
+//! ties to even, as the processor and the C library round. Results equal Redis's to the last digit. What differs is
+//! the time: about a microsecond for numbers of usual length, less than a millisecond for the longest.
 //!
 //! Text is accepted as `strtold` accepts it, all of it and without spaces: `1`, `-.5`, `3.0e3`, `0x1.8p1`, `inf`; but
 //! not `nan`, nor what is too large, or too small to differ from zero.
@@ -72,7 +72,8 @@ impl Extended {
                 Self::Finite { is_negative, mantissa, exponent },
                 Self::Finite { is_negative: other_is_negative, mantissa: other_mantissa, exponent: other_exponent },
             ) => {
-                let (high, low) = ((is_negative, mantissa, exponent), (other_is_negative, other_mantissa, other_exponent));
+                let (high, low) =
+                    ((is_negative, mantissa, exponent), (other_is_negative, other_mantissa, other_exponent));
                 if exponent >= other_exponent { sum_of(high, low) } else { sum_of(low, high) }
             }
             _ => None,
@@ -154,7 +155,7 @@ impl fmt::Display for Extended {
 fn integer_text(mantissa: u64, exponent: u32) -> String {
     let mut value = Natural(vec![mantissa]);
     value.shift_left(exponent);
-    value.to_decimal()
+    value.into_decimal()
 }
 
 /// The digits of mantissa / 2^shift, with at most 17 behind the point.
@@ -340,7 +341,7 @@ impl Natural {
         remainder as u64
     }
 
-    fn to_decimal(mut self) -> String {
+    fn into_decimal(mut self) -> String {
         const CHUNK_DIGITS: usize = 19;
         const CHUNK: u64 = 10u64.pow(CHUNK_DIGITS as u32);
         let mut chunks = Vec::new();
@@ -397,9 +398,17 @@ mod tests {
     #[test]
     fn sums_are_those_of_redis() {
         for (a, b, expected) in [
-            ("0.1", "0.2", "0.3"), ("10.50", "0.1", "10.6"), ("5.0e3", "2.0e2", "5200"), ("3", "1.1", "4.1"),
-            ("0", "-0", "0"), ("-1", "1", "0"), ("-1", "0.5", "-0.5"), ("1e-30", "-2e-30", "0"), ("0x10", "0x.8p1", "17"),
-            ("9223372036854775807", "1", "9223372036854775808"), ("1e-4950", "1.5", "1.5"),
+            ("0.1", "0.2", "0.3"),
+            ("10.50", "0.1", "10.6"),
+            ("5.0e3", "2.0e2", "5200"),
+            ("3", "1.1", "4.1"),
+            ("0", "-0", "0"),
+            ("-1", "1", "0"),
+            ("-1", "0.5", "-0.5"),
+            ("1e-30", "-2e-30", "0"),
+            ("0x10", "0x.8p1", "17"),
+            ("9223372036854775807", "1", "9223372036854775808"),
+            ("1e-4950", "1.5", "1.5"),
             ("17179869184", "0.00000001", "17179869184.00000000931322575"),
         ] {
             assert_eq!(sum(a, b).as_deref(), Some(expected), "{a} + {b}");
@@ -409,8 +418,31 @@ mod tests {
     #[test]
     fn what_strtold_refuses_is_no_number() {
         for text in [
-            "", " 1", "1 ", "+", "-", ".", "e5", "1e", "1e+", "0x", "0x.", "0xp1", "1.2.3", "1,5", "nan", "-nan", "infin",
-            "1e5000", "-1e5000", "1e-5000", "0x1p20000", "1e99999999999999999999", "--1", "1_0", "\u{661}",
+            "",
+            " 1",
+            "1 ",
+            "+",
+            "-",
+            ".",
+            "e5",
+            "1e",
+            "1e+",
+            "0x",
+            "0x.",
+            "0xp1",
+            "1.2.3",
+            "1,5",
+            "nan",
+            "-nan",
+            "infin",
+            "1e5000",
+            "-1e5000",
+            "1e-5000",
+            "0x1p20000",
+            "1e99999999999999999999",
+            "--1",
+            "1_0",
+            "\u{661}",
         ] {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
         }

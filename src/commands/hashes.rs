@@ -2,7 +2,7 @@
 
 use super::arguments::integer;
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Hash, Keyspace, Store};
+use crate::keyspace::{Bytes, Collection, Hash, Keyspace, Store};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// HSET key field value [field value ...]: O(N), N = fields given
@@ -111,7 +111,7 @@ pub fn hdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|&field| hash.swap_remove(field).is_some()).count();
-    if hash.is_empty() {
+    if hash.shrink() {
         keyspace.remove(key);
     }
     keyspace.add_dirty(removed);

@@ -2,7 +2,7 @@
 
 use super::arguments::{count, integer, position, positions};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, List, Store};
+use crate::keyspace::{Collection, Keyspace, List, Store};
 use crate::resp::{Args, Reply};
 
 /// The end of a list that a command works at.
@@ -89,7 +89,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'
         End::Tail => list.pop_back(),
     };
     reply.bulk_or_null(element.as_deref());
-    if list.is_empty() {
+    if list.shrink() {
         keyspace.remove(key);
     }
     keyspace.add_dirty(1);
@@ -109,7 +109,7 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         End::Head => list.drain(..taken).for_each(|element| reply.bulk(&element)),
         End::Tail => list.drain(list.len() - taken..).rev().for_each(|element| reply.bulk(&element)),
     }
-    if list.is_empty() {
+    if list.shrink() {
         keyspace.remove(key);
     }
     keyspace.add_dirty(taken);

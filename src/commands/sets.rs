@@ -2,7 +2,7 @@
 
 use super::arguments::{count, integer};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Keyspace, Set, Store};
+use crate::keyspace::{Bytes, Collection, Keyspace, Set, Store};
 use crate::resp::{Args, Reply};
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|&member| set.swap_remove(member)).count();
-    if set.is_empty() {
+    if set.shrink() {
         keyspace.remove(key);
     }
     keyspace.add_dirty(removed);
@@ -80,7 +80,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) 
     };
     let member = take_random(set, &mut random);
     reply.bulk(&member);
-    if set.is_empty() {
+    if set.shrink() {
         keyspace.remove(key);
     }
     keyspace.add_dirty(1);
@@ -107,6 +107,7 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, rep
             taken.push(member);
         }
     }
+    set.shrink();
     keyspace.add_dirty(wanted);
     tell_removed(keyspace, key, &taken);
     Ok(())
@@ -164,8 +165,7 @@ enum Wanted {
 }
 
 fn wanted_members(argument: &[u8]) -> Result<Wanted, CommandError> {
-    const TEXT: &str =
-        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    const TEXT: &str = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
     match integer(argument)? {
         i64::MIN => Err(CommandError::Text(TEXT)),
         count if count < 0 => Ok(Wanted::Repeated(count.unsigned_abs() as usize)),
@@ -173,12 +173,7 @@ fn wanted_members(argument: &[u8]) -> Result<Wanted, CommandError> {
     }
 }
 
-fn random_members<S: Store>(
-    keyspace: &mut Keyspace<S>,
-    key: &[u8],
-    wanted: Wanted,
-    reply: &mut Reply<'_>,
-) -> Outcome {
+fn random_members<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: Wanted, reply: &mut Reply<'_>) -> Outcome {
     let mut random = keyspace.random().fork();
     let Some(set) = keyspace.read_collection::<Set>(key)? else {
         reply.array(0);
@@ -254,9 +249,12 @@ mod tests {
     #[test]
     fn a_sample_has_distinct_indices_and_reaches_every_one() {
         type Sample = fn(usize, usize, &mut fastrand::Rng, &mut dyn FnMut(usize));
-        let samples: [Sample; 2] = [|len, count, random, draw| sparse_sample(len, count, random, draw), |len, count, random, draw| {
-            dense_sample(len, count, random, draw);
-        }];
+        let samples: [Sample; 2] = [
+            |len, count, random, draw| sparse_sample(len, count, random, draw),
+            |len, count, random, draw| {
+                dense_sample(len, count, random, draw);
+            },
+        ];
         let mut random = fastrand::Rng::with_seed(1);
         for sample in samples {
             let mut seen = HashSet::new();

@@ -442,7 +442,10 @@ fn overwrite(node: &mut Node, offset: usize, value: &[u8]) -> Result<usize, Comm
         return Ok(old);
     }
     let end = checked_len(offset, value.len())?;
-    let text = node.resize_text(end.max(old), 0);
+    let len = end.max(old);
+    // A first value gets no room to grow: most are not written to again.
+    let growth = if old == 0 { 0 } else { len.min(GROWTH_MAX) };
+    let text = node.resize_text(len, growth);
     text[offset..end].copy_from_slice(value);
     Ok(text.len())
 }
@@ -455,8 +458,17 @@ mod tests {
     fn a_substring_is_cut_to_the_text() {
         let text = b"Hello";
         for (start, end, part) in [
-            (0, -1, "Hello"), (1, 3, "ell"), (-3, -1, "llo"), (0, 100, "Hello"), (5, 9, ""), (3, 1, ""),
-            (-1, -3, ""), (-100, -50, "H"), (0, -100, "H"), (i64::MIN, i64::MAX, "Hello"), (i64::MAX, i64::MIN, ""),
+            (0, -1, "Hello"),
+            (1, 3, "ell"),
+            (-3, -1, "llo"),
+            (0, 100, "Hello"),
+            (5, 9, ""),
+            (3, 1, ""),
+            (-1, -3, ""),
+            (-100, -50, "H"),
+            (0, -100, "H"),
+            (i64::MIN, i64::MAX, "Hello"),
+            (i64::MAX, i64::MIN, ""),
         ] {
             assert_eq!(substring(text, start, end), part.as_bytes(), "{start} {end}");
         }

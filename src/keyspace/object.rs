@@ -45,7 +45,14 @@ pub trait Collection: Default + Sized {
     fn into_object(self) -> Object;
     /// Whether it holds nothing. Keys of empty collections do not exist.
     fn holds_nothing(&self) -> bool;
+    /// Gives back the room of elements that were removed, once most of it is unused; gives whether none are left.
+    fn shrink(&mut self) -> bool;
 }
+
+/// Room up to this many elements is kept whatever it holds.
+const SMALL_CAPACITY: usize = 64;
+/// Room for more than this many times the elements is given back.
+const SPARSE: usize = 8;
 
 macro_rules! collection {
     ($type:ident) => {
@@ -69,6 +76,13 @@ macro_rules! collection {
             }
 
             fn holds_nothing(&self) -> bool {
+                self.is_empty()
+            }
+
+            fn shrink(&mut self) -> bool {
+                if self.capacity() > SMALL_CAPACITY && self.len() * SPARSE < self.capacity() {
+                    self.shrink_to(self.len() * 2);
+                }
                 self.is_empty()
             }
         }
