@@ -79,6 +79,8 @@ fn write_words<'a>(words: impl Iterator<Item = &'a str>, reply: &mut Reply<'_>) 
 fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_fast = row.flags.has(Flags::FAST);
     let is_admin = row.flags.has(Flags::ADMIN);
+    // A container that is no command of its own has no flags, and no family here.
+    let is_container = row.flags == Flags::NONE;
     let is_about_connections = row.group == Group::Connection || row.name.starts_with("command");
     [
         ("@keyspace", row.group == Group::Generic || row.request == Request::AllShards),
@@ -92,7 +94,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@fast", is_fast),
         ("@slow", !is_fast),
         ("@dangerous", is_admin || DANGEROUS.contains(&row.name)),
-        ("@connection", is_about_connections),
+        ("@connection", is_about_connections && !is_container),
     ]
     .into_iter()
     .filter(|&(_, belongs)| belongs)

@@ -179,13 +179,6 @@ impl<S: Store> Keyspace<S> {
         node.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
     }
 
-    /// Removes the key of a collection that holds nothing any more.
-    pub fn remove_if_empty<C: Collection>(&mut self, key: &[u8]) {
-        if matches!(self.collection_mut::<C>(key), Ok(Some(collection)) if collection.holds_nothing()) {
-            self.remove(key);
-        }
-    }
-
     /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);

@@ -43,9 +43,8 @@ pub trait Collection: Default + Sized {
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
     /// The collection as an object.
     fn into_object(self) -> Object;
-    /// Whether it holds nothing. Keys of empty collections do not exist.
-    fn holds_nothing(&self) -> bool;
     /// Gives back the room of elements that were removed, once most of it is unused; gives whether none are left.
+    /// The caller then removes the key: keys of empty collections do not exist.
     fn shrink(&mut self) -> bool;
 }
 
@@ -73,10 +72,6 @@ macro_rules! collection {
 
             fn into_object(self) -> Object {
                 Object::$type(self)
-            }
-
-            fn holds_nothing(&self) -> bool {
-                self.is_empty()
             }
 
             fn shrink(&mut self) -> bool {
