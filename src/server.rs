@@ -163,12 +163,7 @@ fn unlimited_if_zero(limit: u64) -> u64 {
 pub fn run(config: Config) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = or_default(config.number(Directive::Threads), || default_threads(cores));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads.get())
-        .thread_name("worker")
-        .enable_all()
-        .build()
-        .map_err(|error| format!("can't start the runtime: {error}"))?;
+    let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
     runtime.block_on(async {
         let listener = listen(&config)?;
         let (foundation, threads_of_log, policy) = lay_foundation(&config, cores)?;
@@ -183,6 +178,25 @@ pub fn run(config: Config) -> Result<(), String> {
             }
         }
     })
+}
+
+/// One thread is run without the machinery for several. With several, tasks beyond a thread's queue of 256 go to a
+/// queue that all share: it is looked at often, because a connection that waits there falls behind all others.
+fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
+    const POLLS_PER_LOOK_AT_THE_NETWORK: u32 = 512;
+    const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
+    let env = |name: &str, default: u32| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
+    let mut builder = match threads.get() {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder
+        .worker_threads(threads.get())
+        .thread_name("worker")
+        .event_interval(env("SR_EV", POLLS_PER_LOOK_AT_THE_NETWORK))
+        .global_queue_interval(env("SR_GQ", POLLS_PER_LOOK_AT_THE_SHARED_QUEUE))
+        .enable_all()
+        .build()
 }
 
 fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {

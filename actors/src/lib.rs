@@ -13,14 +13,15 @@
 //! - Work over several shards is not atomic here. That is a protocol above this crate.
 //!
 //! # Invariants
-//! - Every queue is bounded: mailboxes by their capacity, reply channels by the port's window.
-//! - A shard never waits for a connection: a port has at most `window` batches in flight and its reply channel holds
+//! - Every queue is bounded: mailboxes by their capacity, reply queues by the port's window.
+//! - A shard never waits for a connection: a port has at most `window` batches in flight and its reply queue holds
 //!   as many, so giving a batch back cannot fail for want of room.
 //! - Batches of one port to one shard are executed in the order they were sent.
 
 mod channel;
 mod port;
 mod reorder;
+mod replies;
 mod shard;
 mod yielding;
 

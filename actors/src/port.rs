@@ -1,7 +1,9 @@
 //! The connection side: sends batches to shards and takes them back, within a window.
 
-use crate::channel::{Channels, Closed, FlumeChannels, Receiver};
+use crate::channel::{Channels, Closed, FlumeChannels};
+use crate::replies::Replies;
 use crate::shard::{Envelope, Router};
+use std::sync::Arc;
 
 /// A shard is gone, and with it the answer to what was sent.
 #[derive(Debug)]
@@ -9,12 +11,11 @@ pub struct PortClosed;
 
 /// One connection's way to the shards and back.
 ///
-/// Invariant: `in_flight <= window`, and the reply channel holds `window` batches, so no shard ever waits to give one
+/// Invariant: `in_flight <= window`, and the reply queue holds `window` batches, so no shard ever waits to give one
 /// back.
 pub struct Port<B: Send + 'static, C: Channels = FlumeChannels> {
     router: Router<B, C>,
-    reply_to: C::Sender<B>,
-    replies: C::Receiver<B>,
+    replies: Arc<Replies<B>>,
     in_flight: usize,
     window: usize,
 }
@@ -22,8 +23,7 @@ pub struct Port<B: Send + 'static, C: Channels = FlumeChannels> {
 impl<B: Send + 'static, C: Channels> Port<B, C> {
     /// A port that has at most `window` batches in flight.
     pub fn new(router: Router<B, C>, window: usize) -> Self {
-        let (reply_to, replies) = C::bounded(window);
-        Self { router, reply_to, replies, in_flight: 0, window }
+        Self { router, replies: Arc::new(Replies::new(window)), in_flight: 0, window }
     }
 
     /// How many batches are out.
@@ -43,20 +43,20 @@ impl<B: Send + 'static, C: Channels> Port<B, C> {
     pub async fn send(&mut self, shard: usize, batch: B) -> Result<(), PortClosed> {
         assert!(self.in_flight < self.window, "the caller keeps within the in-flight window");
         self.in_flight += 1;
-        let envelope = Envelope { batch, reply_to: Some(self.reply_to.clone()) };
+        let envelope = Envelope { batch, reply_to: Some(Arc::clone(&self.replies)) };
         self.router.send(shard, envelope).await.map_err(|Closed(_)| PortClosed)
     }
 
     /// Takes back a batch that is done, if there is one.
     pub fn try_recv(&mut self) -> Option<B> {
-        let batch = self.replies.try_recv()?;
+        let batch = self.replies.pop()?;
         self.in_flight -= 1;
         Some(batch)
     }
 
     /// Waits for a batch to come back. Dropping the future loses nothing.
     pub async fn recv(&mut self) -> B {
-        let batch = self.replies.recv().await.expect("the port holds a sender of its own reply channel");
+        let batch = self.replies.next().await;
         self.in_flight -= 1;
         batch
     }

@@ -1,6 +1,7 @@
 //! The shard side: a mailbox, and the loop that serves it in turns.
 
 use crate::channel::{Channels, Closed, FlumeChannels, Receiver, Sender, TrySendError};
+use crate::replies::Replies;
 use crate::yielding::yield_now;
 use std::sync::Arc;
 
@@ -12,8 +13,20 @@ pub trait Shard: Send + 'static {
     /// Called before the first batch of a turn: the place to freeze a clock.
     fn begin_turn(&mut self) {}
 
+    /// Called for a few batches of a turn before the first of them is executed: the place to fetch what they will need.
+    fn look_ahead(&mut self, batch: &Self::Batch) {
+        let _ = batch; // the default fetches nothing
+    }
+
     /// Does the work of one batch and leaves the results in it.
     fn execute(&mut self, batch: &mut Self::Batch);
+
+    /// Whether a turn that begins with this batch first lets other tasks add theirs. Small batches cost less together;
+    /// a large one is best served while its bytes are in the cache.
+    fn gathers(&self, first: &Self::Batch) -> bool {
+        let _ = first; // the default does not tell batches apart
+        true
+    }
 
     /// Called after the last batch of a turn and before any of them goes home: the place to write a log.
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Self::Batch>) {
@@ -21,14 +34,17 @@ pub trait Shard: Send + 'static {
     }
 }
 
+/// Batches that are looked ahead at together.
+const LOOK_AHEAD: usize = 16;
+
 /// A batch on its way to a shard, with the address it goes home to.
-pub struct Envelope<B: Send + 'static, C: Channels = FlumeChannels> {
+pub struct Envelope<B> {
     pub(crate) batch: B,
-    pub(crate) reply_to: Option<C::Sender<B>>,
+    pub(crate) reply_to: Option<Arc<Replies<B>>>,
 }
 
 /// The receiving end of a shard's mailbox.
-pub type Mailbox<B, C = FlumeChannels> = <C as Channels>::Receiver<Envelope<B, C>>;
+pub type Mailbox<B, C = FlumeChannels> = <C as Channels>::Receiver<Envelope<B>>;
 
 /// How many batches a shard takes in one turn before it gives way to other tasks.
 ///
@@ -39,7 +55,7 @@ pub struct TurnLimit(pub usize);
 
 /// The sending ends of every shard's mailbox.
 pub struct Router<B: Send + 'static, C: Channels = FlumeChannels> {
-    mailboxes: Arc<[C::Sender<Envelope<B, C>>]>,
+    mailboxes: Arc<[C::Sender<Envelope<B>>]>,
 }
 
 impl<B: Send + 'static, C: Channels> Clone for Router<B, C> {
@@ -71,7 +87,7 @@ impl<B: Send + 'static, C: Channels> Router<B, C> {
         self.mailboxes[shard].send(envelope).await.map_err(|Closed(envelope)| Closed(envelope.batch))
     }
 
-    pub(crate) async fn send(&self, shard: usize, envelope: Envelope<B, C>) -> Result<(), Closed<B>> {
+    pub(crate) async fn send(&self, shard: usize, envelope: Envelope<B>) -> Result<(), Closed<B>> {
         // The mailbox has room nearly always, and a future that waits for it costs an allocation.
         match self.mailboxes[shard].try_send(envelope) {
             Ok(()) => Ok(()),
@@ -88,10 +104,13 @@ impl<B: Send + 'static, C: Channels> Router<B, C> {
 /// After its first batch of a turn the shard lets the tasks that are ready run: connections woken by the same visit to
 /// the network add their batches, and one turn serves them all.
 pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox<S::Batch, C>, limit: TurnLimit) -> S {
-    let mut turn: Vec<Envelope<S::Batch, C>> = Vec::with_capacity(limit.0);
+    let mut turn: Vec<Envelope<S::Batch>> = Vec::with_capacity(limit.0);
     while let Some(first) = mailbox.recv().await {
+        let gathers = shard.gathers(&first.batch);
         turn.push(first);
-        yield_now().await;
+        if gathers {
+            yield_now().await;
+        }
         loop {
             while turn.len() < limit.0
                 && let Some(envelope) = mailbox.try_recv()
@@ -107,18 +126,16 @@ pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox
     shard
 }
 
-fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Envelope<S::Batch, C>>) {
+fn run_turn<S: Shard>(shard: &mut S, turn: &mut Vec<Envelope<S::Batch>>) {
     shard.begin_turn();
-    for envelope in turn.iter_mut() {
-        shard.execute(&mut envelope.batch);
+    for group in turn.chunks_mut(LOOK_AHEAD) {
+        group.iter().for_each(|envelope| shard.look_ahead(&envelope.batch));
+        group.iter_mut().for_each(|envelope| shard.execute(&mut envelope.batch));
     }
     shard.end_turn(&mut turn.iter_mut().map(|envelope| &mut envelope.batch));
     for Envelope { batch, reply_to } in turn.drain(..) {
-        match reply_to.map(|sender| sender.try_send(batch)) {
-            None | Some(Ok(())) => {}
-            // The connection is gone: its work is done, and nobody wants the results.
-            Some(Err(TrySendError::Closed(_))) => {}
-            Some(Err(TrySendError::Full(_))) => panic!("the in-flight window bounds the reply channel"),
+        if let Some(replies) = reply_to {
+            replies.push(batch);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId};
-use crate::keyspace::{Effects, Keyspace, Segmented, Store};
+use crate::keyspace::{Effects, Keyspace, Segmented};
 use crate::resp::{Args, Reply};
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};

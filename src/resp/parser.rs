@@ -140,7 +140,7 @@ impl RequestParser {
             self.start_request();
             match self.parse_count(input, limits)? {
                 None => return Ok(Step::Incomplete),
-                Some(0) => return Ok(Step::Nothing(self.position)),
+                Some(0) => return Ok(Step::Nothing(self.end_request())),
                 Some(count) => {
                     self.arguments_left = count;
                     self.expect = Expect::ArgumentLength;
@@ -200,8 +200,13 @@ impl RequestParser {
                 self.expect = Expect::ArgumentLength;
             }
         }
+        Ok(Step::Request(self.end_request()))
+    }
+
+    /// Ready for the next request; gives the length of this one.
+    fn end_request(&mut self) -> usize {
         self.expect = Expect::Start;
-        Ok(Step::Request(self.position))
+        std::mem::take(&mut self.position)
     }
 
     fn parse_argument_len(&mut self, input: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {

@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn each_version_has_its_own_nulls_maps_and_sets() {
-        assert_eq!(encoded(false, Reply::null), "$-1\r\n");
-        assert_eq!(encoded(true, Reply::null), "_\r\n");
+        assert_eq!(encoded(false, |reply| reply.null()), "$-1\r\n");
+        assert_eq!(encoded(true, |reply| reply.null()), "_\r\n");
         assert_eq!(encoded(false, |reply| reply.map(2)), "*4\r\n");
         assert_eq!(encoded(true, |reply| reply.map(2)), "%2\r\n");
         assert_eq!(encoded(false, |reply| reply.set(12)), "*12\r\n");

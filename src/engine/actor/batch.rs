@@ -9,6 +9,9 @@ const POOL_MAX: usize = 1024;
 /// A buffer of a batch above this size, in bytes, is not kept: one large value should not stay as room for ever.
 const BUFFER_KEPT: usize = 32 * 1024;
 
+/// Commands that are looked ahead at together.
+pub const GROUP: usize = 16;
+
 thread_local! {
     /// Batches to use again, the last used first: its memory is still in the cache.
     static POOL: RefCell<Vec<Box<Batch>>> = const { RefCell::new(Vec::new()) };
@@ -143,15 +146,29 @@ impl Batch {
         self.spans.len() > self.ops.last().map_or(0, |op| op.spans_end as usize)
     }
 
-    /// Calls `run` for each command with its arguments; `run` appends its reply to the batch's replies.
-    pub fn run(&mut self, mut run: impl FnMut(&Op, Args<'_>, &mut Vec<u8>)) {
+    /// The commands with their arguments.
+    pub fn commands(&self) -> impl Iterator<Item = (CommandId, Args<'_>)> {
+        with_args(&self.arena, &self.spans, &self.ops, 0)
+    }
+
+    /// Calls `run` for each command with its arguments; `run` appends its reply to the batch's replies. Before each
+    /// group of commands, `look_ahead` is called with the group.
+    pub fn run<C>(
+        &mut self,
+        context: &mut C,
+        look_ahead: impl Fn(&mut C, &mut dyn Iterator<Item = (CommandId, Args<'_>)>),
+        run: impl Fn(&mut C, &Op, Args<'_>, &mut Vec<u8>),
+    ) {
         let Self { arena, spans, ops, replies, .. } = self;
         let mut start = 0;
-        for op in ops {
-            let end = op.spans_end as usize;
-            run(op, Args::new(arena, &spans[start..end]), replies);
-            op.reply_end = replies.len() as u32;
-            start = end;
+        for ops in ops.chunks_mut(GROUP) {
+            look_ahead(context, &mut with_args(arena, spans, ops, start));
+            for op in ops {
+                let end = op.spans_end as usize;
+                run(context, op, Args::new(arena, &spans[start..end]), replies);
+                op.reply_end = replies.len() as u32;
+                start = end;
+            }
         }
     }
 
@@ -161,4 +178,18 @@ impl Batch {
             && matches!((self.ops.first(), self.ops.last()), (Some(first), Some(last))
                 if first.seq == seq && last.seq - seq == self.ops.len() as u64 - 1)
     }
+}
+
+/// Commands with their arguments, of which the first begin at span `start`.
+fn with_args<'a>(
+    arena: &'a [u8],
+    spans: &'a [Span],
+    ops: &'a [Op],
+    mut start: usize,
+) -> impl Iterator<Item = (CommandId, Args<'a>)> {
+    ops.iter().map(move |op| {
+        let args = Args::new(arena, &spans[start..op.spans_end as usize]);
+        start = op.spans_end as usize;
+        (op.id, args)
+    })
 }

@@ -1,15 +1,19 @@
 //! The shard: owns a keyspace and a segment of the log, runs batches, and publishes figures.
 
 use super::super::expiration::expire_slice;
-use super::batch::Batch;
+use super::batch::{Batch, GROUP, Op};
 use crate::aof::{Segment, frame_onto};
 use crate::clock::Clock;
-use crate::commands;
-use crate::keyspace::{Effects, Keyspace, Segmented, Store};
-use crate::resp::Reply;
+use crate::commands::{self, CommandId};
+use crate::keyspace::{Effects, Keyspace, Segmented, Store, hash_of};
+use crate::resp::{Args, Reply};
 use actors::Shard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Commands in a batch from which on it is large: served at once, while its bytes are in the cache, instead of waiting
+/// for others to join the turn.
+const LARGE: usize = 4;
 
 /// Figures of a shard that others read. Written by the shard alone, once per turn.
 #[derive(Debug, Default)]
@@ -51,6 +55,7 @@ pub struct KeyspaceShard {
     records: Vec<u8>,
     clock: Clock,
     reply_bytes_max: usize,
+    has_overflowed: bool,
     gauges: GaugesOf,
     commands: u64,
     batches: u64,
@@ -75,6 +80,7 @@ impl KeyspaceShard {
             records: Vec::new(),
             clock,
             reply_bytes_max,
+            has_overflowed: false,
             gauges,
             commands: 0,
             batches: 0,
@@ -89,22 +95,40 @@ impl KeyspaceShard {
     fn run_commands(&mut self, batch: &mut Batch) {
         self.commands += batch.ops.len() as u64;
         self.largest_batch = self.largest_batch.max(batch.ops.len() as u64);
-        let Self { keyspace, records, segment, reply_bytes_max, .. } = self;
-        let is_logged = segment.is_some();
-        let mut overflowed = false;
-        batch.run(|op, args, replies| {
-            let mark = replies.len();
-            commands::execute(op.id, keyspace, args, &mut Reply::new(replies, op.resp3));
-            if is_logged {
-                take_record(keyspace, records);
+        let is_large = batch.ops.len() >= LARGE;
+        let fetch_if_large = |shard: &mut Self, ahead: &mut dyn Iterator<Item = (CommandId, Args<'_>)>| {
+            if is_large {
+                shard.fetch(ahead);
             }
-            // The connection will be closed; until then its replies may not take memory without end.
-            if replies.len() > *reply_bytes_max {
-                overflowed = true;
-                replies.truncate(mark);
+        };
+        batch.run(self, fetch_if_large, Self::run_command);
+        batch.overflowed = std::mem::take(&mut self.has_overflowed);
+    }
+
+    /// Fetches the nodes of the first keys of the commands to come.
+    fn fetch<'a>(&mut self, ahead: &mut dyn Iterator<Item = (CommandId, Args<'a>)>) {
+        let mut hashes = [0; GROUP];
+        let mut count = 0;
+        for (id, args) in ahead.take(GROUP) {
+            if let Some(key) = args.get(usize::from(commands::command(id).keys.first)) {
+                hashes[count] = hash_of(key);
+                count += 1;
             }
-        });
-        batch.overflowed = overflowed;
+        }
+        self.keyspace.store().prefetch(&hashes[..count]);
+    }
+
+    fn run_command(&mut self, op: &Op, args: Args<'_>, replies: &mut Vec<u8>) {
+        let mark = replies.len();
+        commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.resp3));
+        if self.segment.is_some() {
+            take_record(&mut self.keyspace, &mut self.records);
+        }
+        // The connection will be closed; until then its replies may not take memory without end.
+        if replies.len() > self.reply_bytes_max {
+            self.has_overflowed = true;
+            replies.truncate(mark);
+        }
     }
 
     fn run_expiration(&mut self, batch: &mut Batch) {
@@ -159,6 +183,17 @@ impl Shard for KeyspaceShard {
         } else {
             self.batches += 1;
             self.run_commands(batch);
+        }
+    }
+
+    fn gathers(&self, first: &Box<Batch>) -> bool {
+        first.ops.len() < LARGE
+    }
+
+    /// Small batches are fetched for together with their neighbours; a large one by its own groups of commands.
+    fn look_ahead(&mut self, batch: &Box<Batch>) {
+        if batch.ops.len() < LARGE {
+            self.fetch(&mut batch.commands());
         }
     }
 
