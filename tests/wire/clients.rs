@@ -1,0 +1,238 @@
+//! CLIENT, CONFIG, INFO and STATS: what the server says of its connections, its configuration and itself.
+
+use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine, wait_until};
+use std::collections::HashMap;
+
+/// The fields of a line of CLIENT LIST.
+fn fields(line: &str) -> HashMap<&str, &str> {
+    line.split_whitespace().map(|field| field.split_once('=').expect("name=value")).collect()
+}
+
+#[test]
+fn client_list_shows_every_connection_and_what_it_does() {
+    on_every_engine(|server| {
+        let mut first = server.client();
+        let mut second = Client::connect_resp3(server.address());
+        let id = |client: &mut Client| client.value(&["CLIENT", "ID"]).integer();
+        let (first_id, second_id) = (id(&mut first), id(&mut second));
+        assert!(second_id > first_id);
+        first.expect("CLIENT SETNAME first", "+OK\r\n");
+        first.expect("CLIENT SETINFO LIB-NAME tests", "+OK\r\n");
+        first.expect("CLIENT SETINFO LIB-VER 1.2", "+OK\r\n");
+        first.expect("CLIENT NO-TOUCH on", "+OK\r\n");
+        first.expect("GET k", "$-1\r\n");
+        let list = second.value(&["CLIENT", "LIST"]).text();
+        assert_eq!(list.lines().count(), 2, "{list}");
+        let lines: Vec<HashMap<&str, &str>> = list.lines().map(fields).collect();
+        let wanted = [
+            ("id", first_id.to_string()),
+            ("addr", first.stream().local_addr().unwrap().to_string()),
+            ("laddr", server.address().to_string()),
+            ("name", "first".into()),
+            ("lib-name", "tests".into()),
+            ("lib-ver", "1.2".into()),
+            ("cmd", "get".into()),
+            ("resp", "2".into()),
+            ("db", "0".into()),
+            ("flags", "T".into()),
+        ];
+        for (field, value) in wanted {
+            assert_eq!(lines[0].get(field), Some(&value.as_str()), "{field} of {list}");
+        }
+        assert_eq!(lines[1]["id"], second_id.to_string());
+        assert_eq!(lines[1]["resp"], "3");
+        assert_eq!(lines[1]["cmd"], "client|list");
+        let info = second.value(&["CLIENT", "INFO"]).text();
+        assert_eq!(fields(info.trim())["id"], second_id.to_string());
+        let only = second.value(&["CLIENT", "LIST", "ID", &first_id.to_string(), "999999"]).text();
+        assert_eq!(only.lines().count(), 1);
+        let normal = second.value(&["CLIENT", "LIST", "TYPE", "normal"]).text();
+        assert_eq!(normal.lines().count(), 2);
+        drop(first);
+        wait_until("the first is gone", || second.value(&["CLIENT", "LIST"]).text().lines().count() == 1);
+    });
+}
+
+#[test]
+fn client_list_has_the_fields_of_redis() {
+    let oracle = crate::harness::RedisOracle::start();
+    let names = |client: &mut Client| -> Vec<String> {
+        let info = client.value(&["CLIENT", "INFO"]).text();
+        let names = info.split_whitespace().map(|field| field.split('=').next().unwrap().to_owned());
+        names.collect()
+    };
+    let theirs = names(&mut oracle.client());
+    let server = Server::start(EVERY_ENGINE[0], &[]);
+    let ours = names(&mut server.client());
+    let missing: Vec<&String> = theirs.iter().filter(|name| !ours.contains(name)).collect();
+    assert!(missing.is_empty(), "CLIENT INFO lacks {missing:?}");
+}
+
+#[test]
+fn config_get_and_set_follow_redis() {
+    check_script(
+        r#"
+        CONFIG GET nosuch
+        *0
+        CONFIG GET maxclients
+        *2 | $10 | maxclients | $5 | 10000
+        CONFIG GET maxclient?
+        *2 | $10 | maxclients | $5 | 10000
+        CONFIG GET MAXCLIENTS
+        *2 | $10 | maxclients | $5 | 10000
+        CONFIG SET maxclients 500
+        +OK
+        CONFIG GET maxclients
+        *2 | $10 | maxclients | $3 | 500
+        CONFIG SET maxclients 10000 timeout 7
+        +OK
+        CONFIG GET timeout
+        *2 | $7 | timeout | $1 | 7
+        CONFIG SET timeout 0
+        +OK
+        CONFIG SET maxclients x
+        -ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer
+        CONFIG SET timeout -1
+        -ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 inclusive
+        CONFIG SET timeout 5 maxclients x
+        -ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer
+        CONFIG GET timeout
+        *2 | $7 | timeout | $1 | 0
+        CONFIG SET timeout 1 timeout 2
+        -ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter
+        CONFIG SET appendfsync sometimes
+        -ERR CONFIG SET failed (possibly related to argument 'appendfsync') - argument(s) must be one of the following: always, everysec, no
+        CONFIG SET nosuch 1
+        -ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'
+        CONFIG SET port
+        -ERR wrong number of arguments for 'config|set' command
+        CONFIG SET timeout 5 hz
+        -ERR wrong number of arguments for 'config|set' command
+        CONFIG GET
+        -ERR wrong number of arguments for 'config|get' command
+        CONFIG NOSUCH
+        -ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP.
+        CONFIG
+        -ERR wrong number of arguments for 'config' command
+        CONFIG SET proto-max-bulk-len 1mb
+        +OK
+        CONFIG GET proto-max-bulk-len
+        *2 | $18 | proto-max-bulk-len | $7 | 1048576
+        CONFIG SET proto-max-bulk-len 512mb
+        +OK
+        CONFIG SET databases 3
+        -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config
+        CONFIG RESETSTAT
+        +OK
+        CONFIG RESETSTAT x
+        -ERR wrong number of arguments for 'config|resetstat' command
+        "#,
+    );
+}
+
+#[test]
+fn config_get_replies_what_clients_ask_first() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n");
+        client.expect("CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n");
+        client.expect("CONFIG GET databases", "*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n");
+        let engine = server.setup().engine;
+        let reply = format!("*2\r\n$6\r\nengine\r\n${}\r\n{engine}\r\n", engine.len());
+        client.expect("CONFIG GET engine", &reply);
+        let all = client.value(&["CONFIG", "GET", "*"]);
+        assert!(all.elements().len() > 40, "{all:?}");
+        let both = client.value(&["CONFIG", "GET", "append*", "appendonly", "hz"]);
+        let mut names: Vec<String> = both.elements().iter().step_by(2).map(Value::text).collect();
+        names.sort();
+        assert_eq!(names, ["appenddirname", "appendfsync", "appendonly", "hz"]);
+    });
+}
+
+#[test]
+fn info_has_its_sections_and_counts() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.call(&["MSET", "a", "1", "b", "2", "c", "3"]);
+        client.call(&["EXPIRE", "a", "1000"]);
+        client.pipeline(&[vec!["GET", "a"], vec!["GET", "b"], vec!["GET", "missing"]]);
+        let text = client.value(&["INFO"]).text();
+        for section in ["Server", "Clients", "Memory", "Persistence", "Stats", "Engine", "Keyspace"] {
+            assert!(text.contains(&format!("# {section}\r\n")), "{section} in {text}");
+        }
+        let info = server.info();
+        let setup = server.setup();
+        assert_eq!(info["engine"], setup.engine);
+        assert_eq!(info["tcp_port"], server.address().port().to_string());
+        assert_eq!(info["loading"], "0");
+        assert_eq!(info["aof_enabled"], "1");
+        assert_eq!(info["db0"], "keys=3,expires=1,avg_ttl=0");
+        assert_eq!(info["keyspace_hits"], "2");
+        assert_eq!(info["keyspace_misses"], "1");
+        assert_eq!(info["run_id"].len(), 40);
+        assert!(info["redis_version"].starts_with("7.2."), "{info:?}");
+        assert!(server.info_number("used_memory") > 100_000);
+        assert!(server.info_number("total_commands_processed") >= 5);
+        if setup.engine == "actor" {
+            assert_eq!(info["shards"], setup.shards.to_string());
+            let keys: u64 =
+                (0..setup.shards).map(|shard| fields_of_shard(&info[&format!("shard{shard}")])["keys"]).sum();
+            assert_eq!(keys, 3);
+        }
+        let only = client.value(&["INFO", "keyspace"]).text();
+        assert!(only.starts_with("# Keyspace\r\n") && !only.contains("# Server"), "{only}");
+        let two = client.value(&["INFO", "SERVER", "clients"]).text();
+        assert!(two.contains("# Server") && two.contains("# Clients") && !two.contains("# Stats"), "{two}");
+        assert_eq!(client.value(&["INFO", "nosuch"]).text(), "");
+    });
+}
+
+fn fields_of_shard(line: &str) -> HashMap<&str, u64> {
+    let fields = line.split(',').map(|field| field.split_once('=').expect("name=value"));
+    fields.map(|(name, value)| (name, value.parse().expect("a number"))).collect()
+}
+
+#[test]
+fn resetstat_starts_the_counts_anew() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.call(&["SET", "k", "v"]);
+        client.pipeline(&vec![vec!["GET", "k"]; 50]);
+        client.pipeline(&vec![vec!["GET", "missing"]; 50]);
+        assert!(server.info_number("keyspace_hits") >= 50);
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        assert_eq!(server.info_number("keyspace_hits"), 0);
+        assert_eq!(server.info_number("keyspace_misses"), 0);
+        assert!(server.info_number("total_commands_processed") < 50);
+        client.expect("GET k", "$1\r\nv\r\n");
+        assert_eq!(server.info_number("keyspace_hits"), 1);
+    });
+}
+
+#[test]
+fn stats_gives_the_engine_s_figures_in_one_reply() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.pipeline(&vec![vec!["INCR", "n"]; 100]);
+        let stats = client.value(&["STATS"]);
+        assert_eq!(stats.field("engine").unwrap().text(), server.setup().engine);
+        let commands: u64 = stats.field("engine_commands").unwrap().text().parse().unwrap();
+        assert!(commands >= 100, "{stats:?}");
+        match server.setup().engine {
+            "mutex" => assert!(stats.field("lock_acquired_free").is_some(), "{stats:?}"),
+            "actor" => assert!(stats.field("shard0").unwrap().text().contains("queue_depth="), "{stats:?}"),
+            _ => assert_eq!(stats.field("map_shards").unwrap().text(), server.setup().shards.to_string()),
+        }
+    });
+}
+
+#[test]
+fn time_is_the_time() {
+    on_every_engine(|server| {
+        let time = server.client().value(&["TIME"]).byte_strings();
+        let number = |index: usize| String::from_utf8(time[index].clone()).unwrap().parse::<u64>().unwrap();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        assert!(now.abs_diff(number(0)) <= 5);
+        assert!(number(1) < 1_000_000);
+    });
+}

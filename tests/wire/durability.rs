@@ -1,0 +1,348 @@
+//! Durability: what was acknowledged is there after kill -9, whichever engine comes next; what is damaged is refused.
+
+use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const MUTEX: Setup = EVERY_ENGINE[0];
+/// Bytes of a segment before its first record.
+const MAGIC_LEN: usize = 8;
+
+fn text(value: &str) -> Value {
+    Value::Bulk(value.as_bytes().to_vec())
+}
+
+/// Writes from several connections until the server is killed; gives each key's last acknowledged number.
+fn write_until_killed(server: Server) -> (Data, BTreeMap<String, u64>) {
+    const WRITERS: usize = 4;
+    let acknowledged = Mutex::new(BTreeMap::new());
+    let is_over = AtomicBool::new(false);
+    let (address, data) = std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (acknowledged, is_over, address) = (&acknowledged, &is_over, server.address());
+            scope.spawn(move || write_numbers(address, writer, acknowledged, is_over));
+        }
+        crate::harness::wait_until("writes are acknowledged", || acknowledged.lock().unwrap().len() >= 200);
+        std::thread::sleep(Duration::from_millis(100));
+        let address = server.address();
+        let data = server.kill();
+        is_over.store(true, Ordering::SeqCst);
+        (address, data)
+    });
+    println!("killed {address}");
+    (data, acknowledged.into_inner().unwrap())
+}
+
+fn write_numbers(
+    address: std::net::SocketAddr,
+    writer: usize,
+    acknowledged: &Mutex<BTreeMap<String, u64>>,
+    is_over: &AtomicBool,
+) {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    for number in 1.. {
+        let key = format!("writer:{writer}:key:{}", number % 100);
+        let mut reply = [0; 5];
+        let sent = stream.write_all(&request(&["SET", &key, &number.to_string()]));
+        if sent.and_then(|()| stream.read_exact(&mut reply)).is_err() {
+            // Only the kill may end a connection.
+            crate::harness::wait_until("the server was killed", || is_over.load(Ordering::SeqCst));
+            return;
+        }
+        assert_eq!(&reply, b"+OK\r\n");
+        acknowledged.lock().unwrap().insert(key, number);
+    }
+}
+
+#[test]
+fn every_acknowledged_write_survives_kill_9() {
+    for policy in ["everysec", "always", "no"] {
+        for setup in EVERY_ENGINE {
+            println!("on {setup:?}, appendfsync {policy}");
+            let flags = ["--appendfsync", policy];
+            let (data, acknowledged) = write_until_killed(Server::start(setup, &flags));
+            let server = data.start(setup, &flags);
+            let keys: Vec<&str> = acknowledged.keys().map(String::as_str).collect();
+            let values = server.client().value(&[&["MGET"], keys.as_slice()].concat());
+            for ((key, number), value) in acknowledged.iter().zip(values.elements()) {
+                let found: u64 = value.text().parse().unwrap();
+                // A write whose reply the kill cut off may be there too: it is the next of its key.
+                assert!(found == *number || found == number + 100, "{key}: {found}, acknowledged {number}");
+            }
+        }
+    }
+}
+
+/// Data of every type, with and without a deadline.
+fn fill(client: &mut Client) {
+    for index in 0..50 {
+        client.expect(&format!("SET string:{index} {index}"), "+OK\r\n");
+    }
+    client.expect("SET deadline v PXAT 33177117420123", "+OK\r\n");
+    client.expect("SET binary \"\\x00\\xff\\r\\n\"", "+OK\r\n");
+    client.expect("RPUSH list a b c", ":3\r\n");
+    client.expect("LPOP list", "$1\r\na\r\n");
+    client.expect("SADD set a b c", ":3\r\n");
+    client.expect("EXPIREAT set 33177117420", ":1\r\n");
+    client.expect("HSET hash f v g w", ":2\r\n");
+    client.expect("HINCRBY hash n 7", ":7\r\n");
+    client.expect("INCRBYFLOAT float 0.1", "$3\r\n0.1\r\n");
+    client.expect("INCRBYFLOAT float 0.2", "$3\r\n0.3\r\n");
+    client.expect("MSET {a}1 x {b}2 y {c}3 z", "+OK\r\n");
+    client.expect("DEL string:0 string:1 string:2", ":3\r\n");
+}
+
+fn check_filled(client: &mut Client, what: &str) {
+    let mut check =
+        |arguments: &[&str], wanted: Value| assert_eq!(client.value(arguments), wanted, "{what}: {arguments:?}");
+    check(&["DBSIZE"], Value::Integer(47 + 6 + 3));
+    for index in 3..50 {
+        check(&["GET", &format!("string:{index}")], text(&index.to_string()));
+    }
+    check(&["PEXPIRETIME", "deadline"], Value::Integer(33_177_117_420_123));
+    check(&["GET", "binary"], Value::Bulk(b"\x00\xff\r\n".to_vec()));
+    check(&["LRANGE", "list", "0", "-1"], Value::Array(vec![text("b"), text("c")]));
+    check(&["SMISMEMBER", "set", "a", "b", "c"], Value::Array(vec![Value::Integer(1); 3]));
+    check(&["SCARD", "set"], Value::Integer(3));
+    check(&["EXPIRETIME", "set"], Value::Integer(33_177_117_420));
+    check(&["HMGET", "hash", "f", "g", "n"], Value::Array(vec![text("v"), text("w"), text("7")]));
+    check(&["TTL", "hash"], Value::Integer(-1));
+    check(&["GET", "float"], text("0.3"));
+    check(&["MGET", "{a}1", "{b}2", "{c}3"], Value::Array(vec![text("x"), text("y"), text("z")]));
+}
+
+#[test]
+fn another_engine_and_another_shard_count_find_every_key() {
+    let data = Data::new();
+    fill(&mut data.start(MUTEX, &[]).client());
+    let actor = |shards| Setup { engine: "actor", shards, threads: 2 };
+    let dashmap = Setup { engine: "dashmap", shards: 4, threads: 2 };
+    let path = [actor(7), actor(2), dashmap, actor(3), MUTEX, actor(16), actor(1), dashmap, actor(7)];
+    for (step, setup) in path.into_iter().enumerate() {
+        let server = data.start(setup, &[]);
+        let mut client = server.client();
+        // What the step before wrote, in its own layout, is there as well.
+        if step > 0 {
+            let before = (step - 1).to_string();
+            assert_eq!(client.value(&["GETDEL", "step"]), text(&before), "{setup:?}");
+        }
+        check_filled(&mut client, &format!("step {step}, {setup:?}"));
+        client.call(&["SET", "step", &step.to_string()]);
+        match step % 2 {
+            0 => drop(server.kill()),
+            _ => assert!(server.stop().0.success()),
+        }
+    }
+}
+
+#[test]
+fn a_flush_is_in_the_log() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        fill(&mut client);
+        client.expect("FLUSHALL", "+OK\r\n");
+        client.expect("SET after v", "+OK\r\n");
+        let server = server.kill().start(setup, &[]);
+        assert_eq!(server.client().value(&["KEYS", "*"]).byte_strings(), [b"after"], "{setup:?}");
+    }
+}
+
+#[test]
+fn members_drawn_at_random_stay_drawn() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        client.call(&words_with_members("SADD", 0..100));
+        client.call(&["SPOP", "s", "40"]);
+        (0..20).for_each(|_| drop(client.call(&["SPOP", "s"])));
+        let sorted = |client: &mut Client| {
+            let mut members = client.value(&["SMEMBERS", "s"]).byte_strings();
+            members.sort();
+            members
+        };
+        let before = sorted(&mut client);
+        assert_eq!(before.len(), 40);
+        let server = server.kill().start(setup, &[]);
+        assert_eq!(sorted(&mut server.client()), before, "{setup:?}");
+    }
+}
+
+fn words_with_members(command: &str, members: std::ops::Range<usize>) -> Vec<String> {
+    [command.to_owned(), "s".to_owned()].into_iter().chain(members.map(|member| format!("m{member}"))).collect()
+}
+
+/// A log of three records in one segment, and how long it was before the last.
+fn three_records(setup: Setup) -> (Data, usize) {
+    let server = Server::start(setup, &[]);
+    let mut client = server.client();
+    client.expect("SET {k}first 1", "+OK\r\n");
+    client.expect("RPUSH {k}second a b c", ":3\r\n");
+    let before = segment_with_records(server.data());
+    let len = std::fs::metadata(&before).unwrap().len() as usize;
+    client.expect("HSET {k}third field value", ":1\r\n");
+    (server.kill(), len)
+}
+
+fn segment_with_records(data: &Data) -> std::path::PathBuf {
+    let segments = data.segments();
+    assert_eq!(segments.len(), 1, "one key tag, one segment: {segments:?}");
+    segments[0].clone()
+}
+
+#[test]
+fn a_torn_last_record_is_dropped_and_the_rest_survives() {
+    for setup in [MUTEX, EVERY_ENGINE[1], EVERY_ENGINE[3]] {
+        let (data, before) = three_records(setup);
+        let whole = std::fs::read(segment_with_records(&data)).unwrap();
+        assert!(whole.len() > before + MAGIC_LEN);
+        for len in before..whole.len() {
+            let torn = data.copy();
+            std::fs::write(segment_with_records(&torn), &whole[..len]).unwrap();
+            let server = torn.start(setup, &[]);
+            let mut client = server.client();
+            let what = format!("{setup:?}, {len} of {} bytes", whole.len());
+            assert_eq!(client.value(&["GET", "{k}first"]), text("1"), "{what}");
+            assert_eq!(client.value(&["LLEN", "{k}second"]), Value::Integer(3), "{what}");
+            assert_eq!(client.value(&["EXISTS", "{k}third"]), Value::Integer(0), "{what}");
+            // What is written behind the cut is found by the next start.
+            client.expect("SET {k}fourth 4", "+OK\r\n");
+            if len > before {
+                assert!(server.log().contains("cut at"), "{what}: {}", server.log());
+            }
+            let server = server.kill().start(setup, &[]);
+            assert_eq!(server.client().value(&["DBSIZE"]), Value::Integer(3), "{what}, started again");
+        }
+    }
+}
+
+#[test]
+fn a_tail_that_the_disk_left_as_zeros_is_cut() {
+    let (data, _) = three_records(MUTEX);
+    let path = segment_with_records(&data);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend_from_slice(&[0; 4096]);
+    std::fs::write(&path, bytes).unwrap();
+    let server = data.start(MUTEX, &[]);
+    assert_eq!(server.client().value(&["DBSIZE"]), Value::Integer(3));
+}
+
+#[test]
+fn a_changed_byte_before_the_last_record_is_refused_by_name() {
+    for setup in [MUTEX, EVERY_ENGINE[1], EVERY_ENGINE[3]] {
+        let (data, before) = three_records(setup);
+        let path = segment_with_records(&data);
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let whole = std::fs::read(&path).unwrap();
+        for position in 0..before {
+            let mut damaged = whole.clone();
+            damaged[position] ^= 0x01;
+            std::fs::write(&path, damaged).unwrap();
+            let ended = data.start_refused(setup, &[]);
+            let what = format!("{setup:?}, byte {position}: {}", ended.stderr);
+            assert_eq!(ended.status.code(), Some(1), "{what}");
+            assert!(ended.stderr.contains(&name), "{what}");
+            assert!(ended.stderr.contains("damaged") || position < MAGIC_LEN, "{what}");
+        }
+        // It refused and touched nothing.
+        std::fs::write(&path, whole).unwrap();
+        assert_eq!(data.start(setup, &[]).client().value(&["DBSIZE"]), Value::Integer(3));
+    }
+}
+
+#[test]
+fn a_damaged_manifest_is_refused_by_name() {
+    let (data, _) = three_records(MUTEX);
+    let manifest = data.log_files().into_iter().find(|path| path.extension().unwrap() == "manifest").unwrap();
+    for text in ["", "format 99\n", "format 1\nchain one engine mutex shards 1\n", "\u{0}\u{0}"] {
+        std::fs::write(&manifest, text).unwrap();
+        let ended = data.start_refused(MUTEX, &[]);
+        assert_eq!(ended.status.code(), Some(1), "{text:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("shardrace.manifest"), "{text:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn always_syncs_for_replies_and_many_clients_share_one_fsync() {
+    const CLIENTS: usize = 32;
+    const WRITES: usize = 30;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendfsync", "always"]);
+        let before = server.info_number("aof_fsyncs");
+        server.client().expect("SET k v", "+OK\r\n");
+        let after_one = server.info_number("aof_fsyncs");
+        assert!(after_one > before, "{setup:?}: a reply came before its fsync");
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let server = &server;
+                scope.spawn(move || {
+                    let mut connection = server.client();
+                    for write in 0..WRITES {
+                        connection.expect(&format!("SET key:{client} {write}"), "+OK\r\n");
+                    }
+                });
+            }
+        });
+        let fsyncs = server.info_number("aof_fsyncs") - after_one;
+        let writes = (CLIENTS * WRITES) as u64;
+        println!("{setup:?}: {fsyncs} fsyncs for {writes} writes of {CLIENTS} clients");
+        // Clients that each wait for their own fsync would need one per write.
+        assert!(fsyncs < writes / 2, "{setup:?}: {fsyncs} fsyncs for {writes} writes");
+        assert!(fsyncs >= WRITES as u64, "{setup:?}: {fsyncs} fsyncs cannot cover {WRITES} writes in turn");
+    }
+}
+
+#[test]
+fn everysec_syncs_within_seconds_and_not_per_write() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendfsync", "everysec"]);
+        let mut client = server.client();
+        client.pipeline(
+            &(0..500)
+                .map(|index| vec!["SET".into(), format!("{{k}}{index}"), "v".into()])
+                .collect::<Vec<Vec<String>>>(),
+        );
+        assert!(server.info_number("aof_fsyncs") <= 1, "{setup:?}");
+        crate::harness::wait_until("the second's fsync", || server.info_number("aof_fsyncs") >= 1);
+        assert!(server.info_number("aof_fsyncs") <= 3, "{setup:?}");
+    }
+}
+
+#[test]
+fn the_policy_changes_while_clients_wait() {
+    crate::harness::on_every_engine(|server| {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for client in 0..4 {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    let mut connection = server.client();
+                    while !is_over.load(Ordering::SeqCst) {
+                        connection.expect(&format!("INCRBY n{client} 0"), ":0\r\n");
+                    }
+                });
+            }
+            let mut admin = server.client();
+            for round in 0..60 {
+                let policy = ["always", "everysec", "no"][round % 3];
+                admin.expect(&format!("CONFIG SET appendfsync {policy}"), "+OK\r\n");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            is_over.store(true, Ordering::SeqCst);
+        });
+    });
+}
+
+#[test]
+fn without_a_log_nothing_is_written() {
+    let data = Data::new();
+    for setup in EVERY_ENGINE {
+        let server = data.start(setup, &["--appendonly", "no"]);
+        server.client().expect("SET k v", "+OK\r\n");
+        server.kill();
+        assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0, "{setup:?}");
+    }
+}

@@ -1,0 +1,193 @@
+//! A connection that shows every byte.
+
+use super::Value;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before the test fails. Generous: the machine is shared.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The bytes of a request.
+pub fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        let argument = argument.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        bytes.extend_from_slice(argument);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// A raw connection.
+pub struct Client {
+    stream: TcpStream,
+    /// Bytes that came and were not asked for yet.
+    held: Vec<u8>,
+}
+
+impl Client {
+    /// Connects.
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&address, DEADLINE).unwrap_or_else(|e| panic!("{address}: {e}"));
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.set_write_timeout(Some(DEADLINE)).unwrap();
+        Self { stream, held: Vec::new() }
+    }
+
+    /// Connects and speaks RESP3.
+    pub fn connect_resp3(address: SocketAddr) -> Self {
+        let mut client = Self::connect(address);
+        let hello = client.value(&["HELLO", "3"]);
+        assert_eq!(hello.field("proto"), Some(&Value::Integer(3)));
+        client
+    }
+
+    /// The socket.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the server takes the bytes");
+    }
+
+    /// Sends bytes; a server that has closed the connection is fine.
+    pub fn send_if_open(&mut self, bytes: &[u8]) {
+        // What the server does about the bytes is seen in what it replies.
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Sends many bytes while reading what comes back, so that neither side blocks the other.
+    pub fn send_and_hold(&mut self, bytes: &[u8]) {
+        let mut writer = self.stream.try_clone().unwrap();
+        std::thread::scope(|scope| {
+            let sent = scope.spawn(move || writer.write_all(bytes));
+            while !sent.is_finished() {
+                self.stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+                self.try_fill();
+            }
+            sent.join().unwrap().expect("the server takes the bytes");
+        });
+        self.stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    }
+
+    /// The next reply, byte for byte.
+    pub fn reply(&mut self) -> Vec<u8> {
+        let start = Instant::now();
+        loop {
+            if let Some((_, len)) = Value::parse(&self.held) {
+                return self.held.drain(..len).collect();
+            }
+            assert!(start.elapsed() < DEADLINE, "no whole reply: {:?}", self.held.escape_ascii().to_string());
+            self.fill();
+        }
+    }
+
+    /// The next replies, taken apart.
+    pub fn values(&mut self, count: usize) -> Vec<Value> {
+        let mut values = Vec::with_capacity(count);
+        let mut start = 0;
+        while values.len() < count {
+            match Value::parse(&self.held[start..]) {
+                Some((value, len)) => {
+                    values.push(value);
+                    start += len;
+                }
+                None => {
+                    self.held.drain(..start);
+                    start = 0;
+                    self.fill();
+                }
+            }
+        }
+        self.held.drain(..start);
+        values
+    }
+
+    /// The reply to a request, byte for byte.
+    pub fn call<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Vec<u8> {
+        self.send(&request(arguments));
+        self.reply()
+    }
+
+    /// The reply to a request, taken apart.
+    pub fn value<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
+        Value::of(&self.call(arguments))
+    }
+
+    /// The replies to requests that are sent all at once.
+    pub fn pipeline<A: AsRef<[u8]>>(&mut self, requests: &[Vec<A>]) -> Vec<Value> {
+        let bytes: Vec<u8> = requests.iter().flat_map(|arguments| request(arguments)).collect();
+        self.send_and_hold(&bytes);
+        self.values(requests.len())
+    }
+
+    /// Checks the reply to a request written as words.
+    #[track_caller]
+    pub fn expect(&mut self, line: &str, reply: &str) {
+        let got = self.call(&super::words(line));
+        assert_eq!(got.escape_ascii().to_string(), reply.as_bytes().escape_ascii().to_string(), "reply to {line}");
+    }
+
+    /// Everything that comes until the server closes the connection.
+    pub fn until_closed(&mut self) -> Vec<u8> {
+        let start = Instant::now();
+        while self.try_fill() {
+            assert!(start.elapsed() < DEADLINE, "the connection is still open");
+        }
+        std::mem::take(&mut self.held)
+    }
+
+    /// Whether the server has closed the connection, looked at without waiting for it.
+    pub fn is_closed(&mut self) -> bool {
+        self.stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let is_open = self.try_fill();
+        self.stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        !is_open
+    }
+
+    /// Whether nothing has come that was not asked for.
+    pub fn is_silent(&mut self) -> bool {
+        !self.is_closed() && self.held.is_empty()
+    }
+
+    fn fill(&mut self) {
+        let before = self.held.len();
+        let is_open = self.try_fill();
+        assert!(is_open, "the connection is closed after {:?}", self.held.escape_ascii().to_string());
+        assert!(self.held.len() > before, "no bytes within {DEADLINE:?}");
+    }
+
+    /// Reads once; false at the end of the stream. A timeout gives nothing.
+    fn try_fill(&mut self) -> bool {
+        let mut buffer = [0; 256 * 1024];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(len) => {
+                self.held.extend_from_slice(&buffer[..len]);
+                true
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => true,
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => false,
+            Err(error) => panic!("reading: {error}"),
+        }
+    }
+}
+
+impl Client {
+    /// A connection over a socket that is there.
+    pub fn over(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        Self { stream, held: Vec::new() }
+    }
+
+    /// The next reply, or what had come when the server closed the connection.
+    pub fn until_closed_or_reply(&mut self) -> Vec<u8> {
+        while Value::parse(&self.held).is_none() && self.try_fill() {}
+        std::mem::take(&mut self.held)
+    }
+}

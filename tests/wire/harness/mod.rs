@@ -1,0 +1,39 @@
+//! Servers to test, sockets to test them through, and the oracle that says what Redis would have replied.
+
+mod client;
+mod oracle;
+mod script;
+mod server;
+mod value;
+
+pub use client::{Client, DEADLINE, request};
+pub use oracle::RedisOracle;
+pub use script::{check_script, same_in_any_order, words};
+pub use server::{Data, EVERY_ENGINE, Ended, Server, Setup, on_every_engine, run_to_its_end};
+pub use value::Value;
+
+use std::time::{Duration, Instant};
+
+/// Polls until `condition` holds; panics when it does not before the deadline.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "{what}: not within {DEADLINE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A number from the environment, for the length of tests that may run long; `SOAK=1` multiplies the default by 50.
+pub fn effort(variable: &str, default: usize) -> usize {
+    let read = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
+    let soak = if read("SOAK").unwrap_or(0) > 0 { 50 } else { 1 };
+    read(variable).unwrap_or(default * soak)
+}
+
+/// The seed of a random test: `SEED` of the environment, or a new one. Printed, so that a failure can be repeated.
+pub fn seed() -> u64 {
+    let given = std::env::var("SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..));
+    println!("SEED={seed}");
+    seed
+}

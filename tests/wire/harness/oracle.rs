@@ -1,0 +1,76 @@
+//! The real thing: a redis-server whose replies are right by definition.
+
+use super::{Client, DEADLINE};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const ATTEMPTS: usize = 20;
+
+/// A running redis-server, without persistence. Dropping it kills it.
+pub struct RedisOracle {
+    child: Child,
+    address: SocketAddr,
+    _dir: TempDir,
+}
+
+impl RedisOracle {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When there is no redis-server: a test without its oracle has not passed.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with more flags.
+    pub fn start_with(flags: &[&str]) -> Self {
+        for _ in 0..ATTEMPTS {
+            if let Some(oracle) = Self::try_start(flags) {
+                return oracle;
+            }
+        }
+        panic!("redis-server found no free port in {ATTEMPTS} attempts");
+    }
+
+    /// `None` when somebody else took the port.
+    fn try_start(flags: &[&str]) -> Option<Self> {
+        let dir = TempDir::new().expect("a temporary directory");
+        // redis-server cannot choose a port itself and say which: port 0 means no TCP.
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no"]).args(flags).arg("--dir").arg(dir.path());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = child.expect("redis-server is missing: make test installs it");
+        let mut oracle = Self { child, address, _dir: dir };
+        let start = Instant::now();
+        while oracle.child.try_wait().expect("the child is ours").is_none() {
+            if TcpStream::connect(address).is_ok() {
+                return Some(oracle);
+            }
+            assert!(start.elapsed() < DEADLINE, "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        None
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A new connection.
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+}
+
+impl Drop for RedisOracle {
+    fn drop(&mut self) {
+        // It may have found its port taken and be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,326 @@
+//! A server of ours, as a process.
+
+use super::{Client, DEADLINE, Value};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// An engine with its shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setup {
+    pub engine: &'static str,
+    pub shards: usize,
+    pub threads: usize,
+}
+
+/// Every engine, the actor engine with one shard, with as many as there are threads, and with more.
+pub const EVERY_ENGINE: [Setup; 5] = [
+    Setup { engine: "mutex", shards: 1, threads: 3 },
+    Setup { engine: "dashmap", shards: 8, threads: 3 },
+    Setup { engine: "actor", shards: 1, threads: 1 },
+    Setup { engine: "actor", shards: 2, threads: 2 },
+    Setup { engine: "actor", shards: 7, threads: 3 },
+];
+
+/// Runs a test on a fresh server of every engine.
+pub fn on_every_engine(test: impl Fn(&Server)) {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        test(&Server::start(setup, &[]));
+    }
+}
+
+/// A directory with the data of a server that is not running.
+#[derive(Clone)]
+pub struct Data(Arc<TempDir>);
+
+impl Data {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(Arc::new(TempDir::new().expect("a temporary directory")))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The files of the log, sorted by name.
+    pub fn log_files(&self) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(self.path().join("appendonlydir")).expect("the log's directory");
+        let mut paths: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths
+    }
+
+    /// The segments of the log that hold records, sorted by name.
+    pub fn segments(&self) -> Vec<PathBuf> {
+        const MAGIC_LEN: u64 = 8;
+        let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "aof");
+        let has_records = |path: &PathBuf| path.metadata().unwrap().len() > MAGIC_LEN;
+        self.log_files().into_iter().filter(|path| is_segment(path) && has_records(path)).collect()
+    }
+
+    /// A copy of everything, elsewhere.
+    pub fn copy(&self) -> Self {
+        let copy = Self::new();
+        std::fs::create_dir(copy.path().join("appendonlydir")).unwrap();
+        for file in self.log_files() {
+            std::fs::copy(&file, copy.path().join("appendonlydir").join(file.file_name().unwrap())).unwrap();
+        }
+        copy
+    }
+
+    /// Starts a server with this data.
+    pub fn start(&self, setup: Setup, flags: &[&str]) -> Server {
+        Server::start_in(self.clone(), setup, flags)
+    }
+
+    /// Starts a server that is expected to refuse.
+    pub fn start_refused(&self, setup: Setup, flags: &[&str]) -> Ended {
+        run_to_its_end(command(self, setup).args(flags))
+    }
+}
+
+fn command(data: &Data, setup: Setup) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardrace"));
+    command.args(["--port", "0", "--engine", setup.engine]);
+    command.args(["--shards", &setup.shards.to_string(), "--threads", &setup.threads.to_string()]);
+    command.arg("--dir").arg(data.path()).env_remove("RUST_LOG").current_dir(data.path());
+    command
+}
+
+/// What is left of a process.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs a command that ends by itself; kills it and fails when it does not.
+pub fn run_to_its_end(command: &mut Command) -> Ended {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let read = |mut pipe: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            pipe.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
+        })
+    };
+    let stdout = read(Box::new(child.stdout.take().unwrap()));
+    let stderr = read(Box::new(child.stderr.take().unwrap()));
+    let status = wait_for(&mut child);
+    // Not before the pipes are read: a child that is killed closes them.
+    if status.is_none() {
+        child.kill().expect("the child is ours");
+        child.wait().expect("the child is ours");
+    }
+    let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
+    let status = status.unwrap_or_else(|| panic!("{command:?} is still running: {stdout}{stderr}"));
+    Ended { status, stdout, stderr }
+}
+
+fn wait_for(child: &mut Child) -> Option<ExitStatus> {
+    let start = Instant::now();
+    while start.elapsed() < DEADLINE {
+        if let Some(status) = child.try_wait().expect("the child is ours") {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    None
+}
+
+/// The lines a server has logged so far.
+#[derive(Default)]
+struct Log {
+    lines: Mutex<Lines>,
+    grown: Condvar,
+}
+
+#[derive(Default)]
+struct Lines {
+    text: String,
+    is_at_end: bool,
+}
+
+impl Log {
+    fn collect(&self, stderr: impl Read) {
+        for line in BufReader::new(stderr).split(b'\n') {
+            let Ok(line) = line else { break };
+            let mut lines = self.lines.lock().unwrap();
+            lines.text.push_str(&String::from_utf8_lossy(&line));
+            lines.text.push('\n');
+            self.grown.notify_all();
+        }
+        self.lines.lock().unwrap().is_at_end = true;
+        self.grown.notify_all();
+    }
+
+    /// Waits for something in the log; `None` when it ends without.
+    fn wait_for<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let mut lines = self.lines.lock().unwrap();
+        let start = Instant::now();
+        loop {
+            if let Some(found) = find(&lines.text) {
+                return Some(found);
+            }
+            if lines.is_at_end || start.elapsed() > DEADLINE {
+                return None;
+            }
+            lines = self.grown.wait_timeout(lines, Duration::from_millis(100)).unwrap().0;
+        }
+    }
+}
+
+/// A running server. Dropping it kills it, and fails when it had died by itself.
+pub struct Server {
+    child: Child,
+    log: Arc<Log>,
+    setup: Setup,
+    address: SocketAddr,
+    data: Data,
+}
+
+impl Server {
+    /// Starts one with a fresh directory.
+    pub fn start(setup: Setup, flags: &[&str]) -> Self {
+        Self::start_in(Data::new(), setup, flags)
+    }
+
+    fn start_in(data: Data, setup: Setup, flags: &[&str]) -> Self {
+        let mut command = command(&data, setup);
+        let mut child =
+            command.args(flags).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+        let log = Arc::new(Log::default());
+        let stderr = child.stderr.take().unwrap();
+        let collecting = Arc::clone(&log);
+        std::thread::spawn(move || collecting.collect(stderr));
+        let port = log.wait_for(port_in);
+        let port = port.unwrap_or_else(|| {
+            // It is about to be reported as failed.
+            let _ = child.kill();
+            panic!("{setup:?} {flags:?} did not start: {}", log.lines.lock().unwrap().text)
+        });
+        Self { child, log, setup, address: SocketAddr::from(([127, 0, 0, 1], port)), data }
+    }
+
+    /// The engine with its shape.
+    pub fn setup(&self) -> Setup {
+        self.setup
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its directory.
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+
+    /// A new connection.
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.log.lines.lock().unwrap().text.clone()
+    }
+
+    /// Waits for a line of the log.
+    pub fn wait_for_log(&self, text: &str) {
+        let found = self.log.wait_for(|log| log.contains(text).then_some(()));
+        assert!(found.is_some(), "{text:?} is not in the log: {}", self.log());
+    }
+
+    /// The fields of INFO.
+    pub fn info(&self) -> HashMap<String, String> {
+        let text = self.client().value(&["INFO"]).text();
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// A number of INFO.
+    pub fn info_number(&self, field: &str) -> u64 {
+        let info = self.info();
+        let value = info.get(field).unwrap_or_else(|| panic!("INFO has no {field}: {info:?}"));
+        value.parse().unwrap_or_else(|_| panic!("{field} is no number: {value}"))
+    }
+
+    /// Memory of the process in use, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let process = procfs::process::Process::new(self.child.id() as i32).expect("the server is running");
+        process.status().expect("a process has a status").vmrss.expect("a process has memory") * 1024
+    }
+
+    /// Sends a signal by its name, to this process alone.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &pid]).status().expect("kill exists");
+        assert!(status.success());
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("the child is ours").is_none()
+    }
+
+    /// kill -9: what the operating system was not given is lost.
+    pub fn kill(mut self) -> Data {
+        assert!(self.is_running(), "the server died by itself: {}", self.log());
+        self.child.kill().expect("the child is ours");
+        self.child.wait().expect("the child is ours");
+        self.data.clone()
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn wait_for_end(mut self) -> (ExitStatus, Data, String) {
+        let status = wait_for(&mut self.child).unwrap_or_else(|| panic!("still running: {}", self.log()));
+        self.log.wait_for(|_| None::<()>);
+        (status, self.data.clone(), self.log())
+    }
+
+    /// SIGTERM, and the end that follows.
+    pub fn stop(self) -> (ExitStatus, Data, String) {
+        self.signal("TERM");
+        self.wait_for_end()
+    }
+}
+
+fn port_in(log: &str) -> Option<u16> {
+    let line = log.lines().find(|line| line.contains("Ready to accept connections tcp on "))?;
+    line.rsplit(':').next()?.trim().parse().ok()
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let ended = self.child.try_wait().expect("the child is ours");
+        if ended.is_none() {
+            self.child.kill().expect("the child is ours");
+            self.child.wait().expect("the child is ours");
+        }
+        if std::thread::panicking() {
+            println!("{:?} logged:\n{}", self.setup, self.log());
+        }
+    }
+}
+
+impl Server {
+    /// Checks that it is alive and answers.
+    pub fn assert_serving(&self) {
+        assert_eq!(self.client().value(&["PING"]), Value::Simple(b"PONG".to_vec()), "{}", self.log());
+    }
+}

@@ -1,0 +1,165 @@
+//! COMMAND: what clients and redis-cli read about the commands.
+
+use crate::harness::{RedisOracle, Server, Value, check_script, on_every_engine, run_to_its_end};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+#[test]
+fn getkeys_finds_the_keys_of_a_request() {
+    check_script(
+        r#"
+        COMMAND GETKEYS GET k
+        *1 | $1 | k
+        COMMAND GETKEYS MGET a b c
+        *3 | $1 | a | $1 | b | $1 | c
+        COMMAND GETKEYS MSET a 1 b 2
+        *2 | $1 | a | $1 | b
+        COMMAND GETKEYS del a b
+        *2 | $1 | a | $1 | b
+        COMMAND GETKEYS PING
+        -ERR The command has no key arguments
+        COMMAND GETKEYS NOSUCH x
+        -ERR Invalid command specified
+        COMMAND GETKEYS GET
+        -ERR Invalid number of arguments specified for command
+        COMMAND GETKEYS
+        -ERR wrong number of arguments for 'command|getkeys' command
+        COMMAND NOSUCH
+        -ERR unknown subcommand 'NOSUCH'. Try COMMAND HELP.
+        COMMAND COUNT x
+        -ERR wrong number of arguments for 'command|count' command
+        COMMAND INFO nosuch
+        *1 | *-1
+        COMMAND DOCS nosuch
+        *0
+        COMMAND LIST FILTERBY
+        -ERR syntax error
+        COMMAND LIST FILTERBY BOGUS x
+        -ERR syntax error
+        COMMAND LIST FILTERBY MODULE none
+        *0
+        "#,
+    );
+}
+
+#[test]
+fn the_lists_of_commands_agree_with_each_other() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let count = client.value(&["COMMAND", "COUNT"]).integer() as usize;
+        let all = client.value(&["COMMAND"]);
+        assert_eq!(all.elements().len(), count);
+        let names: BTreeSet<String> = all.elements().iter().map(|row| row.elements()[0].text()).collect();
+        assert_eq!(names.len(), count);
+        let listed: BTreeSet<String> = client.value(&["COMMAND", "LIST"]).elements().iter().map(Value::text).collect();
+        assert!(names.is_subset(&listed), "{names:?} {listed:?}");
+        let docs = client.value(&["COMMAND", "DOCS"]);
+        let documented: BTreeSet<String> = docs.elements().iter().step_by(2).map(Value::text).collect();
+        assert_eq!(documented, names);
+        let filtered = client.value(&["COMMAND", "LIST", "FILTERBY", "PATTERN", "h*get*"]);
+        let filtered: BTreeSet<String> = filtered.elements().iter().map(Value::text).collect();
+        assert_eq!(filtered, ["hget", "hgetall", "hmget"].map(String::from).into());
+    });
+}
+
+/// Commands that Redis 7.0 does not know.
+const OURS: [&str; 1] = ["stats"];
+
+#[test]
+fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
+    let oracle = RedisOracle::start();
+    let server = Server::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let mut ours = server.client();
+    let mut theirs = oracle.client();
+    let rows = ours.value(&["COMMAND"]);
+    for row in rows.elements() {
+        let name = row.elements()[0].text();
+        if OURS.contains(&name.as_str()) {
+            continue;
+        }
+        let reply = theirs.value(&["COMMAND", "INFO", &name]);
+        let their_row = &reply.elements()[0];
+        let part = |row: &Value, index: usize| row.elements()[index].clone();
+        for (index, what) in [(1, "arity"), (3, "first key"), (4, "last key"), (5, "key step")] {
+            assert_eq!(part(row, index), part(their_row, index), "{what} of {name}");
+        }
+        let flags = |row: &Value| -> BTreeSet<String> { part(row, 2).elements().iter().map(Value::text).collect() };
+        for flag in ["write", "readonly", "denyoom", "fast", "no_auth"] {
+            assert_eq!(flags(row).contains(flag), flags(their_row).contains(flag), "flag {flag} of {name}");
+        }
+        assert_eq!(row.elements().len(), their_row.elements().len(), "parts of the row of {name}");
+    }
+}
+
+#[test]
+fn docs_name_group_and_version_as_redis_does() {
+    let oracle = RedisOracle::start();
+    let server = Server::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let ours = server.client().value(&["COMMAND", "DOCS"]);
+    let mut theirs = oracle.client();
+    for pair in ours.elements().chunks_exact(2) {
+        let name = pair[0].text();
+        for field in ["summary", "since", "group", "complexity"] {
+            assert!(!pair[1].field(field).unwrap_or_else(|| panic!("{name} has no {field}")).text().is_empty());
+        }
+        if OURS.contains(&name.as_str()) {
+            continue;
+        }
+        let docs = theirs.value(&["COMMAND", "DOCS", &name]);
+        let their_docs = &docs.elements()[1];
+        for field in ["since", "group"] {
+            assert_eq!(pair[1].field(field), their_docs.field(field), "{field} of {name}");
+        }
+    }
+}
+
+/// Runs the real redis-cli with lines to read.
+fn redis_cli(server: &Server, arguments: &[&str], input: &str) -> String {
+    let file = server.data().path().join("redis-cli-input");
+    std::fs::File::create(&file).unwrap().write_all(input.as_bytes()).unwrap();
+    let port = server.address().port().to_string();
+    let mut command = Command::new("sh");
+    // `sh` for the redirection; a missing redis-cli fails the test by its name.
+    command.args(["-c", "exec redis-cli -p \"$0\" \"$@\" < redis-cli-input", &port]).args(arguments);
+    let ended = run_to_its_end(command.current_dir(server.data().path()).stdin(Stdio::null()));
+    assert!(ended.status.success(), "redis-cli (make test installs it): {ended:?}");
+    ended.stdout
+}
+
+#[test]
+fn redis_cli_works() {
+    on_every_engine(|server| {
+        assert_eq!(
+            redis_cli(server, &[], "SET k \"a b\"\nGET k\nnosuch\n"),
+            "OK\na b\nERR unknown command 'nosuch', with args beginning with: \n\n"
+        );
+        assert_eq!(redis_cli(server, &["--no-raw", "HGETALL", "none"], ""), "(empty array)\n");
+        assert_eq!(redis_cli(server, &["-3", "--no-raw", "HGETALL", "none"], ""), "(empty hash)\n");
+        let docs = redis_cli(server, &["--no-raw", "COMMAND", "DOCS", "get"], "");
+        assert!(docs.contains("\"summary\"") && docs.contains("\"string\""), "{docs}");
+        let pipe = redis_cli(server, &["--pipe"], &"*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$1\r\n1\r\n".repeat(1_000));
+        assert!(pipe.contains("errors: 0, replies: 1000"), "{pipe}");
+    });
+}
+
+#[test]
+fn redis_cli_reads_the_docs_for_its_hints_when_it_is_used_by_hand() {
+    on_every_engine(|server| {
+        // `script` gives it a terminal; at its start it asks for COMMAND DOCS.
+        let port = server.address().port();
+        let ended = run_to_its_end(
+            Command::new("sh")
+                .args([
+                    "-c",
+                    &format!("printf 'SET k by-hand\\nGET k\\nquit\\n' | script -qec 'redis-cli -p {port}' /dev/null"),
+                ])
+                .env("TERM", "dumb")
+                .current_dir(server.data().path()),
+        );
+        assert!(ended.status.success(), "{ended:?}");
+        assert!(ended.stdout.contains("\"by-hand\""), "{ended:?}");
+        let list = server.client().value(&["INFO", "stats"]).text();
+        assert!(list.contains("total_commands_processed"), "{list}");
+    });
+}

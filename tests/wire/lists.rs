@@ -1,0 +1,180 @@
+//! The list commands.
+
+use crate::harness::{Value, check_script, on_every_engine};
+
+#[test]
+fn pushes_grow_a_list_at_its_ends() {
+    check_script(
+        r#"
+        RPUSH l a b c
+        :3
+        LPUSH l 1 2
+        :5
+        LRANGE l 0 -1
+        *5 | $1 | 2 | $1 | 1 | $1 | a | $1 | b | $1 | c
+        LPUSHX l 3
+        :6
+        RPUSHX l d e
+        :8
+        LPUSHX missing x
+        :0
+        RPUSHX missing x
+        :0
+        EXISTS missing
+        :0
+        LLEN l
+        :8
+        LLEN missing
+        :0
+        RPUSH l
+        -ERR wrong number of arguments for 'rpush' command
+        SET s v
+        +OK
+        RPUSH s a
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        LPUSHX s a
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        LLEN s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        LRANGE s 0 1
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        RPUSH bin "\x00\r\n" "" 12345
+        :3
+        LRANGE bin 0 -1
+        *3 | $3 | \x00\r\n | $0 | | $5 | 12345
+        "#,
+    );
+}
+
+#[test]
+fn pops_take_from_the_ends_and_remove_an_empty_list() {
+    check_script(
+        r#"
+        RPUSH l a b c d e f
+        :6
+        LPOP l
+        $1 | a
+        RPOP l
+        $1 | f
+        LPOP l 2
+        *2 | $1 | b | $1 | c
+        RPOP l 100
+        *2 | $1 | e | $1 | d
+        EXISTS l
+        :0
+        LPOP l
+        $-1
+        LPOP l 2
+        *-1
+        RPOP l 0
+        *-1
+        RPUSH l a
+        :1
+        LPOP l 0
+        *0
+        RPOP l -1
+        -ERR value is out of range, must be positive
+        LPOP l x
+        -ERR value is out of range, must be positive
+        LPOP l 1 2
+        -ERR wrong number of arguments for 'lpop' command
+        SET s v
+        +OK
+        LPOP s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        LPOP s 0
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        LPOP s -1
+        -ERR value is out of range, must be positive
+        LPOP l 1
+        *1 | $1 | a
+        TYPE l
+        +none
+        "#,
+    );
+}
+
+#[test]
+fn lrange_lindex_lset_count_from_both_ends() {
+    check_script(
+        r#"
+        RPUSH l a b c d e
+        :5
+        LRANGE l 1 2
+        *2 | $1 | b | $1 | c
+        LRANGE l -2 -1
+        *2 | $1 | d | $1 | e
+        LRANGE l -100 100
+        *5 | $1 | a | $1 | b | $1 | c | $1 | d | $1 | e
+        LRANGE l 3 1
+        *0
+        LRANGE l 5 10
+        *0
+        LRANGE l -100 -50
+        *0
+        LRANGE l -9223372036854775808 9223372036854775807
+        *5 | $1 | a | $1 | b | $1 | c | $1 | d | $1 | e
+        LRANGE missing 0 -1
+        *0
+        LRANGE l x 1
+        -ERR value is not an integer or out of range
+        LRANGE l 0 9223372036854775808
+        -ERR value is not an integer or out of range
+        LINDEX l 0
+        $1 | a
+        LINDEX l -1
+        $1 | e
+        LINDEX l 5
+        $-1
+        LINDEX l -6
+        $-1
+        LINDEX l x
+        -ERR value is not an integer or out of range
+        LINDEX missing 0
+        $-1
+        LINDEX missing x
+        $-1
+        LSET l 0 A
+        +OK
+        LSET l -1 E
+        +OK
+        LRANGE l 0 -1
+        *5 | $1 | A | $1 | b | $1 | c | $1 | d | $1 | E
+        LSET l 5 x
+        -ERR index out of range
+        LSET l -6 x
+        -ERR index out of range
+        LSET missing 0 x
+        -ERR no such key
+        LSET l x x
+        -ERR value is not an integer or out of range
+        SET s v
+        +OK
+        LINDEX s 0
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        LSET s 0 x
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn a_long_list_keeps_its_order() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let elements: Vec<String> = (0..50_000).map(|index| format!("element {index}")).collect();
+        for chunk in elements.chunks(5_000) {
+            let mut push = vec!["RPUSH", "long"];
+            push.extend(chunk.iter().map(String::as_str));
+            client.call(&push);
+        }
+        let all = client.value(&["LRANGE", "long", "0", "-1"]);
+        assert!(all.byte_strings().iter().eq(elements.iter().map(String::as_bytes)), "the order of the pushes");
+        let middle = client.value(&["LRANGE", "long", "24990", "25009"]);
+        assert_eq!(
+            middle.byte_strings(),
+            elements[24_990..=25_009].iter().map(|e| e.clone().into_bytes()).collect::<Vec<_>>()
+        );
+        assert_eq!(client.value(&["LINDEX", "long", "-25000"]), Value::Bulk(b"element 25000".to_vec()));
+    });
+}

@@ -1,0 +1,26 @@
+//! What a client can see, over the wire, on every engine: real servers, real sockets, and a real redis-server beside
+//! them that says what is right.
+//!
+//! One crate of modules, so that it links once. Start at `harness`.
+
+// A test that cannot go on says where and why by panicking.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod harness;
+
+mod clients;
+mod connections;
+mod durability;
+mod equivalence;
+mod expiry;
+mod flows;
+mod hashes;
+mod hostile;
+mod introspection;
+mod keys;
+mod lists;
+mod order;
+mod process;
+mod sets;
+mod slow_readers;
+mod strings;

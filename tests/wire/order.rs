@@ -1,0 +1,261 @@
+//! Reply order: a reply belongs to a request by its position alone.
+
+use crate::harness::{Client, EVERY_ENGINE, Server, Value, effort, request, seed};
+
+const KEYS: usize = 300;
+const LIST_LEN: usize = 3_000;
+const SET_LEN: usize = 2_000;
+
+/// What the reply to a request must be.
+enum Expected {
+    Exactly(Vec<u8>),
+    /// These elements in whatever order.
+    Elements(Vec<Vec<u8>>),
+}
+
+fn bulk(bytes: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
+fn array<T: AsRef<[u8]>>(elements: &[T]) -> Vec<u8> {
+    [format!("*{}\r\n", elements.len()).into_bytes(), elements.iter().flat_map(|e| bulk(e.as_ref())).collect()].concat()
+}
+
+fn key(index: usize) -> String {
+    format!("key:{index}")
+}
+
+fn value(index: usize) -> String {
+    format!("value of {index}")
+}
+
+fn element(index: usize) -> String {
+    format!("element {index}")
+}
+
+fn member(index: usize) -> String {
+    format!("member {index}")
+}
+
+/// Keys that nobody changes, and the longer ones.
+fn fill(client: &mut Client) {
+    let mut mset = vec!["MSET".to_owned()];
+    (0..KEYS).for_each(|index| mset.extend([key(index), value(index)]));
+    client.call(&mset);
+    let mut push = vec!["RPUSH".to_owned(), "list".to_owned()];
+    push.extend((0..LIST_LEN).map(element));
+    client.call(&push);
+    let mut add = vec!["SADD".to_owned(), "set".to_owned()];
+    add.extend((0..SET_LEN).map(member));
+    client.call(&add);
+}
+
+/// One connection's requests with the replies that they must get. Other connections change nothing that these see.
+struct Script {
+    random: fastrand::Rng,
+    connection: usize,
+    counter: i64,
+    own_value: Option<String>,
+}
+
+impl Script {
+    fn next(&mut self) -> (Vec<u8>, Expected) {
+        let index = self.random.usize(..KEYS);
+        let unique = self.random.u32(..);
+        let exactly = |arguments: &[&str], reply: Vec<u8>| (request(arguments), Expected::Exactly(reply));
+        match self.random.u32(..100) {
+            0..15 => exactly(&["GET", &key(index)], bulk(value(index).as_bytes())),
+            15..25 => exactly(&["ECHO", &unique.to_string()], bulk(unique.to_string().as_bytes())),
+            25..30 => exactly(&["PING"], b"+PONG\r\n".to_vec()),
+            30..35 => {
+                (format!("PING {unique}\r\n").into_bytes(), Expected::Exactly(bulk(unique.to_string().as_bytes())))
+            }
+            35..40 => exactly(&["GET"], b"-ERR wrong number of arguments for 'get' command\r\n".to_vec()),
+            40..45 => {
+                let name = format!("nosuch{unique}");
+                let reply = format!("-ERR unknown command '{name}', with args beginning with: 'x' \r\n");
+                exactly(&[&name, "x"], reply.into_bytes())
+            }
+            45..50 => exactly(&["LPUSH", &key(index), "x"], wrong_type()),
+            50..58 => {
+                self.counter += 1;
+                let name = format!("counter:{}", self.connection);
+                exactly(&["INCR", &name], format!(":{}\r\n", self.counter).into_bytes())
+            }
+            58..62 => {
+                self.own_value = Some(unique.to_string());
+                exactly(&["SET", &format!("own:{}", self.connection), &unique.to_string()], b"+OK\r\n".to_vec())
+            }
+            62..66 => {
+                let reply = self.own_value.as_ref().map_or(b"$-1\r\n".to_vec(), |value| bulk(value.as_bytes()));
+                exactly(&["GET", &format!("own:{}", self.connection)], reply)
+            }
+            66..76 => self.mget(),
+            76..80 => {
+                let pattern = format!("key:{}*", index % 10);
+                let wanted = (0..KEYS).map(key).filter(|key| key.starts_with(&pattern[..pattern.len() - 1]));
+                let wanted = wanted.map(String::into_bytes).collect();
+                (request(&["KEYS", &pattern]), Expected::Elements(wanted))
+            }
+            80..84 => {
+                let wanted = (0..SET_LEN).map(|index| member(index).into_bytes()).collect();
+                (request(&["SMEMBERS", "set"]), Expected::Elements(wanted))
+            }
+            84..90 => {
+                let start = self.random.usize(..LIST_LEN);
+                let reply = array(&(start..LIST_LEN).map(element).collect::<Vec<_>>());
+                exactly(&["LRANGE", "list", &start.to_string(), "-1"], reply)
+            }
+            90..95 => {
+                let names: Vec<String> = (0..index % 20 + 1).map(|step| key((index + step) % KEYS)).collect();
+                let mut exists = vec!["EXISTS", "nosuchkey"];
+                exists.extend(names.iter().map(String::as_str));
+                exactly(&exists, format!(":{}\r\n", names.len()).into_bytes())
+            }
+            _ => exactly(&["SELECT", "x"], b"-ERR value is not an integer or out of range\r\n".to_vec()),
+        }
+    }
+
+    fn mget(&mut self) -> (Vec<u8>, Expected) {
+        let (mut mget, mut reply) = (vec!["MGET".to_owned()], Vec::new());
+        for _ in 0..self.random.usize(1..30) {
+            let index = self.random.usize(..KEYS);
+            if self.random.u32(..10) == 0 {
+                mget.push(format!("missing:{index}"));
+                reply.extend_from_slice(b"$-1\r\n");
+            } else {
+                mget.push(key(index));
+                reply.extend(bulk(value(index).as_bytes()));
+            }
+        }
+        let head = format!("*{}\r\n", mget.len() - 1).into_bytes();
+        (request(&mget), Expected::Exactly([head, reply].concat()))
+    }
+}
+
+fn wrong_type() -> Vec<u8> {
+    b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n".to_vec()
+}
+
+fn check(reply: &[u8], expected: Expected, what: &str) {
+    match expected {
+        Expected::Exactly(wanted) => {
+            assert_eq!(reply.escape_ascii().to_string(), wanted.escape_ascii().to_string(), "{what}");
+        }
+        Expected::Elements(mut wanted) => {
+            let mut got = Value::of(reply).byte_strings();
+            got.sort();
+            wanted.sort();
+            assert!(got == wanted, "{what}: {} elements for {}", got.len(), wanted.len());
+        }
+    }
+}
+
+/// Sends pipelines of random depth and checks every reply for its position.
+fn run_connection(server: &Server, seed: u64, connection: usize, requests: usize) {
+    let mut client = server.client();
+    let random = fastrand::Rng::with_seed(seed.wrapping_add(connection as u64));
+    let mut script = Script { random, connection, counter: 0, own_value: None };
+    let mut left = requests;
+    while left > 0 {
+        let depth = script.random.usize(1..=left.min(1_000));
+        left -= depth;
+        let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..depth {
+            let (request, reply) = script.next();
+            bytes.extend(request);
+            expected.push(reply);
+        }
+        client.send_and_hold(&bytes);
+        for (position, expected) in expected.into_iter().enumerate() {
+            let what = format!("seed {seed}, connection {connection}, reply {position} of {depth}");
+            check(&client.reply(), expected, &what);
+        }
+        assert!(client.is_silent(), "seed {seed}: no reply that nobody asked for");
+    }
+}
+
+#[test]
+fn replies_keep_request_order_when_shards_finish_out_of_order() {
+    const CONNECTIONS: usize = 4;
+    let seed = seed();
+    let requests = effort("ORDER_REQUESTS", 2_500);
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        fill(&mut server.client());
+        std::thread::scope(|scope| {
+            for connection in 0..CONNECTIONS {
+                let server = &server;
+                scope.spawn(move || run_connection(server, seed, connection, requests));
+            }
+        });
+    }
+}
+
+#[test]
+fn replies_keep_request_order_when_each_waits_for_the_disk() {
+    let seed = seed();
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendfsync", "always"]);
+        fill(&mut server.client());
+        run_connection(&server, seed, 0, effort("ORDER_REQUESTS", 1_000));
+    }
+}
+
+#[test]
+fn a_connection_sees_its_own_writes_through_a_pipeline() {
+    crate::harness::on_every_engine(|server| {
+        let requests: Vec<Vec<String>> = (0..5_000)
+            .map(|step| match step % 4 {
+                0 => vec!["SET".into(), key(step % 17), step.to_string()],
+                1 => vec!["GET".into(), key((step - 1) % 17)],
+                2 => vec!["DEL".into(), key((step - 2) % 17)],
+                _ => vec!["EXISTS".into(), key((step - 3) % 17)],
+            })
+            .collect();
+        let replies = server.client().pipeline(&requests);
+        for (step, reply) in replies.into_iter().enumerate() {
+            let wanted = match step % 4 {
+                0 => Value::Simple(b"OK".to_vec()),
+                1 => Value::Bulk((step - 1).to_string().into_bytes()),
+                2 => Value::Integer(1),
+                _ => Value::Integer(0),
+            };
+            assert_eq!(reply, wanted, "step {step}");
+        }
+    });
+}
+
+#[test]
+fn one_request_per_byte_group_gives_the_same_replies_as_one_burst() {
+    crate::harness::on_every_engine(|server| {
+        let stream: Vec<u8> = [
+            request(&["SET", "k", "v"]),
+            b"GET k\r\n".to_vec(),
+            request(&["MGET", "k", "x", "k"]),
+            b"\r\n*0\r\n*-1\r\n".to_vec(),
+            b"ECHO \"a b\"\n".to_vec(),
+            request(&["LRANGE", "nolist", "0", "-1"]),
+            request(&["PING"]),
+        ]
+        .concat();
+        let wanted = b"+OK\r\n$1\r\nv\r\n*3\r\n$1\r\nv\r\n$-1\r\n$1\r\nv\r\n$3\r\na b\r\n*0\r\n+PONG\r\n";
+        let receive = |client: &mut Client| (0..6).flat_map(|_| client.reply()).collect::<Vec<u8>>();
+        let mut client = server.client();
+        for cut in 0..=stream.len() {
+            client.send(&stream[..cut]);
+            // Without a pause the kernel would put both parts into one read.
+            std::thread::sleep(std::time::Duration::from_micros(300));
+            client.send(&stream[cut..]);
+            assert_eq!(
+                receive(&mut client).escape_ascii().to_string(),
+                wanted.escape_ascii().to_string(),
+                "cut at {cut}"
+            );
+        }
+        stream.iter().for_each(|byte| client.send(&[*byte]));
+        assert_eq!(receive(&mut client), wanted);
+    });
+}

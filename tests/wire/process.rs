@@ -1,0 +1,226 @@
+//! The process: how it starts, why it refuses to, what it logs, how it ends.
+
+use crate::harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_engine, request, run_to_its_end, wait_until};
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::Command;
+
+fn run(arguments: &[&str]) -> Ended {
+    let dir = Data::new();
+    run_to_its_end(Command::new(env!("CARGO_BIN_EXE_shardrace")).args(arguments).current_dir(dir.path()))
+}
+
+#[track_caller]
+fn assert_refused(ended: &Ended, texts: &[&str]) {
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    for text in texts {
+        assert!(ended.stderr.contains(text), "stderr says nothing of {text:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_bad_flag_is_named_with_the_reason() {
+    for (arguments, texts) in [
+        (vec!["--port", "abc"], ["--port", "integer"]),
+        (vec!["--port", "70000"], ["--port", "between 0 and 65535"]),
+        (vec!["--port", "-1"], ["--port", "integer"]),
+        (vec!["--engine", "magic"], ["--engine", "mutex, dashmap, actor"]),
+        (vec!["--shards", "100000"], ["--shards", "between"]),
+        (vec!["--appendonly", "maybe"], ["--appendonly", "'yes' or 'no'"]),
+        (vec!["--appendfsync", "sometimes"], ["--appendfsync", "always, everysec, no"]),
+        (vec!["--maxclients", "0"], ["--maxclients", "between"]),
+        (vec!["--client-output-buffer-limit", "normal 1"], ["--client-output-buffer-limit", "hard limit"]),
+        (vec!["--proto-max-bulk-len", "1xb"], ["--proto-max-bulk-len", "bytes"]),
+        (vec!["--nosuchflag", "1"], ["--nosuchflag", "unexpected"]),
+        (vec!["--bind", "nowhere"], ["nowhere", "can't listen"]),
+        (vec!["--port"], ["--port", "value"]),
+        (vec!["/no/such/file.conf"], ["/no/such/file.conf", "can't read"]),
+    ] {
+        assert_refused(&run(&arguments), &texts);
+    }
+}
+
+#[test]
+fn a_bad_line_of_the_config_file_is_named_with_the_reason() {
+    for (line, text) in [
+        ("prot 7000", "unknown directive 'prot'"),
+        ("port", "wrong number of arguments"),
+        ("port abc", "integer"),
+        ("appendonly \"yes", "unbalanced quotes"),
+        ("engine magic", "mutex, dashmap, actor"),
+        ("maxmemory 1gb", "maxmemory"),
+    ] {
+        let data = Data::new();
+        let path = data.path().join("shardrace.conf");
+        std::fs::write(&path, format!("# a comment\n\nport 0\n{line}\n")).unwrap();
+        let path = path.to_str().unwrap();
+        assert_refused(&run(&[path]), &[path, "line 4", line, text]);
+    }
+}
+
+#[test]
+fn a_config_file_configures_and_a_flag_overrides_it() {
+    let data = Data::new();
+    let path = data.path().join("shardrace.conf");
+    std::fs::write(&path, "requirepass \"p w\"\nMAXCLIENTS 77\nhz 20\nappendonly no\n").unwrap();
+    let server = data.start(EVERY_ENGINE[0], &[path.to_str().unwrap(), "--hz", "30"]);
+    let mut client = server.client();
+    client.expect("AUTH \"p w\"", "+OK\r\n");
+    client.expect("CONFIG GET maxclients", "*2\r\n$10\r\nmaxclients\r\n$2\r\n77\r\n");
+    client.expect("CONFIG GET hz", "*2\r\n$2\r\nhz\r\n$2\r\n30\r\n");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for engine in ["mutex", "dashmap", "actor"] {
+        let ended = run(&["--port", &port, "--engine", engine]);
+        assert_refused(&ended, &["can't listen", &format!("127.0.0.1:{port}"), "in use"]);
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_named() {
+    let data = Data::new();
+    let file = data.path().join("file");
+    std::fs::write(&file, "no directory").unwrap();
+    let dir = file.to_str().unwrap();
+    assert_refused(&run(&["--port", "0", "--dir", dir]), &[dir, "can't create"]);
+    let logfile = format!("{dir}/log");
+    assert_refused(&run(&["--port", "0", "--appendonly", "no", "--logfile", &logfile]), &[&logfile, "log file"]);
+}
+
+#[test]
+fn help_and_version_are_printed_and_succeed() {
+    let help = run(&["--help"]);
+    assert!(help.status.success());
+    for flag in ["--engine", "--shards", "--port", "--appendfsync", "--requirepass", "--dir"] {
+        assert!(help.stdout.contains(flag), "{flag} is not in the help");
+    }
+    let version = run(&["--version"]);
+    assert!(version.status.success());
+    assert_eq!(version.stdout.trim(), format!("shardrace {}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_signal_drains_syncs_and_exits_with_0() {
+    for signal in ["TERM", "INT"] {
+        for setup in EVERY_ENGINE {
+            let server = Server::start(setup, &["--appendfsync", "no"]);
+            let mut client = server.client();
+            let mut idle = server.client();
+            idle.expect("PING", "+PONG\r\n");
+            // Already sent when the signal comes: answered before the end.
+            let requests: Vec<u8> =
+                (0..2_000).flat_map(|index| request(&["SET", &format!("key:{index}"), "v"])).collect();
+            client.send(&requests);
+            assert_eq!(client.reply(), b"+OK\r\n");
+            server.signal(signal);
+            let replies = client.values(1_999);
+            assert!(replies.iter().all(|reply| *reply == Value::Simple(b"OK".to_vec())));
+            assert!(client.until_closed().is_empty());
+            assert!(idle.until_closed().is_empty());
+            let (status, data, log) = server.wait_for_end();
+            assert_eq!(status.code(), Some(0), "{setup:?} SIG{signal}: {log}");
+            assert!(log.contains("User requested shutdown") && log.contains("bye bye"), "{log}");
+            let server = data.start(setup, &[]);
+            assert_eq!(server.client().value(&["DBSIZE"]), Value::Integer(2_000), "{setup:?} SIG{signal}");
+        }
+    }
+}
+
+#[test]
+fn a_stopping_server_accepts_nobody_and_waits_for_nobody_for_ever() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        let value = "v".repeat(8 << 20);
+        server.client().call(&["SET", "big", &value]);
+        // It never reads: the server must end all the same.
+        let slow = server.client();
+        slow.stream().write_all(&request(&["GET", "big"]).repeat(8)).unwrap();
+        wait_until("it has replies to take", || {
+            let list = server.client().value(&["CLIENT", "LIST"]).text();
+            list.lines().any(|line| !line.contains(" obl=0 "))
+        });
+        let address = server.address();
+        let (status, _, log) = server.stop();
+        assert_eq!(status.code(), Some(0), "{setup:?}: {log}");
+        assert!(std::net::TcpStream::connect(address).is_err());
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_server_at_once() {
+    let server = Server::start(EVERY_ENGINE[3], &["--appendonly", "no"]);
+    let value = "v".repeat(8 << 20);
+    server.client().call(&["SET", "big", &value]);
+    let slow = server.client();
+    slow.stream().write_all(&request(&["GET", "big"]).repeat(8)).unwrap();
+    wait_until("it has replies to take", || {
+        let list = server.client().value(&["CLIENT", "LIST"]).text();
+        list.lines().any(|line| !line.contains(" obl=0 "))
+    });
+    server.signal("TERM");
+    server.wait_for_log("User requested shutdown");
+    let start = std::time::Instant::now();
+    server.signal("TERM");
+    let (status, _, log) = server.wait_for_end();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(start.elapsed() < std::time::Duration::from_secs(3), "it went on draining");
+}
+
+#[test]
+fn log_lines_have_the_form_of_redis() {
+    on_every_engine(|server| {
+        let log = server.log();
+        assert!(log.lines().count() >= 2, "{log}");
+        for line in log.lines() {
+            assert!(is_redis_line(line), "{line:?}");
+        }
+        let setup = server.setup();
+        assert!(log.contains(&format!("engine={}", setup.engine)), "{log}");
+        assert!(log.contains("append only file in") && log.contains("appendfsync everysec"), "{log}");
+    });
+}
+
+/// `12345:M 21 Nov 2026 10:50:43.123 * message`
+fn is_redis_line(line: &str) -> bool {
+    let words: Vec<&str> = line.splitn(7, ' ').collect();
+    let [role, day, month, year, time, mark, message] = words[..] else { return false };
+    let is_number = |text: &str, len: usize| text.len() == len && text.bytes().all(|byte| byte.is_ascii_digit());
+    let clock: Vec<&str> = time.split([':', '.']).collect();
+    let is_clock = clock.len() == 4 && clock.iter().zip([2, 2, 2, 3]).all(|(part, len)| is_number(part, len));
+    role.strip_suffix(":M").is_some_and(|pid| pid.parse::<u32>().is_ok())
+        && is_number(day, 2)
+        && month.len() == 3
+        && is_number(year, 4)
+        && is_clock
+        && matches!(mark, "*" | "#" | "-" | ".")
+        && !message.is_empty()
+}
+
+#[test]
+fn log_lines_are_json_where_wanted() {
+    let data = Data::new();
+    let file = data.path().join("log");
+    let path = file.to_str().unwrap().to_owned();
+    let arguments = ["--port", "0", "--appendonly", "no", "--log-format", "json", "--logfile", &path];
+    let mut child =
+        Command::new(env!("CARGO_BIN_EXE_shardrace")).args(arguments).current_dir(data.path()).spawn().unwrap();
+    wait_until("it is ready", || std::fs::read_to_string(&file).is_ok_and(|log| log.contains("Ready to accept")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for line in std::fs::read_to_string(&file).unwrap().lines() {
+        assert!(line.starts_with("{\"timestamp\":") && line.ends_with('}'), "{line}");
+    }
+}
+
+#[test]
+fn the_start_says_when_nothing_is_kept() {
+    let server = Server::start(EVERY_ENGINE[0], &["--appendonly", "no"]);
+    assert!(server.log().contains("all data is lost"), "{}", server.log());
+    let quiet = Server::start(EVERY_ENGINE[0], &["--loglevel", "debug"]);
+    quiet.client().expect("GET k", "$-1\r\n");
+    assert!(!quiet.log().to_lowercase().contains("get"), "no command is logged: {}", quiet.log());
+}

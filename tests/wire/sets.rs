@@ -1,0 +1,163 @@
+//! The set commands.
+
+use crate::harness::{Value, check_script, on_every_engine};
+use std::collections::HashSet;
+
+#[test]
+fn members_are_added_found_and_removed() {
+    check_script(
+        r#"
+        SADD s a b c a
+        :3
+        SADD s a d
+        :1
+        SCARD s
+        :4
+        SCARD missing
+        :0
+        SISMEMBER s a
+        :1
+        SISMEMBER s z
+        :0
+        SISMEMBER missing a
+        :0
+        SMISMEMBER s a z d a
+        *4 | :1 | :0 | :1 | :1
+        SMISMEMBER missing a b
+        *2 | :0 | :0
+        SMEMBERS s
+        *4 | $1 | a | $1 | b | $1 | c | $1 | d
+        SMEMBERS missing
+        *0
+        SREM s a z
+        :1
+        SREM missing a
+        :0
+        SREM s b c d
+        :3
+        EXISTS s
+        :0
+        SADD ints 1 2 3
+        :3
+        SADD ints 01
+        :1
+        SISMEMBER ints 1
+        :1
+        SREM ints 01
+        :1
+        SMEMBERS ints
+        *3 | $1 | 1 | $1 | 2 | $1 | 3
+        SADD bin "" "\x00" "\xff\xfe"
+        :3
+        SISMEMBER bin ""
+        :1
+        SMEMBERS bin
+        *3 | $0 | | $1 | \x00 | $2 | \xff\xfe
+        SADD s
+        -ERR wrong number of arguments for 'sadd' command
+        SMISMEMBER s
+        -ERR wrong number of arguments for 'smismember' command
+        SET k v
+        +OK
+        SADD k a
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SREM k a
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SMEMBERS k
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SISMEMBER k a
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SMISMEMBER k a
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SCARD k
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn random_members_with_a_determined_outcome() {
+    check_script(
+        r#"
+        SADD s a b c
+        :3
+        SRANDMEMBER s 3
+        *3 | $1 | a | $1 | b | $1 | c
+        SRANDMEMBER s 100
+        *3 | $1 | a | $1 | b | $1 | c
+        SRANDMEMBER s 0
+        *0
+        SRANDMEMBER missing
+        $-1
+        SRANDMEMBER missing 3
+        *0
+        SRANDMEMBER missing -3
+        *0
+        SRANDMEMBER s x
+        -ERR value is not an integer or out of range
+        SRANDMEMBER s 1 2
+        -ERR syntax error
+        SADD one m
+        :1
+        SRANDMEMBER one
+        $1 | m
+        SRANDMEMBER one -3
+        *3 | $1 | m | $1 | m | $1 | m
+        SPOP one
+        $1 | m
+        EXISTS one
+        :0
+        SPOP one
+        $-1
+        SPOP one 3
+        *0
+        SPOP s 0
+        *0
+        SPOP s -1
+        -ERR value is out of range, must be positive
+        SPOP s x
+        -ERR value is out of range, must be positive
+        SPOP s 1 2
+        -ERR syntax error
+        SPOP s 5
+        *3 | $1 | a | $1 | b | $1 | c
+        EXISTS s
+        :0
+        SET k v
+        +OK
+        SPOP k
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SPOP k 1
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SRANDMEMBER k
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn random_draws_are_members_and_reach_all_of_them() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let members: HashSet<Vec<u8>> = (0..30).map(|index| format!("member:{index}").into_bytes()).collect();
+        let mut add = vec![b"SADD".to_vec(), b"s".to_vec()];
+        add.extend(members.iter().cloned());
+        client.call(&add);
+
+        let draws = client.value(&["SRANDMEMBER", "s", "-3000"]).byte_strings();
+        assert_eq!(draws.len(), 3000);
+        assert_eq!(draws.into_iter().collect::<HashSet<_>>(), members, "3000 draws reach all of 30 members");
+        let distinct = client.value(&["SRANDMEMBER", "s", "20"]).byte_strings();
+        assert_eq!(distinct.iter().collect::<HashSet<_>>().len(), 20, "a positive count never repeats");
+        assert_eq!(client.value(&["SCARD", "s"]), Value::Integer(30), "a draw takes nothing away");
+
+        let mut taken = HashSet::new();
+        for _ in 0..10 {
+            assert!(taken.insert(client.value(&["SPOP", "s"]).bytes().to_vec()), "what is popped is gone");
+        }
+        taken.extend(client.value(&["SPOP", "s", "15"]).byte_strings());
+        assert_eq!(client.value(&["SCARD", "s"]), Value::Integer(5));
+        taken.extend(client.value(&["SMEMBERS", "s"]).byte_strings());
+        assert_eq!(taken, members);
+    });
+}
