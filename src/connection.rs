@@ -14,7 +14,7 @@ use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 /// Unsent replies, in bytes, above which a connection's socket is not read: a client that takes no replies gives no
@@ -188,7 +188,7 @@ impl<S: Session> Connection<S> {
     }
 
     fn check_partial(&self) -> io::Result<()> {
-        self.requests.client.query_bytes.store(self.partial.len() as u64, Ordering::Relaxed);
+        set_if_changed(&self.requests.client.query_bytes, self.partial.len() as u64);
         if self.partial.len() as u64 > self.requests.server.config.number(Directive::ClientQueryBufferLimit) {
             tracing::warn!(client = self.requests.client.id, "Closing client that reached max query buffer length");
             return Err(io::Error::other("the request is over client-query-buffer-limit"));
@@ -239,11 +239,7 @@ impl<S: Session> Connection<S> {
     }
 
     fn note_unsent(&self) {
-        let client = &self.requests.client;
-        let unsent = self.unsent() as u64;
-        if unsent != client.output_bytes.load(Ordering::Relaxed) {
-            client.output_bytes.store(unsent, Ordering::Relaxed);
-        }
+        set_if_changed(&self.requests.client.output_bytes, self.unsent() as u64);
     }
 
     fn unsent(&self) -> usize {
@@ -264,6 +260,12 @@ impl<S: Session> Connection<S> {
         if self.out.is_empty() && self.out.capacity() > 0 {
             buffers::give(std::mem::take(&mut self.out));
         }
+    }
+}
+
+fn set_if_changed(gauge: &AtomicU64, value: u64) {
+    if gauge.load(Ordering::Relaxed) != value {
+        gauge.store(value, Ordering::Relaxed);
     }
 }
 
@@ -301,7 +303,8 @@ impl<S: Session> Requests<S> {
                 }
                 Err(error) => {
                     let resp3 = self.state.resp3;
-                    self.session.reply_here(resp3, out, |reply| reply.error(format_args!("ERR Protocol error: {error}")));
+                    self.session
+                        .reply_here(resp3, out, |reply| reply.error(format_args!("ERR Protocol error: {error}")));
                     self.state.is_closing = true;
                     consumed = input.len();
                 }
@@ -357,7 +360,8 @@ fn accepted(args: Args<'_>, state: &ConnectionState) -> Result<(CommandId, &'sta
         return Err(CommandError::Text("NOAUTH Authentication required."));
     }
     // Keys and values in turn: the last key has its value.
-    if command.keys.last < 0 && !(args.len() - usize::from(command.keys.first)).is_multiple_of(command.keys.step.into()) {
+    if command.keys.last < 0 && !(args.len() - usize::from(command.keys.first)).is_multiple_of(command.keys.step.into())
+    {
         return Err(CommandError::Arity(command.name.to_owned()));
     }
     Ok((id, command))

@@ -180,12 +180,17 @@ pub fn run(config: Config) -> Result<(), String> {
     })
 }
 
-/// One thread is run without the machinery for several. With several, tasks beyond a thread's queue of 256 go to a
-/// queue that all share: it is looked at often, because a connection that waits there falls behind all others.
+/// Connections that are woken by one visit to the network: few enough that what they read is still in the cache when
+/// the shards get to it.
+const CONNECTIONS_WOKEN_TOGETHER: usize = 64;
+/// Polls of tasks after which the network is visited though tasks are ready.
+const POLLS_PER_VISIT_TO_THE_NETWORK: u32 = 512;
+/// Polls after which a thread looks at the queue that all threads share. Tasks beyond a thread's own 256 go there, and
+/// a connection that is looked at seldom falls behind all others.
+const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
+
+/// The runtime; one thread is run without the machinery for several.
 fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
-    const POLLS_PER_LOOK_AT_THE_NETWORK: u32 = 512;
-    const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
-    let env = |name: &str, default: u32| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
     let mut builder = match threads.get() {
         1 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
@@ -193,8 +198,9 @@ fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
     builder
         .worker_threads(threads.get())
         .thread_name("worker")
-        .event_interval(env("SR_EV", POLLS_PER_LOOK_AT_THE_NETWORK))
-        .global_queue_interval(env("SR_GQ", POLLS_PER_LOOK_AT_THE_SHARED_QUEUE))
+        .event_interval(POLLS_PER_VISIT_TO_THE_NETWORK)
+        .global_queue_interval(POLLS_PER_LOOK_AT_THE_SHARED_QUEUE)
+        .max_io_events_per_tick(CONNECTIONS_WOKEN_TOGETHER)
         .enable_all()
         .build()
 }
@@ -312,14 +318,19 @@ fn announce(server: &Server) {
     let metrics = server.engine.metrics();
     tracing::info!(
         "Shardrace {}, engine={}, shards={}, threads={}, pid={}",
-        env!("CARGO_PKG_VERSION"), metrics.engine, metrics.shards.len(), server.threads, std::process::id()
+        env!("CARGO_PKG_VERSION"),
+        metrics.engine,
+        metrics.shards.len(),
+        server.threads,
+        std::process::id()
     );
     if metrics.segments.is_empty() {
         tracing::warn!("No persistence: --appendonly no, so all data is lost when the server stops.");
     } else {
         tracing::info!(
             "Persistence: append only file in {}/{}, appendfsync {}",
-            server.config.text(Directive::Dir), server.config.text(Directive::Appenddirname),
+            server.config.text(Directive::Dir),
+            server.config.text(Directive::Appenddirname),
             server.config.text(Directive::Appendfsync)
         );
     }

@@ -86,7 +86,7 @@ impl Engine for ActorEngine {
         loop {
             if asked.is_empty() {
                 tokio::time::sleep(period).await;
-                // A shard without a due deadline is not woken.
+                // A shard with nothing to do is not woken.
                 let now_ms = self.clock.now_ms();
                 asked.extend((0..self.shards()).filter(|&shard| self.gauges[shard].has_due(now_ms)));
             }

@@ -34,10 +34,10 @@ pub struct Gauges {
 }
 
 impl Gauges {
-    /// Whether a key's time has come.
+    /// Whether a look for expired keys is due: a key's time has come, or the last look told a lag that is over.
     pub fn has_due(&self, now_ms: u64) -> bool {
         let first = self.first_deadline_ms.load(Ordering::Relaxed);
-        first != 0 && first <= now_ms
+        (first != 0 && first <= now_ms) || self.expire_lag_ms.load(Ordering::Relaxed) > 0
     }
 }
 

@@ -1,0 +1,63 @@
+# Shardrace. The two commands: `make run` and `make test`. Everything else is named below; `make help` lists it.
+
+ENGINE  ?= actor
+PORT    ?= 6379
+DIR     ?= ./data
+SWEEP   ?=
+SERVERS ?=
+CARGO   ?= cargo
+
+.PHONY: help run build test test-tools soak lint lint-tools fmt docs experiment experiment-quick side-by-side clean
+
+help: ## What there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
+
+run: ## Build and serve on 127.0.0.1:6379 with data in ./data (ENGINE=mutex|dashmap|actor PORT= DIR=)
+	$(CARGO) run --release --bin shardrace -- --engine $(ENGINE) --port $(PORT) --dir $(DIR)
+
+build: ## Build the three binaries as they are measured
+	$(CARGO) build --release --workspace --bins
+
+test: test-tools ## Every test, in debug builds; short forms of the long ones
+	$(CARGO) test --workspace --all-features
+
+# The tests measure the server against redis-server and drive it with redis-cli.
+test-tools:
+	@for tool in redis-server redis-cli; do \
+	  command -v $$tool >/dev/null && continue; \
+	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    echo "installing redis-server and redis-tools from the system's packages"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools || exit 1; \
+	  else \
+	    echo "the tests need $$tool: install the packages redis-server and redis-tools (Debian: apt-get install redis-server redis-tools)"; exit 1; \
+	  fi; \
+	done
+
+soak: test-tools ## The long forms of the tests (SOAK_SECONDS=600 per test by default)
+	SOAK=1 SOAK_SECONDS=$${SOAK_SECONDS:-600} $(CARGO) test --release --workspace --all-features -- --nocapture
+
+lint: lint-tools ## Formatting, clippy, licences, unused dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	$(CARGO) deny --log-level error check licenses bans sources
+	$(CARGO) shear
+
+lint-tools:
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked --quiet cargo-deny
+	@command -v cargo-shear >/dev/null || $(CARGO) install --locked --quiet cargo-shear
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
+	WRITE_DOCS=1 $(CARGO) test --test docs
+
+experiment: build ## Run the sweeps of experiments/sweeps, or one: SWEEP=name (hours; Ctrl-C and go on later)
+	target/release/experiments run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(SERVERS)
+
+experiment-quick: build ## A small sweep over the three engines, under 3 minutes
+	target/release/experiments run --quick $(SERVERS)
+
+clean: ## Remove what was built
+	$(CARGO) clean
