@@ -1,9 +1,11 @@
-//! The channels between ports and shards, behind a small trait.
+//! The channels between ports and shards, behind small traits.
 //!
-//! Flume is what runs in production. The trait exists so that schedules can be explored with a channel that the
-//! explorer instruments, and so that the lab can measure other channels in flume's place.
+//! Flume mailboxes and lock-free reply queues are what runs in production. The traits exist so that schedules can be
+//! explored with channels that the explorer instruments, and so that the lab can measure others in their place.
 
+use crate::replies::LockFreeReplyQueue;
 use std::future::Future;
+use std::task::Waker;
 
 /// The other end of a channel is gone; holds what could not be sent.
 #[derive(Debug)]
@@ -18,17 +20,20 @@ pub enum TrySendError<T> {
     Closed(T),
 }
 
-/// A family of bounded channels: many senders, one receiver.
+/// A family of bounded channels: mailboxes (many senders, one receiver) on the way to a shard, reply queues on the way
+/// home.
 pub trait Channels: Send + Sync + 'static {
-    /// The sending end.
+    /// The sending end of a mailbox.
     type Sender<T: Send + 'static>: Sender<T>;
-    /// The receiving end.
+    /// The receiving end of a mailbox.
     type Receiver<T: Send + 'static>: Receiver<T>;
-    /// A channel that holds at most `capacity` values; `capacity` is at least 1.
+    /// The way home.
+    type ReplyQueue<T: Send + 'static>: ReplyQueue<T>;
+    /// A mailbox that holds at most `capacity` values; `capacity` is at least 1.
     fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>);
 }
 
-/// The sending end of a bounded channel.
+/// The sending end of a mailbox.
 pub trait Sender<T>: Clone + Send + Sync + 'static {
     /// Sends without waiting.
     fn try_send(&self, value: T) -> Result<(), TrySendError<T>>;
@@ -42,7 +47,7 @@ pub trait Sender<T>: Clone + Send + Sync + 'static {
     }
 }
 
-/// The receiving end of a bounded channel.
+/// The receiving end of a mailbox.
 pub trait Receiver<T>: Send + 'static {
     /// Takes a value if one is there.
     fn try_recv(&mut self) -> Option<T>;
@@ -50,13 +55,31 @@ pub trait Receiver<T>: Send + 'static {
     fn recv(&mut self) -> impl Future<Output = Option<T>> + Send;
 }
 
-/// Bounded flume channels.
+/// A bounded queue that many shards fill and one connection empties, and the connection's waker.
+///
+/// These are the single steps. The order that loses no wake-up is the port's: look, register, look again.
+pub trait ReplyQueue<T>: Send + Sync + 'static {
+    /// A queue that holds at most `capacity` values; `capacity` is at least 1.
+    fn with_capacity(capacity: usize) -> Self;
+    /// Adds a value, or gives it back when the queue is full.
+    fn push(&self, value: T) -> Result<(), T>;
+    /// Takes the oldest value.
+    fn pop(&self) -> Option<T>;
+    /// Makes `waker` the one to wake, in the place of any before it.
+    fn register(&self, waker: &Waker);
+    /// Wakes and forgets the registered waker. One that is registered at the same time is seen, or is woken by its own
+    /// registration.
+    fn wake(&self);
+}
+
+/// Bounded flume mailboxes and lock-free reply queues.
 #[derive(Debug, Clone, Copy)]
 pub struct FlumeChannels;
 
 impl Channels for FlumeChannels {
     type Sender<T: Send + 'static> = flume::Sender<T>;
     type Receiver<T: Send + 'static> = FlumeReceiver<T>;
+    type ReplyQueue<T: Send + 'static> = LockFreeReplyQueue<T>;
 
     fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>) {
         assert!(capacity > 0, "a rendezvous channel would make a shard wait for a connection");
@@ -84,8 +107,8 @@ impl<T: Send + 'static> Sender<T> for flume::Sender<T> {
 
 /// The one receiver of a flume channel.
 ///
-/// Flume keeps what is queued when its receiver goes away, so a batch sent to a shard that is gone would leave its
-/// connection waiting for ever. Dropping this drains the channel first.
+/// Flume keeps what is queued when its receiver goes away, for as long as a sender lives. Dropping this drains the
+/// channel first: what was sent to a shard that is gone is not kept.
 #[derive(Debug)]
 pub struct FlumeReceiver<T>(flume::Receiver<T>);
 

@@ -15,7 +15,7 @@ pub struct PortClosed;
 /// back.
 pub struct Port<B: Send + 'static, C: Channels = FlumeChannels> {
     router: Router<B, C>,
-    replies: Arc<Replies<B>>,
+    replies: Arc<Replies<B, C>>,
     in_flight: usize,
     window: usize,
 }
@@ -38,6 +38,9 @@ impl<B: Send + 'static, C: Channels> Port<B, C> {
 
     /// Sends a batch to `shard`, waiting while its mailbox is full.
     ///
+    /// Dropping the future while it waits may lose the batch, and its place in the window with it: whoever gives up a
+    /// send gives up the port.
+    ///
     /// # Panics
     /// When the window is used up: the caller asks [`room`](Self::room) before it takes on work.
     pub async fn send(&mut self, shard: usize, batch: B) -> Result<(), PortClosed> {
@@ -50,13 +53,18 @@ impl<B: Send + 'static, C: Channels> Port<B, C> {
     /// Takes back a batch that is done, if there is one.
     pub fn try_recv(&mut self) -> Option<B> {
         let batch = self.replies.pop()?;
+        debug_assert!(self.in_flight > 0, "each batch comes home once");
         self.in_flight -= 1;
         Some(batch)
     }
 
     /// Waits for a batch to come back. Dropping the future loses nothing.
+    ///
+    /// It waits for ever when nothing is in flight, or when the shard that had the last batch in flight was dropped
+    /// before its mailbox was empty: see the crate's trade-offs.
     pub async fn recv(&mut self) -> B {
         let batch = self.replies.next().await;
+        debug_assert!(self.in_flight > 0, "each batch comes home once");
         self.in_flight -= 1;
         batch
     }

@@ -1,6 +1,6 @@
 //! The reorder buffer turns results that arrive in any order into request order.
 //!
-//! Shards finish when they finish; RESP clients match replies by position alone.
+//! Shards finish when they finish; a client that matches results by position alone needs them in order.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ impl<R> ReorderBuffer<R> {
     /// Holds the result of `seq`.
     ///
     /// # Panics
-    /// When `seq` was inserted before: two replies for one request would shift every later reply.
+    /// When `seq` was inserted before: two results for one request would shift every later one.
     pub fn insert(&mut self, seq: u64, result: R) {
         let index = seq.checked_sub(self.next).expect("each sequence number is answered once") as usize;
         if index == self.slots.len() {
@@ -75,6 +75,7 @@ impl<R> ReorderBuffer<R> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn drain<R>(buffer: &mut ReorderBuffer<R>) -> Vec<R> {
         std::iter::from_fn(|| buffer.pop_ready()).collect()
@@ -118,7 +119,65 @@ mod tests {
         buffer.insert(0, ());
     }
 
+    #[test]
+    #[should_panic(expected = "no held result loses its place")]
+    fn passing_over_a_held_result_panics() {
+        let mut buffer = ReorderBuffer::default();
+        buffer.insert(1, ());
+        buffer.advance(1);
+    }
+
+    /// What can be done to a buffer; numbers choose among what is allowed at that moment.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(u64),
+        Take,
+        Advance(u64),
+        Shrink(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0u64..20).prop_map(Step::Insert),
+            3 => Just(Step::Take),
+            1 => (0u64..5).prop_map(Step::Advance),
+            1 => (0usize..8).prop_map(Step::Shrink),
+        ]
+    }
+
     proptest! {
+        #[test]
+        fn any_steps_do_what_a_sorted_map_would_do(steps in prop::collection::vec(step(), 0..400)) {
+            let mut buffer = ReorderBuffer::default();
+            let mut next = 0;
+            let mut held = BTreeMap::new();
+            for step in steps {
+                match step {
+                    Step::Insert(ahead) => {
+                        let seq = next + ahead;
+                        if held.insert(seq, seq).is_none() {
+                            buffer.insert(seq, seq);
+                        }
+                    }
+                    Step::Take => {
+                        let taken = held.remove(&next);
+                        prop_assert_eq!(buffer.pop_ready(), taken);
+                        next += taken.map_or(0, |_| 1);
+                    }
+                    Step::Advance(count) if buffer.is_empty() => {
+                        buffer.advance(count);
+                        next += count;
+                    }
+                    Step::Advance(_) => {}
+                    Step::Shrink(slots) => buffer.shrink_to(slots),
+                }
+                prop_assert_eq!(buffer.next_seq(), next);
+                prop_assert_eq!(buffer.is_empty(), held.is_empty());
+                let span = held.keys().last().map_or(0, |last| last - next + 1);
+                prop_assert_eq!(buffer.slots.len() as u64, span, "it spans what the furthest held result is ahead");
+            }
+        }
+
         #[test]
         fn any_order_of_arrival_and_of_taking_gives_request_order(
             order in (0usize..300).prop_flat_map(|n| Just((0..n as u64).collect::<Vec<_>>()).prop_shuffle()),
@@ -135,6 +194,30 @@ mod tests {
             taken.extend(drain(&mut buffer));
             prop_assert_eq!(taken, (0..order.len() as u64).collect::<Vec<_>>());
             prop_assert!(buffer.is_empty());
+        }
+
+        #[test]
+        fn runs_that_go_past_the_buffer_keep_their_place(
+            runs in prop::collection::vec(1u64..6, 1..60).prop_map(|lengths| {
+                let starts = lengths.iter().scan(0, |next, length| Some(std::mem::replace(next, *next + length)));
+                starts.zip(lengths.clone()).collect::<Vec<_>>()
+            }).prop_shuffle(),
+        ) {
+            let mut buffer = ReorderBuffer::default();
+            let mut released = Vec::new();
+            for (start, length) in runs {
+                let run = start..start + length;
+                if buffer.is_empty() && buffer.next_seq() == start {
+                    buffer.advance(length);
+                    released.extend(run);
+                } else {
+                    run.for_each(|seq| buffer.insert(seq, seq));
+                    released.extend(drain(&mut buffer));
+                }
+            }
+            prop_assert!(buffer.is_empty());
+            let all = buffer.next_seq();
+            prop_assert_eq!(released, (0..all).collect::<Vec<_>>());
         }
     }
 }

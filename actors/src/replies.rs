@@ -4,30 +4,29 @@
 //! each time the connection waits and takes its mutex three times per batch, which a connection that sends one command
 //! at a time pays for each of them (docs/adr/0002).
 
+use crate::channel::{Channels, ReplyQueue};
 use atomic_waker::AtomicWaker;
 use crossbeam_queue::ArrayQueue;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 /// Finished batches that their connection has not taken.
 ///
 /// Invariant: there is room for every batch that the connection has in flight.
-#[derive(Debug)]
-pub(crate) struct Replies<B> {
-    queue: ArrayQueue<B>,
-    waiting: AtomicWaker,
+pub(crate) struct Replies<B: Send + 'static, C: Channels> {
+    queue: C::ReplyQueue<B>,
 }
 
-impl<B> Replies<B> {
+impl<B: Send + 'static, C: Channels> Replies<B, C> {
     pub(crate) fn new(window: usize) -> Self {
-        Self { queue: ArrayQueue::new(window), waiting: AtomicWaker::new() }
+        Self { queue: C::ReplyQueue::with_capacity(window) }
     }
 
     /// Gives a batch back and wakes the connection. It may be gone, and nobody will take the batch then.
     pub(crate) fn push(&self, batch: B) {
         let rejected = self.queue.push(batch).is_err();
         assert!(!rejected, "the in-flight window bounds the reply queue");
-        self.waiting.wake();
+        self.queue.wake();
     }
 
     pub(crate) fn pop(&self) -> Option<B> {
@@ -39,10 +38,39 @@ impl<B> Replies<B> {
             if let Some(batch) = self.pop() {
                 return Poll::Ready(batch);
             }
-            self.waiting.register(context.waker());
+            self.queue.register(context.waker());
             // A batch may have come between the look and the registration.
             self.pop().map_or(Poll::Pending, Poll::Ready)
         })
         .await
+    }
+}
+
+/// A lock-free array queue and an atomic waker.
+#[derive(Debug)]
+pub struct LockFreeReplyQueue<T> {
+    queue: ArrayQueue<T>,
+    waiting: AtomicWaker,
+}
+
+impl<T: Send + 'static> ReplyQueue<T> for LockFreeReplyQueue<T> {
+    fn with_capacity(capacity: usize) -> Self {
+        Self { queue: ArrayQueue::new(capacity), waiting: AtomicWaker::new() }
+    }
+
+    fn push(&self, value: T) -> Result<(), T> {
+        self.queue.push(value)
+    }
+
+    fn pop(&self) -> Option<T> {
+        self.queue.pop()
+    }
+
+    fn register(&self, waker: &Waker) {
+        self.waiting.register(waker);
+    }
+
+    fn wake(&self) {
+        self.waiting.wake();
     }
 }

@@ -38,13 +38,13 @@ pub trait Shard: Send + 'static {
 const LOOK_AHEAD: usize = 16;
 
 /// A batch on its way to a shard, with the address it goes home to.
-pub struct Envelope<B> {
+pub struct Envelope<B: Send + 'static, C: Channels = FlumeChannels> {
     pub(crate) batch: B,
-    pub(crate) reply_to: Option<Arc<Replies<B>>>,
+    pub(crate) reply_to: Option<Arc<Replies<B, C>>>,
 }
 
 /// The receiving end of a shard's mailbox.
-pub type Mailbox<B, C = FlumeChannels> = <C as Channels>::Receiver<Envelope<B>>;
+pub type Mailbox<B, C = FlumeChannels> = <C as Channels>::Receiver<Envelope<B, C>>;
 
 /// How many batches a shard takes in one turn before it gives way to other tasks.
 ///
@@ -55,7 +55,7 @@ pub struct TurnLimit(pub usize);
 
 /// The sending ends of every shard's mailbox.
 pub struct Router<B: Send + 'static, C: Channels = FlumeChannels> {
-    mailboxes: Arc<[C::Sender<Envelope<B>>]>,
+    mailboxes: Arc<[C::Sender<Envelope<B, C>>]>,
 }
 
 impl<B: Send + 'static, C: Channels> Clone for Router<B, C> {
@@ -87,7 +87,7 @@ impl<B: Send + 'static, C: Channels> Router<B, C> {
         self.mailboxes[shard].send(envelope).await.map_err(|Closed(envelope)| Closed(envelope.batch))
     }
 
-    pub(crate) async fn send(&self, shard: usize, envelope: Envelope<B>) -> Result<(), Closed<B>> {
+    pub(crate) async fn send(&self, shard: usize, envelope: Envelope<B, C>) -> Result<(), Closed<B>> {
         // The mailbox has room nearly always, and a future that waits for it costs an allocation.
         match self.mailboxes[shard].try_send(envelope) {
             Ok(()) => Ok(()),
@@ -104,7 +104,7 @@ impl<B: Send + 'static, C: Channels> Router<B, C> {
 /// After its first batch of a turn the shard lets the tasks that are ready run: connections woken by the same visit to
 /// the network add their batches, and one turn serves them all.
 pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox<S::Batch, C>, limit: TurnLimit) -> S {
-    let mut turn: Vec<Envelope<S::Batch>> = Vec::with_capacity(limit.0);
+    let mut turn: Vec<Envelope<S::Batch, C>> = Vec::with_capacity(limit.0);
     while let Some(first) = mailbox.recv().await {
         let gathers = shard.gathers(&first.batch);
         turn.push(first);
@@ -126,7 +126,7 @@ pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox
     shard
 }
 
-fn run_turn<S: Shard>(shard: &mut S, turn: &mut Vec<Envelope<S::Batch>>) {
+fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Envelope<S::Batch, C>>) {
     shard.begin_turn();
     for group in turn.chunks_mut(LOOK_AHEAD) {
         group.iter().for_each(|envelope| shard.look_ahead(&envelope.batch));

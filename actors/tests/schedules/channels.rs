@@ -1,0 +1,290 @@
+//! Channels that shuttle can interrupt at each step, and the faults that can be planted in them.
+
+use actors::{Channels, Closed, LockFreeReplyQueue, Receiver, ReplyQueue, Sender, TrySendError};
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
+use shuttle::sync::{Mutex, MutexGuard};
+use std::any::Any;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::task::{Poll, Waker};
+
+use crate::shard::Work;
+
+/// What is wrong with the channels, or with who uses them.
+pub trait Fault: Send + Sync + 'static {
+    /// The mailbox hands out the newest batch first.
+    const MAILBOX_REORDERS: bool = false;
+    /// The mailbox wakes nobody when it has room again.
+    const ROOM_WAKES_NOBODY: bool = false;
+    /// The mailbox does not say that its last sender is gone.
+    const LAST_SENDER_LEAVES_SILENTLY: bool = false;
+    /// A shard gives a batch back twice.
+    const REPLY_COMES_TWICE: bool = false;
+    /// A batch goes home and nobody is told.
+    const REPLY_WAKES_NOBODY: bool = false;
+    /// A waiting port looks, registers its waker, and does not look again.
+    const LOOKS_ONCE: bool = false;
+    /// A connection writes replies as they come.
+    const CONNECTION_DOES_NOT_REORDER: bool = false;
+    /// A connection does not ask whether there is room in its window.
+    const CONNECTION_IGNORES_ITS_WINDOW: bool = false;
+}
+
+/// Nothing is wrong.
+pub struct Sound;
+
+impl Fault for Sound {}
+
+std::thread_local! {
+    // Shuttle runs all tasks of a test on the test's own thread.
+    static WAITS_FOR_ROOM: Cell<usize> = const { Cell::new(0) };
+    static SECOND_LOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Shows that the schedules of a test met what the test is about.
+pub struct Witness {
+    seen: &'static std::thread::LocalKey<Cell<usize>>,
+    before: usize,
+}
+
+impl Witness {
+    /// Of senders that had to wait for room.
+    pub fn of_waits_for_room() -> Self {
+        Self { seen: &WAITS_FOR_ROOM, before: WAITS_FOR_ROOM.get() }
+    }
+
+    /// Of batches that were found by the second look.
+    pub fn of_second_looks() -> Self {
+        Self { seen: &SECOND_LOOKS, before: SECOND_LOOKS.get() }
+    }
+
+    pub fn assert_seen(&self) {
+        assert!(self.seen.get() > self.before, "no schedule met the case: the test shows nothing");
+    }
+}
+
+/// The family of channels with the fault `F`.
+pub struct Interleaved<F>(PhantomData<F>);
+
+impl<F: Fault> Channels for Interleaved<F> {
+    type Sender<T: Send + 'static> = MailboxSender<T, F>;
+    type Receiver<T: Send + 'static> = MailboxReceiver<T, F>;
+    type ReplyQueue<T: Send + 'static> = SteppedReplyQueue<T, F>;
+
+    fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>) {
+        let state = State {
+            queue: VecDeque::new(),
+            senders: 1,
+            receiver_gone: false,
+            waits_for_value: None,
+            wait_for_room: Vec::new(),
+        };
+        let shared = Arc::new(Shared { capacity, state: Mutex::new(state), fault: PhantomData });
+        (MailboxSender(Arc::clone(&shared)), MailboxReceiver(shared))
+    }
+}
+
+struct Shared<T, F> {
+    capacity: usize,
+    state: Mutex<State<T>>,
+    fault: PhantomData<F>,
+}
+
+/// Invariant: `queue.len() <= capacity`.
+struct State<T> {
+    queue: VecDeque<T>,
+    senders: usize,
+    receiver_gone: bool,
+    waits_for_value: Option<Waker>,
+    /// All are woken when there is room, so that one that has given up takes no wake-up with it.
+    wait_for_room: Vec<Waker>,
+}
+
+impl<T, F: Fault> Shared<T, F> {
+    /// Each call is a step at which shuttle may run another task.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // A task that fails unwinds through here; its own message is the one to read.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, state: &mut State<T>) -> Option<T> {
+        let value = if F::MAILBOX_REORDERS { state.queue.pop_back() } else { state.queue.pop_front() }?;
+        if !F::ROOM_WAKES_NOBODY {
+            state.wait_for_room.drain(..).for_each(Waker::wake);
+        }
+        Some(value)
+    }
+}
+
+pub struct MailboxSender<T, F: Fault>(Arc<Shared<T, F>>);
+
+impl<T, F: Fault> Clone for MailboxSender<T, F> {
+    fn clone(&self) -> Self {
+        self.0.lock().senders += 1;
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T, F: Fault> Drop for MailboxSender<T, F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return; // the execution has failed and nobody waits any more
+        }
+        let mut state = self.0.lock();
+        state.senders -= 1;
+        if state.senders == 0 && !F::LAST_SENDER_LEAVES_SILENTLY {
+            let waker = state.waits_for_value.take();
+            drop(state);
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl<T: Send + 'static, F: Fault> Sender<T> for MailboxSender<T, F> {
+    fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        let mut state = self.0.lock();
+        if state.receiver_gone {
+            return Err(TrySendError::Closed(value));
+        }
+        if state.queue.len() == self.0.capacity {
+            return Err(TrySendError::Full(value));
+        }
+        state.queue.push_back(value);
+        let waker = state.waits_for_value.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+
+    async fn send(&self, value: T) -> Result<(), Closed<T>> {
+        let mut unsent = Some(value);
+        poll_fn(|context| {
+            let value = unsent.take().expect("a future is not polled after it is ready");
+            match self.try_send(value) {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(TrySendError::Closed(value)) => return Poll::Ready(Err(Closed(value))),
+                Err(TrySendError::Full(value)) => unsent = Some(value),
+            }
+            let mut state = self.0.lock();
+            if state.queue.len() < self.0.capacity || state.receiver_gone {
+                context.waker().wake_by_ref(); // there is room by now: try again
+            } else {
+                WAITS_FOR_ROOM.set(WAITS_FOR_ROOM.get() + 1);
+                state.wait_for_room.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().queue.len()
+    }
+}
+
+pub struct MailboxReceiver<T, F: Fault>(Arc<Shared<T, F>>);
+
+impl<T: Send + 'static, F: Fault> Receiver<T> for MailboxReceiver<T, F> {
+    fn try_recv(&mut self) -> Option<T> {
+        self.0.take(&mut self.0.lock())
+    }
+
+    async fn recv(&mut self) -> Option<T> {
+        poll_fn(|context| {
+            let mut state = self.0.lock();
+            if let Some(value) = self.0.take(&mut state) {
+                return Poll::Ready(Some(value));
+            }
+            if state.senders == 0 {
+                return Poll::Ready(None);
+            }
+            state.waits_for_value = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl<T, F: Fault> Drop for MailboxReceiver<T, F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return; // the execution has failed and nobody waits any more
+        }
+        let mut state = self.0.lock();
+        state.receiver_gone = true;
+        let abandoned = std::mem::take(&mut state.queue);
+        let wakers = std::mem::take(&mut state.wait_for_room);
+        drop(state);
+        drop(abandoned);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Production's reply queue with a place for shuttle to interrupt before each of its operations, which are atomic.
+pub struct SteppedReplyQueue<T, F> {
+    queue: LockFreeReplyQueue<T>,
+    steps: AtomicUsize,
+    /// The waker has just been registered.
+    is_registered: AtomicBool,
+    fault: PhantomData<F>,
+}
+
+impl<T, F> SteppedReplyQueue<T, F> {
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
+    fn with_capacity(capacity: usize) -> Self {
+        Self {
+            queue: LockFreeReplyQueue::with_capacity(capacity),
+            steps: AtomicUsize::new(0),
+            is_registered: AtomicBool::new(false),
+            fault: PhantomData,
+        }
+    }
+
+    fn push(&self, value: T) -> Result<(), T> {
+        self.step();
+        let copy = if F::REPLY_COMES_TWICE { copy_of(&value) } else { None };
+        self.queue.push(value)?;
+        copy.map_or(Ok(()), |copy| self.queue.push(copy))
+    }
+
+    fn pop(&self) -> Option<T> {
+        self.step();
+        let is_second_look = self.is_registered.swap(false, Ordering::SeqCst);
+        if is_second_look && F::LOOKS_ONCE {
+            return None;
+        }
+        let value = self.queue.pop()?;
+        SECOND_LOOKS.set(SECOND_LOOKS.get() + usize::from(is_second_look));
+        Some(value)
+    }
+
+    fn register(&self, waker: &Waker) {
+        self.step();
+        self.queue.register(waker);
+        self.is_registered.store(true, Ordering::SeqCst);
+    }
+
+    fn wake(&self) {
+        self.step();
+        if !F::REPLY_WAKES_NOBODY {
+            self.queue.wake();
+        }
+    }
+}
+
+/// The queue is generic over what it carries; here that is always [`Work`].
+fn copy_of<T: Send + 'static>(value: &T) -> Option<T> {
+    let work: &Work = (value as &dyn Any).downcast_ref()?;
+    let copy: Box<dyn Any> = Box::new(work.clone());
+    copy.downcast().ok().map(|copy| *copy)
+}

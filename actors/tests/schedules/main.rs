@@ -1,0 +1,109 @@
+//! The production code under schedules that are chosen, not met by chance.
+//!
+//! `run_shard`, `Port`, `Router` and the look-register-look of a waiting port run on shuttle's executor over channels
+//! that shuttle can interrupt at each step ([`channels`]). Each scenario is checked under random schedules and under
+//! PCT ([`explore`] says how to choose a seed and how to replay a failure). [`planted`] shows that the checks can fail.
+
+mod channels;
+mod connection;
+mod explore;
+mod planted;
+mod scenario;
+mod shard;
+
+use channels::{Sound, Witness};
+use connection::Death;
+use explore::{explore, explore_all};
+use scenario::Scenario;
+
+/// Two shards, three connections, and as little room as there can be.
+const TIGHT: Scenario = Scenario {
+    connections: 3,
+    shards: 2,
+    mailbox_capacity: 1,
+    window: 2,
+    requests: 4,
+    turn: 2,
+    slowness: 0,
+    death: Death::Never,
+};
+
+#[test]
+fn every_batch_comes_home_once_and_replies_keep_request_order() {
+    explore(400, || TIGHT.run::<Sound>());
+}
+
+#[test]
+fn room_of_every_size_gives_the_same_results() {
+    for (mailbox_capacity, window, turn) in [(1, 1, 1), (1, 4, 1), (2, 3, 2), (4, 1, 8), (8, 8, 8)] {
+        explore(80, move || Scenario { mailbox_capacity, window, turn, ..TIGHT }.run::<Sound>());
+    }
+}
+
+#[test]
+fn a_turn_longer_than_a_look_ahead_group_serves_every_batch() {
+    let long_turn =
+        Scenario { connections: 2, shards: 1, mailbox_capacity: 20, window: 20, requests: 20, turn: 40, ..TIGHT };
+    explore(30, move || long_turn.run::<Sound>());
+}
+
+#[test]
+fn a_connection_that_dies_after_any_request_holds_up_nobody() {
+    for requests in 0..=TIGHT.requests {
+        explore(80, move || Scenario { death: Death::AfterRequest(requests), ..TIGHT }.run::<Sound>());
+    }
+}
+
+#[test]
+fn a_connection_that_is_cancelled_anywhere_holds_up_nobody() {
+    explore(400, || Scenario { death: Death::Cancelled, ..TIGHT }.run::<Sound>());
+}
+
+#[test]
+fn a_slow_shard_only_delays() {
+    explore(150, || Scenario { slowness: 5, ..TIGHT }.run::<Sound>());
+}
+
+#[test]
+fn a_full_mailbox_only_delays() {
+    let crowd = Scenario { connections: 4, shards: 1, window: 3, requests: 3, slowness: 2, ..TIGHT };
+    let waits = Witness::of_waits_for_room();
+    explore(150, move || crowd.run::<Sound>());
+    waits.assert_seen();
+}
+
+#[test]
+fn a_batch_that_comes_between_look_and_registration_is_found() {
+    let alone = Scenario { connections: 1, shards: 1, window: 1, requests: 3, ..TIGHT };
+    let second_looks = Witness::of_second_looks();
+    explore(300, move || alone.run::<Sound>());
+    second_looks.assert_seen();
+}
+
+/// The way home by itself, small enough for all of its schedules.
+#[test]
+fn no_schedule_of_one_batch_loses_its_wake_up() {
+    let schedules = explore_all(scenario::one_batch::<Sound>);
+    assert!(schedules > 1000, "only {schedules} schedules: the steps are not interleaved");
+}
+
+#[test]
+fn a_wait_that_is_given_up_and_taken_up_again_loses_nothing() {
+    explore(300, scenario::waits_are_given_up_and_taken_up_again::<Sound>);
+}
+
+#[test]
+fn shards_finish_what_was_sent_before_they_end() {
+    explore(300, scenario::batches_that_nobody_waits_for::<Sound>);
+}
+
+#[test]
+fn a_shard_that_is_gone_refuses_what_is_sent() {
+    explore(300, scenario::the_shard_is_cancelled::<Sound>);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_schedules() {
+    let traces = || explore::traces(20, || TIGHT.history::<Sound>());
+    assert_eq!(traces(), traces());
+}
