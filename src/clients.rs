@@ -101,10 +101,22 @@ impl Client {
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
              qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem={} tot-mem={} events=r cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={}",
-            self.id, self.address, self.local_address, self.stream.as_raw_fd(), labels.name, age_s(self.connected_ms),
-            age_s(load(&self.last_seen_ms)), if flags.is_empty() { "N" } else { &flags }, load(&self.query_bytes),
-            load(&self.output_bytes), load(&self.output_bytes), load(&self.query_bytes) + load(&self.output_bytes), cmd,
-            if self.resp3.load(Ordering::Relaxed) { 3 } else { 2 }, labels.lib_name, labels.lib_ver,
+            self.id,
+            self.address,
+            self.local_address,
+            self.stream.as_raw_fd(),
+            labels.name,
+            age_s(self.connected_ms),
+            age_s(load(&self.last_seen_ms)),
+            if flags.is_empty() { "N" } else { &flags },
+            load(&self.query_bytes),
+            load(&self.output_bytes),
+            load(&self.output_bytes),
+            load(&self.query_bytes) + load(&self.output_bytes),
+            cmd,
+            if self.resp3.load(Ordering::Relaxed) { 3 } else { 2 },
+            labels.lib_name,
+            labels.lib_ver,
         )
     }
 }

@@ -280,9 +280,9 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
             })
         }
         Kind::Text => Ok(0),
-        Kind::OutputLimit => parse_output_limit(value).map(|_| 0).ok_or_else(|| {
-            "argument must be 'normal' followed by a hard limit, a soft limit and its seconds".into()
-        }),
+        Kind::OutputLimit => parse_output_limit(value)
+            .map(|_| 0)
+            .ok_or_else(|| "argument must be 'normal' followed by a hard limit, a soft limit and its seconds".into()),
     }
 }
 
@@ -327,7 +327,9 @@ mod tests {
 
     #[test]
     fn memory_units_are_those_of_redis_conf() {
-        for (text, bytes) in [("1", 1), ("1k", 1000), ("1KB", 1024), ("2mb", 2 << 20), ("1gb", 1 << 30), ("3g", 3_000_000_000)] {
+        for (text, bytes) in
+            [("1", 1), ("1k", 1000), ("1KB", 1024), ("2mb", 2 << 20), ("1gb", 1 << 30), ("3g", 3_000_000_000)]
+        {
             assert_eq!(parse_memory(text), Some(bytes));
         }
         for text in ["", "x", "1kbb", "-1", "1.5mb", "99999999999999999999", "99999999999gb"] {
@@ -359,7 +361,8 @@ mod tests {
         assert_eq!(config.number(Directive::Port), 7001);
         assert_eq!(config.text(Directive::Requirepass), "a b");
         assert_eq!(config.text(Directive::Engine), "mutex");
-        for (line, wanted) in [("prot 1", "unknown directive 'prot'"), ("port", "wrong number"), ("port x", "couldn't")] {
+        for (line, wanted) in [("prot 1", "unknown directive 'prot'"), ("port", "wrong number"), ("port x", "couldn't")]
+        {
             std::fs::write(file.path(), format!("\n{line}\n")).expect("written");
             let error = parse(&[path]).expect_err("the line is bad");
             assert!(error.contains("line 2") && error.contains(wanted), "{error}");

@@ -8,7 +8,7 @@ use crate::clients::Client;
 use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, LocalCall, Request};
 use crate::config::Directive;
 use crate::engine::Session;
-use crate::resp::{Args, Limits, RequestParser, Step};
+use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -369,15 +369,15 @@ fn accepted(args: Args<'_>, state: &ConnectionState) -> Result<(CommandId, &'sta
 
 fn unknown_command(args: Args<'_>) -> CommandError {
     const QUOTED_MAX: usize = 128;
-    let quote = |bytes: &[u8], most: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned();
-    let mut beginning = String::new();
+    let (mut beginning, mut len) = (String::new(), 0);
     for argument in args.from(1).iter() {
-        if beginning.len() >= QUOTED_MAX {
+        if len >= QUOTED_MAX {
             break;
         }
-        let quoted = quote(argument, QUOTED_MAX - beginning.len());
-        beginning.push_str(&format!("'{quoted}' "));
+        let quoted = format!("'{}' ", quoted(argument, QUOTED_MAX - len));
+        len += quoted.chars().count();
+        beginning.push_str(&quoted);
     }
-    let name = quote(&args[0], QUOTED_MAX);
+    let name = quoted(&args[0], QUOTED_MAX);
     CommandError::Owned(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }

@@ -148,7 +148,13 @@ fn actor_figures(metrics: &EngineMetrics) -> Fields {
     let shard_line = |(index, shard): (usize, &crate::engine::ShardMetrics)| {
         let line = format!(
             "keys={},expires={},commands={},queue_depth={},largest_batch={},batches={},turns={}",
-            shard.keys, shard.expires, shard.commands, shard.queue_depth, shard.largest_batch, shard.batches, shard.turns
+            shard.keys,
+            shard.expires,
+            shard.commands,
+            shard.queue_depth,
+            shard.largest_batch,
+            shard.batches,
+            shard.turns
         );
         (format!("shard{index}"), line)
     };

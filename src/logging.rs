@@ -57,7 +57,13 @@ where
         write!(
             out,
             "{}:M {:02} {:.3} {} {:02}:{:02}:{:02}.{:03} {mark} ",
-            std::process::id(), now.day(), now.month().to_string(), now.year(), now.hour(), now.minute(), now.second(),
+            std::process::id(),
+            now.day(),
+            now.month().to_string(),
+            now.year(),
+            now.hour(),
+            now.minute(),
+            now.second(),
             now.millisecond()
         )?;
         context.field_format().format_fields(out.by_ref(), event)?;

@@ -22,8 +22,7 @@ pub struct Memory {
 pub fn read() -> Memory {
     let status = procfs::process::Process::myself().and_then(|process| process.status());
     let kilobytes = |value: Option<u64>| value.unwrap_or(0) * 1024;
-    let (resident, peak_resident) =
-        status.map_or((0, 0), |status| (kilobytes(status.vmrss), kilobytes(status.vmhwm)));
+    let (resident, peak_resident) = status.map_or((0, 0), |status| (kilobytes(status.vmrss), kilobytes(status.vmhwm)));
     Memory { allocated: allocated().unwrap_or(resident), resident, peak_resident }
 }
 

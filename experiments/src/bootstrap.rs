@@ -30,12 +30,7 @@ impl Estimate {
     pub fn of(values: Vec<f64>, seed: u64) -> Option<Self> {
         let median = median(&mut values.clone())?;
         let interval = (values.len() > 1).then(|| interval(&values, seed));
-        Some(Self {
-            n: values.len(),
-            median,
-            interval,
-            values,
-        })
+        Some(Self { n: values.len(), median, interval, values })
     }
 
     /// The lower end of the interval, or the median where there is none.
@@ -52,14 +47,9 @@ impl Estimate {
 fn interval(values: &[f64], seed: u64) -> (f64, f64) {
     let mut rng = Rng::new(seed);
     let mut draw = vec![0.0; values.len()];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| resampled_median(values, &mut draw, &mut rng))
-        .collect();
+    let mut medians: Vec<f64> = (0..RESAMPLES).map(|_| resampled_median(values, &mut draw, &mut rng)).collect();
     medians.sort_unstable_by(f64::total_cmp);
-    (
-        medians[RESAMPLES / 40],
-        medians[RESAMPLES - 1 - RESAMPLES / 40],
-    )
+    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
 }
 
 fn resampled_median(values: &[f64], draw: &mut [f64], rng: &mut Rng) -> f64 {
@@ -82,10 +72,7 @@ mod tests {
     #[test]
     fn equal_repeats_have_an_interval_of_no_width() {
         let estimate = Estimate::of(vec![5.0; 6], 1).unwrap();
-        assert_eq!(
-            (estimate.n, estimate.median, estimate.interval),
-            (6, 5.0, Some((5.0, 5.0)))
-        );
+        assert_eq!((estimate.n, estimate.median, estimate.interval), (6, 5.0, Some((5.0, 5.0))));
     }
 
     #[test]
@@ -98,23 +85,14 @@ mod tests {
     #[test]
     fn the_interval_of_three_values_is_their_range() {
         let estimate = Estimate::of(vec![30.0, 10.0, 20.0], 1).unwrap();
-        assert_eq!(
-            (estimate.median, estimate.interval),
-            (20.0, Some((10.0, 30.0)))
-        );
+        assert_eq!((estimate.median, estimate.interval), (20.0, Some((10.0, 30.0))));
     }
 
     // For 1..=101 the order statistics put the exact bootstrap interval of the median at about 41..61.
     #[test]
     fn the_interval_of_known_data_is_where_order_statistics_put_it() {
-        let (low, high) = Estimate::of((1..=101).map(f64::from).collect(), 42)
-            .unwrap()
-            .interval
-            .unwrap();
-        assert!(
-            (39.0..=43.0).contains(&low) && (59.0..=63.0).contains(&high),
-            "{low} {high}"
-        );
+        let (low, high) = Estimate::of((1..=101).map(f64::from).collect(), 42).unwrap().interval.unwrap();
+        assert!((39.0..=43.0).contains(&low) && (59.0..=63.0).contains(&high), "{low} {high}");
     }
 
     #[test]

@@ -68,24 +68,15 @@ impl Definition {
     /// Reads `NAME=COMMAND`. A command of one word is a Redis-like server and gets its usual arguments. `redis` and
     /// `valkey` are short for the peers' names.
     pub fn parse(text: &str) -> Result<Self> {
-        let (name, command) = text
-            .split_once('=')
-            .with_context(|| format!("{text:?} is not NAME=COMMAND"))?;
+        let (name, command) = text.split_once('=').with_context(|| format!("{text:?} is not NAME=COMMAND"))?;
         check_name("--server", name)?;
-        let mut words =
-            shlex::split(command).with_context(|| format!("unbalanced quotes in {command:?}"))?;
+        let mut words = shlex::split(command).with_context(|| format!("unbalanced quotes in {command:?}"))?;
         ensure!(!words.is_empty(), "no command after `{name}=`");
         if words.len() == 1 {
             words.extend(peer_arguments());
         }
-        ensure!(
-            words.iter().any(|word| word.contains("{port}")),
-            "the command of {name} nowhere says {{port}}"
-        );
-        Ok(Self {
-            name: full_name(name).to_owned(),
-            words,
-        })
+        ensure!(words.iter().any(|word| word.contains("{port}")), "the command of {name} nowhere says {{port}}");
+        Ok(Self { name: full_name(name).to_owned(), words })
     }
 
     /// The server's name.
@@ -97,40 +88,22 @@ impl Definition {
 impl Server {
     /// The command as a person would type it.
     pub fn command_line(&self) -> String {
-        let words = std::iter::once(self.program.path.display().to_string())
-            .chain(self.arguments.iter().cloned());
-        words
-            .map(|word| {
-                if word.is_empty() {
-                    "\"\"".to_owned()
-                } else {
-                    word
-                }
-            })
-            .collect::<Vec<_>>()
-            .join(" ")
+        let words = std::iter::once(self.program.path.display().to_string()).chain(self.arguments.iter().cloned());
+        words.map(|word| if word.is_empty() { "\"\"".to_owned() } else { word }).collect::<Vec<_>>().join(" ")
     }
 }
 
 impl Program {
     /// Fingerprints the executable at `path` and asks it for its version.
     pub fn inspect(path: &Path) -> Result<Self> {
-        let digest = digest_of(path)
-            .with_context(|| format!("cannot read the program {}", path.display()))?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            digest,
-            version: version_of(path),
-        })
+        let digest = digest_of(path).with_context(|| format!("cannot read the program {}", path.display()))?;
+        Ok(Self { path: path.to_path_buf(), digest, version: version_of(path) })
     }
 }
 
 /// Looks `name` up: in `definitions`, then among the engines (next to this executable), then among the peers (on PATH).
 pub fn look_up(name: &str, definitions: &[Definition]) -> Result<Lookup> {
-    if let Some(definition) = definitions
-        .iter()
-        .find(|definition| definition.name == name)
-    {
+    if let Some(definition) = definitions.iter().find(|definition| definition.name == name) {
         return Ok(Lookup::Present(defined(definition)?));
     }
     if ENGINES.contains(&name) {
@@ -139,9 +112,7 @@ pub fn look_up(name: &str, definitions: &[Definition]) -> Result<Lookup> {
     if PEERS.contains(&name) {
         return peer(name);
     }
-    bail!(
-        "{name:?} is no server: engines are {ENGINES:?}, peers {PEERS:?}; others come by --server {name}=COMMAND"
-    )
+    bail!("{name:?} is no server: engines are {ENGINES:?}, peers {PEERS:?}; others come by --server {name}=COMMAND")
 }
 
 /// The sibling of this executable called `name`, which `cargo build` puts beside it.
@@ -152,77 +123,33 @@ pub fn sibling(name: &str) -> Result<PathBuf> {
         path.is_file(),
         "{} does not exist: build it with `cargo build --workspace{}`",
         path.display(),
-        if own
-            .parent()
-            .is_some_and(|folder| folder.ends_with("release"))
-        {
-            " --release"
-        } else {
-            ""
-        }
+        if own.parent().is_some_and(|folder| folder.ends_with("release")) { " --release" } else { "" }
     );
     Ok(path)
 }
 
 fn defined(definition: &Definition) -> Result<Server> {
-    let (program, arguments) = definition
-        .words
-        .split_first()
-        .expect("a definition has a command");
-    let path = find_program(program)
-        .with_context(|| format!("{program} ({}) is not a program", definition.name))?;
-    Ok(Server {
-        name: definition.name.clone(),
-        program: Program::inspect(&path)?,
-        arguments: arguments.to_vec(),
-    })
+    let (program, arguments) = definition.words.split_first().expect("a definition has a command");
+    let path = find_program(program).with_context(|| format!("{program} ({}) is not a program", definition.name))?;
+    Ok(Server { name: definition.name.clone(), program: Program::inspect(&path)?, arguments: arguments.to_vec() })
 }
 
 fn engine(name: &str) -> Result<Server> {
-    let arguments = words(&[
-        "--engine",
-        name,
-        "--bind",
-        "127.0.0.1",
-        "--port",
-        "{port}",
-        "--dir",
-        "{dir}",
-    ]);
-    Ok(Server {
-        name: name.to_owned(),
-        program: Program::inspect(&sibling("shardrace")?)?,
-        arguments,
-    })
+    let arguments = words(&["--engine", name, "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}"]);
+    Ok(Server { name: name.to_owned(), program: Program::inspect(&sibling("shardrace")?)?, arguments })
 }
 
 fn peer(name: &str) -> Result<Lookup> {
     let Some(path) = find_program(name) else {
         let reason = format!("{name} is not on PATH; name it with --server {name}=/path/to/{name}");
-        return Ok(Lookup::Absent(Absent {
-            name: name.to_owned(),
-            reason,
-        }));
+        return Ok(Lookup::Absent(Absent { name: name.to_owned(), reason }));
     };
-    let server = Server {
-        name: name.to_owned(),
-        program: Program::inspect(&path)?,
-        arguments: peer_arguments(),
-    };
+    let server = Server { name: name.to_owned(), program: Program::inspect(&path)?, arguments: peer_arguments() };
     Ok(Lookup::Present(server))
 }
 
 fn peer_arguments() -> Vec<String> {
-    words(&[
-        "--bind",
-        "127.0.0.1",
-        "--port",
-        "{port}",
-        "--dir",
-        "{dir}",
-        "--save",
-        "",
-    ])
+    words(&["--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}", "--save", ""])
 }
 
 fn words(words: &[&str]) -> Vec<String> {
@@ -243,25 +170,16 @@ fn find_program(word: &str) -> Option<PathBuf> {
     let mut candidates = if word.contains('/') {
         vec![PathBuf::from(word)]
     } else {
-        env::split_paths(&env::var_os("PATH")?)
-            .map(|folder| folder.join(word))
-            .collect()
+        env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(word)).collect()
     };
     candidates.retain(|path| path.is_file());
     std::path::absolute(candidates.first()?).ok()
 }
 
 fn version_of(path: &Path) -> Option<String> {
-    let output = Command::new(path)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
+    let output = Command::new(path).arg("--version").stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    text.lines()
-        .next()
-        .map(|line| line.trim().to_owned())
-        .filter(|line| output.status.success() && !line.is_empty())
+    text.lines().next().map(|line| line.trim().to_owned()).filter(|line| output.status.success() && !line.is_empty())
 }
 
 /// FNV-1a over the file: it has to notice a rebuild, not an adversary.
@@ -302,32 +220,15 @@ mod tests {
 
     #[test]
     fn definitions_without_a_port_a_name_or_a_command_are_refused() {
-        for text in [
-            "=redis",
-            "redis",
-            "x=",
-            "x=redis-server --dir {dir}",
-            "a/b=redis",
-            "x='",
-        ] {
+        for text in ["=redis", "redis", "x=", "x=redis-server --dir {dir}", "a/b=redis", "x='"] {
             assert!(Definition::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn an_unknown_name_and_a_missing_program_are_errors() {
-        assert!(
-            look_up("memcached", &[])
-                .unwrap_err()
-                .to_string()
-                .contains("--server memcached=COMMAND")
-        );
+        assert!(look_up("memcached", &[]).unwrap_err().to_string().contains("--server memcached=COMMAND"));
         let definition = Definition::parse("x=/nowhere/at-all").unwrap();
-        assert!(
-            look_up("x", &[definition])
-                .unwrap_err()
-                .to_string()
-                .contains("/nowhere/at-all")
-        );
+        assert!(look_up("x", &[definition]).unwrap_err().to_string().contains("/nowhere/at-all"));
     }
 }

@@ -82,24 +82,14 @@ impl Chart {
     pub fn to_svg(&self) -> Result<String> {
         let mut svg = String::new();
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-        self.draw(&area)
-            .map_err(|error| anyhow!("cannot draw a chart: {error}"))?;
+        self.draw(&area).map_err(|error| anyhow!("cannot draw a chart: {error}"))?;
         drop(area);
         Ok(svg)
     }
 
-    fn draw(
-        &self,
-        area: &DrawingArea<SVGBackend, plotters::coord::Shift>,
-    ) -> Result<(), Box<dyn std::error::Error>> {
-        let (x_keys, y_values) = (
-            self.x_ticks.iter().map(|tick| tick.0).collect(),
-            self.y_ticks(),
-        );
-        let y_keys: Vec<f64> = y_values
-            .iter()
-            .map(|&value| self.scale.height(value))
-            .collect();
+    fn draw(&self, area: &DrawingArea<SVGBackend, plotters::coord::Shift>) -> Result<(), Box<dyn std::error::Error>> {
+        let (x_keys, y_values) = (self.x_ticks.iter().map(|tick| tick.0).collect(), self.y_ticks());
+        let y_keys: Vec<f64> = y_values.iter().map(|&value| self.scale.height(value)).collect();
         let (bottom, top) = self.y_range(&y_keys);
         let (left, right) = self.x_range();
         let mut chart = ChartBuilder::on(area)
@@ -108,15 +98,9 @@ impl Chart {
             .x_label_area_size(40)
             .y_label_area_size(64)
             .build_cartesian_2d(
-                Axis {
-                    range: left..right,
-                    keys: x_keys,
-                },
-                Axis {
-                    range: bottom..top,
-                    keys: y_keys,
-                },
-            )?;
+            Axis { range: left..right, keys: x_keys },
+            Axis { range: bottom..top, keys: y_keys },
+        )?;
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
@@ -132,15 +116,9 @@ impl Chart {
         for (index, series) in self.series.iter().enumerate() {
             let shift = (index as f64 - (self.series.len() - 1) as f64 / 2.0) * step;
             chart.draw_series(self.elements(series, shift, step * 0.45))?;
-            let line = series
-                .marks
-                .iter()
-                .map(|mark| (mark.x + shift, self.scale.height(mark.value)));
+            let line = series.marks.iter().map(|mark| (mark.x + shift, self.scale.height(mark.value)));
             chart.draw_series(LineSeries::new(line, colour(series).stroke_width(2)))?;
-            let dots = series
-                .marks
-                .iter()
-                .map(|mark| (mark.x + shift, self.scale.height(mark.value)));
+            let dots = series.marks.iter().map(|mark| (mark.x + shift, self.scale.height(mark.value)));
             chart.draw_series(dots.map(|at| Circle::new(at, 3, colour(series).filled())))?;
         }
         Ok(())
@@ -154,16 +132,8 @@ impl Chart {
         cap: f64,
     ) -> impl Iterator<Item = PathElement<(f64, f64)>> + 'a {
         series.marks.iter().flat_map(move |mark| {
-            let (x, low, high) = (
-                mark.x + shift,
-                self.scale.height(mark.low),
-                self.scale.height(mark.high),
-            );
-            let bars = [
-                [(x, low), (x, high)],
-                [(x - cap, low), (x + cap, low)],
-                [(x - cap, high), (x + cap, high)],
-            ];
+            let (x, low, high) = (mark.x + shift, self.scale.height(mark.low), self.scale.height(mark.high));
+            let bars = [[(x, low), (x, high)], [(x - cap, low), (x + cap, low)], [(x - cap, high), (x + cap, high)]];
             bars.map(|bar| PathElement::new(bar.to_vec(), colour(series).stroke_width(1)))
         })
     }
@@ -202,16 +172,9 @@ impl Chart {
     /// The lowest and the highest value drawn; never equal, never zero on top.
     fn extremes(&self) -> (f64, f64) {
         let marks = || self.series.iter().flat_map(|series| &series.marks);
-        let low = marks()
-            .map(|mark| mark.low)
-            .filter(|low| *low > 0.0)
-            .fold(f64::INFINITY, f64::min);
+        let low = marks().map(|mark| mark.low).filter(|low| *low > 0.0).fold(f64::INFINITY, f64::min);
         let high = marks().map(|mark| mark.high).fold(0.0, f64::max);
-        if high <= 0.0 || !low.is_finite() {
-            (0.1, 1.0)
-        } else {
-            (low.min(high * 0.999), high)
-        }
+        if high <= 0.0 || !low.is_finite() { (0.1, 1.0) } else { (low.min(high * 0.999), high) }
     }
 }
 
@@ -225,11 +188,7 @@ impl Ranged for Axis {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        if hint.weight().allow_light_points() {
-            Vec::new()
-        } else {
-            self.keys.clone()
-        }
+        if hint.weight().allow_light_points() { Vec::new() } else { self.keys.clone() }
     }
 
     fn range(&self) -> Range<f64> {
@@ -281,14 +240,9 @@ fn short(value: f64) -> String {
 /// Multiples of 1, 2 or 5 from zero, about five of them, the last at or above `high`.
 fn linear_ticks(high: f64) -> Vec<f64> {
     let decade = 10f64.powf((high / 5.0).log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .map(|factor| factor * decade)
-        .into_iter()
-        .find(|step| high / step <= 5.5);
+    let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade).into_iter().find(|step| high / step <= 5.5);
     let step = step.unwrap_or(10.0 * decade);
-    (0..=(high / step).ceil() as u32)
-        .map(|i| f64::from(i) * step)
-        .collect()
+    (0..=(high / step).ceil() as u32).map(|i| f64::from(i) * step).collect()
 }
 
 /// 1, 2 and 5 in each decade while that is few, decades alone otherwise; they enclose `low..high`.
@@ -296,20 +250,11 @@ fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = low.log10().floor() as i32..=high.log10().floor() as i32;
     let many = high / low > 2e3;
     let factors: &[f64] = if many { &[1.0] } else { &[1.0, 2.0, 5.0] };
-    let mut ticks: Vec<f64> = decades
-        .clone()
-        .flat_map(|decade| {
-            factors
-                .iter()
-                .map(move |factor| factor * 10f64.powi(decade))
-        })
-        .collect();
+    let mut ticks: Vec<f64> =
+        decades.clone().flat_map(|decade| factors.iter().map(move |factor| factor * 10f64.powi(decade))).collect();
     ticks.push(10f64.powi(decades.end() + 1));
     let first = ticks.iter().rposition(|&tick| tick <= low).unwrap_or(0);
-    let last = ticks
-        .iter()
-        .position(|&tick| tick >= high)
-        .unwrap_or(ticks.len() - 1);
+    let last = ticks.iter().position(|&tick| tick >= high).unwrap_or(ticks.len() - 1);
     ticks[first..=last].to_vec()
 }
 
@@ -319,62 +264,34 @@ mod tests {
 
     #[test]
     fn ticks_enclose_the_data() {
-        assert_eq!(
-            linear_ticks(87_000.0),
-            [0.0, 20_000.0, 40_000.0, 60_000.0, 80_000.0, 100_000.0]
-        );
-        assert_eq!(
-            logarithmic_ticks(30.0, 700.0),
-            [20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]
-        );
-        assert_eq!(
-            logarithmic_ticks(3.0, 70_000.0),
-            [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0]
-        );
+        assert_eq!(linear_ticks(87_000.0), [0.0, 20_000.0, 40_000.0, 60_000.0, 80_000.0, 100_000.0]);
+        assert_eq!(logarithmic_ticks(30.0, 700.0), [20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
+        assert_eq!(logarithmic_ticks(3.0, 70_000.0), [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0]);
     }
 
     #[test]
     fn labels_are_short() {
         assert_eq!(Unit::Count.label(120_000.0), "120k");
         assert_eq!(Unit::Microseconds.label(2_500.0), "2.5 ms");
-        assert_eq!(
-            Unit::Microseconds.label(10f64.powf(200f64.log10())),
-            "200 µs"
-        );
+        assert_eq!(Unit::Microseconds.label(10f64.powf(200f64.log10())), "200 µs");
         assert_eq!(Unit::Mebibytes.label(0.0), "0 MiB");
     }
 
     #[test]
     fn a_chart_is_svg_with_its_labels_and_without_links() {
         let marks = vec![
-            Mark {
-                x: 0.0,
-                low: 9.0,
-                value: 10.0,
-                high: 11.0,
-            },
-            Mark {
-                x: 1.0,
-                low: 20.0,
-                value: 20.0,
-                high: 20.0,
-            },
+            Mark { x: 0.0, low: 9.0, value: 10.0, high: 11.0 },
+            Mark { x: 1.0, low: 20.0, value: 20.0, high: 20.0 },
         ];
         let chart = Chart {
             x_title: "clients".into(),
             x_ticks: vec![(0.0, "one".into()), (1.0, "fifty".into())],
             scale: Scale::Logarithmic,
             unit: Unit::Microseconds,
-            series: vec![Series {
-                colour: (1, 2, 3),
-                marks,
-            }],
+            series: vec![Series { colour: (1, 2, 3), marks }],
         };
         let svg = chart.to_svg().unwrap();
-        assert!(
-            svg.starts_with("<svg") && svg.contains("fifty") && svg.contains("20 µs"),
-            "{svg}"
-        );
+        assert!(svg.starts_with("<svg") && svg.contains("fifty") && svg.contains("20 µs"), "{svg}");
         assert!(!svg.contains("href"));
     }
 }

@@ -41,15 +41,9 @@ impl Environment {
     /// Looks around.
     pub fn record() -> Self {
         let cpu = CpuInfo::current().ok();
-        let flags = cpu
-            .as_ref()
-            .and_then(|cpu| cpu.flags(0))
-            .unwrap_or_default();
+        let flags = cpu.as_ref().and_then(|cpu| cpu.flags(0)).unwrap_or_default();
         Self {
-            cpu: cpu
-                .as_ref()
-                .and_then(|cpu| cpu.model_name(0))
-                .map(str::to_owned),
+            cpu: cpu.as_ref().and_then(|cpu| cpu.model_name(0)).map(str::to_owned),
             cores: cpu.as_ref().map_or(0, CpuInfo::num_cores),
             virtual_machine: flags.contains(&"hypervisor"),
             governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
@@ -60,36 +54,23 @@ impl Environment {
             load_average: LoadAverage::current().ok().map(|load| load.one),
             rustc: output_of("rustc", &["--version"]),
             git_sha: output_of("git", &["rev-parse", "HEAD"]),
-            git_dirty: output_of("git", &["status", "--porcelain"])
-                .map(|changes| !changes.is_empty()),
-            profile: if cfg!(debug_assertions) {
-                "debug"
-            } else {
-                "release"
-            }
-            .to_owned(),
+            git_dirty: output_of("git", &["status", "--porcelain"]).map(|changes| !changes.is_empty()),
+            profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
         }
     }
 }
 
 fn line_of(path: &str) -> Option<String> {
-    fs::read_to_string(path)
-        .ok()
-        .map(|text| text.trim().to_owned())
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
 fn system_name() -> Option<String> {
     let text = fs::read_to_string("/etc/os-release").ok()?;
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(name.trim_matches('"').to_owned())
 }
 
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -74,30 +74,17 @@ pub struct OutputFiles {
 impl Measurement {
     /// Reads the JSON at `path` and checks that it measured something.
     pub fn read(path: &Path) -> Result<Self> {
-        let text =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let found: Self =
-            serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))?;
-        ensure!(
-            found.format == FORMAT,
-            "{} has the format {:?}, not {FORMAT:?}",
-            path.display(),
-            found.format
-        );
-        ensure!(
-            found.totals.requests > 0,
-            "{}: the generator got no reply in its window",
-            path.display()
-        );
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let found: Self = serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+        ensure!(found.format == FORMAT, "{} has the format {:?}, not {FORMAT:?}", path.display(), found.format);
+        ensure!(found.totals.requests > 0, "{}: the generator got no reply in its window", path.display());
         Ok(found)
     }
 
     /// A latency statistic; an error names the one that is missing.
     pub fn latency_us(&self, statistic: &str) -> Result<f64> {
         let value = self.totals.latency_us.get(statistic);
-        value
-            .copied()
-            .with_context(|| format!("the generator's JSON has no latency {statistic}"))
+        value.copied().with_context(|| format!("the generator's JSON has no latency {statistic}"))
     }
 
     /// The window in seconds since 1970.
@@ -144,25 +131,12 @@ pub fn prefill(
     interrupt: &Interrupt,
 ) -> Result<()> {
     let mut arguments = common_arguments(server.address(), sweep, point);
-    for (flag, value) in [
-        ("--clients", "4"),
-        ("--threads", "1"),
-        ("--pipeline", "32"),
-        ("--ratio", "1:0"),
-    ] {
+    for (flag, value) in [("--clients", "4"), ("--threads", "1"), ("--pipeline", "32"), ("--ratio", "1:0")] {
         arguments.extend([flag.to_owned(), value.to_owned()]);
     }
     arguments.extend(["--key-pattern", "S:S", "--requests"].map(str::to_owned));
     arguments.push(sweep.key_maximum.to_string());
-    run(
-        generator,
-        &arguments,
-        server,
-        &files.generator_log(),
-        PREFILL_LIMIT,
-        interrupt,
-    )
-    .map(drop)
+    run(generator, &arguments, server, &files.generator_log(), PREFILL_LIMIT, interrupt).map(drop)
 }
 
 /// Runs warm-up and window, and returns the readings taken meanwhile.
@@ -189,17 +163,8 @@ pub fn measure(
     for (flag, value) in values {
         arguments.extend([flag.to_owned(), value]);
     }
-    let limit =
-        Duration::from_secs(u64::from(sweep.warm_up_seconds) + u64::from(sweep.test_seconds))
-            + SLACK;
-    run(
-        generator,
-        &arguments,
-        server,
-        &files.generator_log(),
-        limit,
-        interrupt,
-    )
+    let limit = Duration::from_secs(u64::from(sweep.warm_up_seconds) + u64::from(sweep.test_seconds)) + SLACK;
+    run(generator, &arguments, server, &files.generator_log(), limit, interrupt)
 }
 
 fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<String> {
@@ -209,10 +174,7 @@ fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<St
         ("--data-size", point.data_size.to_string()),
         ("--key-maximum", sweep.key_maximum.to_string()),
     ];
-    values
-        .into_iter()
-        .flat_map(|(flag, value)| [flag.to_owned(), value])
-        .collect()
+    values.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }
 
 /// Runs the generator to its end, reading all counters on the way.
@@ -225,12 +187,9 @@ fn run(
     interrupt: &Interrupt,
 ) -> Result<Vec<Sample>> {
     let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
-    let errors = output
-        .try_clone()
-        .with_context(|| format!("cannot share {}", log.display()))?;
-    let mut child = OwnedChild::spawn(&generator.path, arguments.to_vec(), |command| {
-        command.stdout(output).stderr(errors)
-    })?;
+    let errors = output.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
+    let mut child =
+        OwnedChild::spawn(&generator.path, arguments.to_vec(), |command| command.stdout(output).stderr(errors))?;
     let end = Instant::now() + limit;
     let mut samples = Vec::new();
     while Instant::now() < end {
@@ -240,18 +199,9 @@ fn run(
         samples.push(Sample::take(server.pid(), child.pid())?);
         if let Some(status) = child.0.try_wait().context("cannot watch the generator")? {
             server.ensure_alive()?;
-            ensure!(
-                status.success(),
-                "the generator failed ({status}) against {}; {}",
-                server.address(),
-                tail_of(log)
-            );
+            ensure!(status.success(), "the generator failed ({status}) against {}; {}", server.address(), tail_of(log));
             return Ok(samples);
         }
     }
-    bail!(
-        "the generator did not end within {limit:?} against {}; {}",
-        server.address(),
-        tail_of(log)
-    )
+    bail!("the generator did not end within {limit:?} against {}; {}", server.address(), tail_of(log))
 }

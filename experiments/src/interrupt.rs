@@ -25,19 +25,14 @@ impl Interrupt {
     pub fn install() -> Result<Self> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupt.0))
-                .context("cannot listen for signals")?;
+            signal_hook::flag::register(signal, Arc::clone(&interrupt.0)).context("cannot listen for signals")?;
         }
         Ok(interrupt)
     }
 
     /// Fails with [`Interrupted`] once a signal has come.
     pub fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) {
-            Err(Interrupted.into())
-        } else {
-            Ok(())
-        }
+        if self.0.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     }
 
     /// Sleeps, unless a signal comes.

@@ -90,11 +90,7 @@ fn execute(command: Subcommands) -> Result<()> {
             println!("{}", report::write(&RunFolder::open(&folder)?)?.display());
             Ok(())
         }
-        Subcommands::Child {
-            parent,
-            program,
-            arguments,
-        } => become_program(parent, &program, &arguments),
+        Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {
             for sweep in sweep::load_folder(&sweeps)? {
                 println!("{:<12} {}", sweep.name, sweep.question);

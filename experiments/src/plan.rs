@@ -42,10 +42,7 @@ pub struct Trial {
 impl Point {
     /// A name that is unique within the sweep and fit for a folder.
     pub fn slug(&self) -> String {
-        let (ratio, pattern) = (
-            self.ratio.to_string().replace(':', "-"),
-            self.key_pattern.replace(':', "-"),
-        );
+        let (ratio, pattern) = (self.ratio.to_string().replace(':', "-"), self.key_pattern.replace(':', "-"));
         format!(
             "{}.{}.c{}.p{}.r{ratio}.d{}.k{pattern}",
             self.server, self.variant, self.clients, self.pipeline, self.data_size
@@ -64,12 +61,7 @@ impl Point {
 impl Trial {
     /// The trial's files under `raw/` begin with this.
     pub fn path_stem(&self) -> String {
-        format!(
-            "{}/{}/r{:02}",
-            self.point.sweep,
-            self.point.slug(),
-            self.round
-        )
+        format!("{}/{}/r{:02}", self.point.sweep, self.point.slug(), self.round)
     }
 }
 
@@ -81,10 +73,7 @@ pub fn order(sweeps: &[Sweep], seed: u64) -> Vec<Trial> {
         let mut points = points(sweep);
         for round in 1..=sweep.repeats {
             rng.shuffle(&mut points);
-            trials.extend(points.iter().map(|point| Trial {
-                round,
-                point: point.clone(),
-            }));
+            trials.extend(points.iter().map(|point| Trial { round, point: point.clone() }));
         }
     }
     trials
@@ -96,18 +85,16 @@ pub fn points(sweep: &Sweep) -> Vec<Point> {
     for variant in &sweep.variants {
         for &ratio in &sweep.ratio {
             for key_pattern in &sweep.key_pattern {
-                points.extend(
-                    sizes(sweep).map(|(data_size, pipeline, clients, server)| Point {
-                        sweep: sweep.name.clone(),
-                        server: server.to_owned(),
-                        variant: variant.name.clone(),
-                        clients,
-                        pipeline,
-                        ratio,
-                        data_size,
-                        key_pattern: key_pattern.clone(),
-                    }),
-                );
+                points.extend(sizes(sweep).map(|(data_size, pipeline, clients, server)| Point {
+                    sweep: sweep.name.clone(),
+                    server: server.to_owned(),
+                    variant: variant.name.clone(),
+                    clients,
+                    pipeline,
+                    ratio,
+                    data_size,
+                    key_pattern: key_pattern.clone(),
+                }));
             }
         }
     }
@@ -118,10 +105,7 @@ fn sizes(sweep: &Sweep) -> impl Iterator<Item = (u32, u32, u32, &str)> {
     sweep.data_size.iter().flat_map(move |&data_size| {
         sweep.pipeline.iter().flat_map(move |&pipeline| {
             sweep.clients.iter().flat_map(move |&clients| {
-                sweep
-                    .servers
-                    .iter()
-                    .map(move |server| (data_size, pipeline, clients, server.as_str()))
+                sweep.servers.iter().map(move |server| (data_size, pipeline, clients, server.as_str()))
             })
         })
     })
@@ -146,32 +130,18 @@ mod tests {
         assert_eq!((grid.len(), trials.len()), (18, 72));
         for (round, chunk) in trials.chunks(18).enumerate() {
             assert!(chunk.iter().all(|trial| trial.round as usize == round + 1));
-            assert_eq!(
-                chunk
-                    .iter()
-                    .map(|trial| trial.point.slug())
-                    .collect::<HashSet<_>>(),
-                grid
-            );
+            assert_eq!(chunk.iter().map(|trial| trial.point.slug()).collect::<HashSet<_>>(), grid);
         }
     }
 
     #[test]
     fn rounds_differ_in_order_and_servers_interleave() {
         let trials = order(&[sweep()], 5);
-        let rounds: HashSet<Vec<String>> = trials
-            .chunks(18)
-            .map(|round| round.iter().map(|trial| trial.point.slug()).collect())
-            .collect();
+        let rounds: HashSet<Vec<String>> =
+            trials.chunks(18).map(|round| round.iter().map(|trial| trial.point.slug()).collect()).collect();
         assert_eq!(rounds.len(), 4);
-        let changes = trials
-            .windows(2)
-            .filter(|pair| pair[0].point.server != pair[1].point.server)
-            .count();
-        assert!(
-            changes > 30,
-            "the server changes only {changes} times in 72 trials"
-        );
+        let changes = trials.windows(2).filter(|pair| pair[0].point.server != pair[1].point.server).count();
+        assert!(changes > 30, "the server changes only {changes} times in 72 trials");
     }
 
     #[test]

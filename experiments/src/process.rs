@@ -41,26 +41,12 @@ pub struct RunningServer {
 
 impl RunningServer {
     /// Starts `server` with `flags` appended and waits until it answers. Its output goes to `log`.
-    pub fn start(
-        server: &Server,
-        flags: &[String],
-        log: &Path,
-        interrupt: &Interrupt,
-    ) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("shardrace-trial-")
-            .tempdir()
-            .context("no temporary folder")?;
+    pub fn start(server: &Server, flags: &[String], log: &Path, interrupt: &Interrupt) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("shardrace-trial-").tempdir().context("no temporary folder")?;
         let address = free_address()?;
         let child = spawn(server, flags, address, folder.path(), log)?;
         let (name, log) = (server.name.clone(), log.to_path_buf());
-        let mut running = Self {
-            child,
-            name,
-            address,
-            log,
-            _folder: folder,
-        };
+        let mut running = Self { child, name, address, log, _folder: folder };
         running.wait_for_pong(interrupt)?;
         Ok(running)
     }
@@ -77,18 +63,9 @@ impl RunningServer {
 
     /// Fails, with the log's tail, when the server is no longer running.
     pub fn ensure_alive(&mut self) -> Result<()> {
-        let status = self
-            .child
-            .0
-            .try_wait()
-            .with_context(|| format!("cannot watch {}", self.name))?;
+        let status = self.child.0.try_wait().with_context(|| format!("cannot watch {}", self.name))?;
         let Some(status) = status else { return Ok(()) };
-        bail!(
-            "the server {} on {} ended ({status}); {}",
-            self.name,
-            self.address,
-            tail_of(&self.log)
-        )
+        bail!("the server {} on {} ended ({status}); {}", self.name, self.address, tail_of(&self.log))
     }
 
     /// The number of keys, where the server tells it.
@@ -101,14 +78,9 @@ impl RunningServer {
 
     /// INFO as a table; empty where the server does not tell.
     pub fn info(&self) -> BTreeMap<String, String> {
-        let text = self
-            .ask(b"INFO")
-            .and_then(|reply| reply.text())
-            .unwrap_or_default();
+        let text = self.ask(b"INFO").and_then(|reply| reply.text()).unwrap_or_default();
         let fields = text.lines().filter_map(|line| line.split_once(':'));
-        fields
-            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-            .collect()
+        fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
     }
 
     fn wait_for_pong(&mut self, interrupt: &Interrupt) -> Result<()> {
@@ -120,25 +92,17 @@ impl RunningServer {
             }
             interrupt.sleep(Duration::from_millis(20))?;
         }
-        bail!(
-            "{} on {} did not answer PING within {START_LIMIT:?}; {}",
-            self.name,
-            self.address,
-            tail_of(&self.log)
-        )
+        bail!("{} on {} did not answer PING within {START_LIMIT:?}; {}", self.name, self.address, tail_of(&self.log))
     }
 
     fn pings(&self) -> bool {
-        self.ask(b"PING")
-            .is_some_and(|reply| reply == Value::Simple("PONG".to_owned()))
+        self.ask(b"PING").is_some_and(|reply| reply == Value::Simple("PONG".to_owned()))
     }
 
     /// The reply to a command without arguments, on a connection of its own. None where there is no reply: whether
     /// the server is alive is asked elsewhere.
     fn ask(&self, command: &[u8]) -> Option<Value> {
-        Client::connect(&self.address.to_string(), REPLY_LIMIT)
-            .and_then(|mut client| client.call(&[command]))
-            .ok()
+        Client::connect(&self.address.to_string(), REPLY_LIMIT).and_then(|mut client| client.call(&[command])).ok()
     }
 }
 
@@ -151,18 +115,9 @@ impl OwnedChild {
     ) -> Result<Self> {
         // Names this executable even after a build has replaced its file.
         let mut command = Command::new("/proc/self/exe");
-        command
-            .arg(CHILD_COMMAND)
-            .arg(std::process::id().to_string())
-            .arg(program)
-            .args(arguments);
-        let child = adjust(&mut command)
-            .process_group(0)
-            .stdin(Stdio::null())
-            .spawn();
-        Ok(Self(child.with_context(|| {
-            format!("cannot start a process for {}", program.display())
-        })?))
+        command.arg(CHILD_COMMAND).arg(std::process::id().to_string()).arg(program).args(arguments);
+        let child = adjust(&mut command).process_group(0).stdin(Stdio::null()).spawn();
+        Ok(Self(child.with_context(|| format!("cannot start a process for {}", program.display()))?))
     }
 
     /// Its process id.
@@ -182,22 +137,16 @@ impl Drop for OwnedChild {
 /// Replaces this process, a fresh child of `parent`, by `program`, which the kernel kills when `parent` dies: a lab that
 /// was killed outright leaves no server behind. Returns only when that fails.
 pub fn become_program(parent: i32, program: &Path, arguments: &[String]) -> Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .context("cannot tie this process to its parent")?;
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie this process to its parent")?;
     // The parent may have died before the kernel was told.
-    ensure!(
-        getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent),
-        "the parent has died"
-    );
+    ensure!(getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent), "the parent has died");
     let error = Command::new(program).args(arguments).exec();
     Err(error).with_context(|| format!("cannot start {}", program.display()))
 }
 
 /// The last lines of a log, as the end of an error message.
 pub fn tail_of(log: &Path) -> String {
-    let text = fs::read(log)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default();
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
     if tail.is_empty() {
@@ -206,31 +155,18 @@ pub fn tail_of(log: &Path) -> String {
     format!("its log {} ends:\n  {}", log.display(), tail.join("\n  "))
 }
 
-fn spawn(
-    server: &Server,
-    flags: &[String],
-    address: SocketAddr,
-    folder: &Path,
-    log: &Path,
-) -> Result<OwnedChild> {
+fn spawn(server: &Server, flags: &[String], address: SocketAddr, folder: &Path, log: &Path) -> Result<OwnedChild> {
     let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
-    let errors = output
-        .try_clone()
-        .with_context(|| format!("cannot share {}", log.display()))?;
+    let errors = output.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
     let (port, folder_text) = (address.port().to_string(), folder.display().to_string());
     let arguments = server.arguments.iter().chain(flags);
     let filled = arguments.map(|word| word.replace("{port}", &port).replace("{dir}", &folder_text));
-    OwnedChild::spawn(&server.program.path, filled, |command| {
-        command.current_dir(folder).stdout(output).stderr(errors)
-    })
+    OwnedChild::spawn(&server.program.path, filled, |command| command.current_dir(folder).stdout(output).stderr(errors))
 }
 
 /// The kernel picks a port that nothing uses. Another process could take it before the server binds it; the server
 /// then ends and its log says so.
 fn free_address() -> Result<SocketAddr> {
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
-    listener
-        .local_addr()
-        .context("no address of a bound listener")
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
+    listener.local_addr().context("no address of a bound listener")
 }

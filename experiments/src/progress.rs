@@ -21,13 +21,7 @@ impl Progress {
     pub fn new(total: usize, done: usize) -> Self {
         let quiet = !stderr().is_terminal() || env::var("CI").is_ok_and(|value| value == "true");
         let bar = (!quiet).then(|| bar(total, done));
-        Self {
-            bar,
-            total,
-            done_before: done,
-            done,
-            began: Instant::now(),
-        }
+        Self { bar, total, done_before: done, done, began: Instant::now() }
     }
 
     /// A trial begins.
@@ -45,12 +39,9 @@ impl Progress {
                 bar.println(line);
                 bar.inc(1);
             }
-            None => eprintln!(
-                "[{}/{}] {line}; {} left",
-                self.done,
-                self.total,
-                humantime::format_duration(self.left())
-            ),
+            None => {
+                eprintln!("[{}/{}] {line}; {} left", self.done, self.total, humantime::format_duration(self.left()))
+            }
         }
     }
 
@@ -64,8 +55,7 @@ impl Progress {
     /// The time left, at the pace so far, in whole seconds.
     fn left(&self) -> Duration {
         let measured = (self.done - self.done_before).max(1);
-        let seconds =
-            self.began.elapsed().as_secs_f64() / measured as f64 * (self.total - self.done) as f64;
+        let seconds = self.began.elapsed().as_secs_f64() / measured as f64 * (self.total - self.done) as f64;
         Duration::from_secs(seconds.round() as u64)
     }
 }

@@ -26,42 +26,12 @@ const COLOURS: [(&str, (u8, u8, u8)); 8] = [
 
 /// The plots of a facet.
 const PLOTS: [(Metric, &str, Scale, Unit); 6] = [
-    (
-        Metric::OpsPerSec,
-        "Throughput, operations per second",
-        Scale::Linear,
-        Unit::Count,
-    ),
-    (
-        Metric::ServerCpuUsPerOp,
-        "Server CPU per operation",
-        Scale::Linear,
-        Unit::Microseconds,
-    ),
-    (
-        Metric::P50Us,
-        "Latency p50",
-        Scale::Logarithmic,
-        Unit::Microseconds,
-    ),
-    (
-        Metric::P99Us,
-        "Latency p99",
-        Scale::Logarithmic,
-        Unit::Microseconds,
-    ),
-    (
-        Metric::P999Us,
-        "Latency p99.9",
-        Scale::Logarithmic,
-        Unit::Microseconds,
-    ),
-    (
-        Metric::ServerRssPeakMib,
-        "Server memory, peak resident",
-        Scale::Linear,
-        Unit::Mebibytes,
-    ),
+    (Metric::OpsPerSec, "Throughput, operations per second", Scale::Linear, Unit::Count),
+    (Metric::ServerCpuUsPerOp, "Server CPU per operation", Scale::Linear, Unit::Microseconds),
+    (Metric::P50Us, "Latency p50", Scale::Logarithmic, Unit::Microseconds),
+    (Metric::P99Us, "Latency p99", Scale::Logarithmic, Unit::Microseconds),
+    (Metric::P999Us, "Latency p99.9", Scale::Logarithmic, Unit::Microseconds),
+    (Metric::ServerRssPeakMib, "Server memory, peak resident", Scale::Linear, Unit::Mebibytes),
 ];
 
 #[derive(Template)]
@@ -157,12 +127,7 @@ pub fn write(run: &RunFolder) -> Result<PathBuf> {
 fn html(run: &RunFolder, summary: &Summary) -> Result<String> {
     let record = &run.record;
     let page = Page {
-        name: run
-            .path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
+        name: run.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         started: record.started.clone(),
         seed: record.seed,
         resumed: record.resumed,
@@ -170,24 +135,9 @@ fn html(run: &RunFolder, summary: &Summary) -> Result<String> {
         trials_done: summary.trials_done,
         disturbed: summary.points.iter().map(|point| point.disturbed).sum(),
         machine: machine(record),
-        servers: record
-            .setup
-            .servers
-            .iter()
-            .map(|server| server_view(record, summary, &server.name))
-            .collect(),
-        absent: record
-            .setup
-            .absent
-            .iter()
-            .map(|absent| (absent.name.clone(), absent.reason.clone()))
-            .collect(),
-        sweeps: record
-            .setup
-            .sweeps
-            .iter()
-            .map(|sweep| sweep_view(record, summary, sweep))
-            .collect::<Result<_>>()?,
+        servers: record.setup.servers.iter().map(|server| server_view(record, summary, &server.name)).collect(),
+        absent: record.setup.absent.iter().map(|absent| (absent.name.clone(), absent.reason.clone())).collect(),
+        sweeps: record.setup.sweeps.iter().map(|sweep| sweep_view(record, summary, sweep)).collect::<Result<_>>()?,
         order: record.order.iter().map(order_line).collect(),
     };
     page.render().context("cannot render the report")
@@ -206,53 +156,17 @@ fn machine(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("CPU", text(&environment.cpu)),
         (
             "Cores",
-            format!(
-                "{}{}",
-                environment.cores,
-                if environment.virtual_machine {
-                    ", virtual machine"
-                } else {
-                    ""
-                }
-            ),
+            format!("{}{}", environment.cores, if environment.virtual_machine { ", virtual machine" } else { "" }),
         ),
-        (
-            "Governor",
-            environment
-                .governor
-                .clone()
-                .unwrap_or_else(|| "not exposed".to_owned()),
-        ),
-        (
-            "Memory",
-            environment
-                .memory_bytes
-                .map_or_else(unknown, |bytes| format!("{} MiB", bytes >> 20)),
-        ),
+        ("Governor", environment.governor.clone().unwrap_or_else(|| "not exposed".to_owned())),
+        ("Memory", environment.memory_bytes.map_or_else(unknown, |bytes| format!("{} MiB", bytes >> 20))),
         ("Kernel", text(&environment.kernel)),
         ("System", text(&environment.system)),
-        (
-            "Open files",
-            environment
-                .open_files
-                .map_or_else(unknown, |files| files.to_string()),
-        ),
-        (
-            "Load before",
-            environment
-                .load_average
-                .map_or_else(unknown, |load| format!("{load:.2}")),
-        ),
+        ("Open files", environment.open_files.map_or_else(unknown, |files| files.to_string())),
+        ("Load before", environment.load_average.map_or_else(unknown, |load| format!("{load:.2}"))),
         ("rustc on PATH", text(&environment.rustc)),
         ("Commit", commit),
-        (
-            "Generator",
-            format!(
-                "{} ({}), on the same machine",
-                text(&generator.version),
-                generator.digest
-            ),
-        ),
+        ("Generator", format!("{} ({}), on the same machine", text(&generator.version), generator.digest)),
         ("Lab built as", environment.profile.clone()),
     ]
 }
@@ -260,22 +174,12 @@ fn machine(record: &RunRecord) -> Vec<(&'static str, String)> {
 fn server_view(record: &RunRecord, summary: &Summary, name: &str) -> ServerView {
     let server = record.setup.server(name);
     let itself = summary.servers.get(name).into_iter().flatten();
-    let itself: Vec<String> = itself
-        .map(|(field, value)| format!("{field} {value}"))
-        .collect();
+    let itself: Vec<String> = itself.map(|(field, value)| format!("{field} {value}")).collect();
     ServerView {
         name: name.to_owned(),
         colour: css(colour_of(record, name)),
-        version: server
-            .program
-            .version
-            .clone()
-            .unwrap_or_else(|| "unknown".to_owned()),
-        itself: if itself.is_empty() {
-            "says nothing".to_owned()
-        } else {
-            itself.join(", ")
-        },
+        version: server.program.version.clone().unwrap_or_else(|| "unknown".to_owned()),
+        itself: if itself.is_empty() { "says nothing".to_owned() } else { itself.join(", ") },
         command: server.command_line(),
         digest: server.program.digest.clone(),
     }
@@ -286,49 +190,28 @@ fn order_line(trial: &Trial) -> (String, u32, String) {
 }
 
 fn sweep_view(record: &RunRecord, summary: &Summary, sweep: &Sweep) -> Result<SweepView> {
-    let points: Vec<&PointSummary> = summary
-        .points
-        .iter()
-        .filter(|one| one.point.sweep == sweep.name)
-        .collect();
+    let points: Vec<&PointSummary> = summary.points.iter().filter(|one| one.point.sweep == sweep.name).collect();
     let axis = Dimension::axis_of(sweep);
     let mut titles: Vec<String> = Vec::new();
-    for title in points
-        .iter()
-        .map(|one| facet_title(sweep, axis, &one.point))
-    {
+    for title in points.iter().map(|one| facet_title(sweep, axis, &one.point)) {
         if !titles.contains(&title) {
             titles.push(title);
         }
     }
     let members = |title: &String| -> Vec<&PointSummary> {
-        points
-            .iter()
-            .copied()
-            .filter(|one| facet_title(sweep, axis, &one.point) == *title)
-            .collect()
+        points.iter().copied().filter(|one| facet_title(sweep, axis, &one.point) == *title).collect()
     };
-    let facets = titles
-        .iter()
-        .map(|title| facet(record, sweep, axis, title, &members(title)))
-        .collect::<Result<_>>()?;
-    Ok(SweepView {
-        name: sweep.name.clone(),
-        question: sweep.question.clone(),
-        settings: settings(sweep),
-        facets,
-    })
+    let facets =
+        titles.iter().map(|title| facet(record, sweep, axis, title, &members(title))).collect::<Result<_>>()?;
+    Ok(SweepView { name: sweep.name.clone(), question: sweep.question.clone(), settings: settings(sweep), facets })
 }
 
 /// What is the same at every point, and the method's numbers.
 fn settings(sweep: &Sweep) -> String {
-    let fixed = Dimension::ALL
-        .iter()
-        .filter(|dimension| dimension.count(sweep) == 1);
+    let fixed = Dimension::ALL.iter().filter(|dimension| dimension.count(sweep) == 1);
     let point = crate::plan::points(sweep).swap_remove(0);
-    let fixed: Vec<String> = fixed
-        .map(|dimension| format!("{} {}", dimension.title(), dimension.label(&point)))
-        .collect();
+    let fixed: Vec<String> =
+        fixed.map(|dimension| format!("{} {}", dimension.title(), dimension.label(&point))).collect();
     format!(
         "{}; {} keys, all prefilled; {} s warm-up, {} s window, {} repeats, {}; {} generator thread{}",
         fixed.join(", "),
@@ -346,47 +229,22 @@ fn settings(sweep: &Sweep) -> String {
 }
 
 fn facet_title(sweep: &Sweep, axis: Dimension, point: &Point) -> String {
-    let varied = Dimension::ALL
-        .iter()
-        .filter(|dimension| **dimension != axis && dimension.count(sweep) > 1);
-    varied
-        .map(|dimension| format!("{} {}", dimension.title(), dimension.label(point)))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let varied = Dimension::ALL.iter().filter(|dimension| **dimension != axis && dimension.count(sweep) > 1);
+    varied.map(|dimension| format!("{} {}", dimension.title(), dimension.label(point))).collect::<Vec<_>>().join(", ")
 }
 
-fn facet(
-    record: &RunRecord,
-    sweep: &Sweep,
-    axis: Dimension,
-    title: &str,
-    points: &[&PointSummary],
-) -> Result<Facet> {
+fn facet(record: &RunRecord, sweep: &Sweep, axis: Dimension, title: &str, points: &[&PointSummary]) -> Result<Facet> {
     let plot = |&(metric, title, scale, unit): &(Metric, &'static str, Scale, Unit)| {
-        let series = sweep
-            .servers
-            .iter()
-            .map(|server| series(record, sweep, axis, metric, server, points))
-            .collect();
+        let series = sweep.servers.iter().map(|server| series(record, sweep, axis, metric, server, points)).collect();
         let x_title = axis.title().to_owned();
-        let chart = Chart {
-            x_title,
-            x_ticks: axis.ticks(sweep),
-            scale,
-            unit,
-            series,
-        };
+        let chart = Chart { x_title, x_ticks: axis.ticks(sweep), scale, unit, series };
         Ok((title, chart.to_svg()?))
     };
     Ok(Facet {
         title: title.to_owned(),
         x_title: axis.title(),
         n: repeats(points),
-        legend: sweep
-            .servers
-            .iter()
-            .map(|name| (name.clone(), css(colour_of(record, name))))
-            .collect(),
+        legend: sweep.servers.iter().map(|name| (name.clone(), css(colour_of(record, name)))).collect(),
         plots: PLOTS.iter().map(plot).collect::<Result<_>>()?,
         rows: rows(record, axis, points),
     })
@@ -412,17 +270,9 @@ fn series(
     let marks = own.map(|one| {
         let estimate = &one.figures[&metric];
         let x = axis.position(sweep, &one.point);
-        Mark {
-            x,
-            low: estimate.low(),
-            value: estimate.median,
-            high: estimate.high(),
-        }
+        Mark { x, low: estimate.low(), value: estimate.median, high: estimate.high() }
     });
-    Series {
-        colour: colour_of(record, server),
-        marks: marks.collect(),
-    }
+    Series { colour: colour_of(record, server), marks: marks.collect() }
 }
 
 fn rows(record: &RunRecord, axis: Dimension, points: &[&PointSummary]) -> Vec<Row> {
@@ -435,14 +285,9 @@ fn rows(record: &RunRecord, axis: Dimension, points: &[&PointSummary]) -> Vec<Ro
             server: one.point.server.clone(),
             colour: css(colour_of(record, &one.point.server)),
             first,
-            cells: Metric::ALL
-                .iter()
-                .map(|&metric| cell(one, metric))
-                .collect(),
+            cells: Metric::ALL.iter().map(|&metric| cell(one, metric)).collect(),
             n: one.records.len(),
-            hits: one
-                .hit_ratio
-                .map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
+            hits: one.hit_ratio.map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
             notes: notes(one),
             records: one.records.clone(),
         });
@@ -454,14 +299,8 @@ fn cell(one: &PointSummary, metric: Metric) -> Cell {
     let estimate = &one.figures[&metric];
     let interval = estimate
         .interval
-        .map_or("no interval".to_owned(), |(low, high)| {
-            format!("{} – {}", figure(metric, low), figure(metric, high))
-        });
-    Cell {
-        value: estimate.median,
-        text: figure(metric, estimate.median),
-        interval,
-    }
+        .map_or("no interval".to_owned(), |(low, high)| format!("{} – {}", figure(metric, low), figure(metric, high)));
+    Cell { value: estimate.median, text: figure(metric, estimate.median), interval }
 }
 
 fn notes(one: &PointSummary) -> String {
@@ -492,34 +331,17 @@ fn figure(metric: Metric, value: f64) -> String {
 /// A whole number with its thousands apart.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|group| str::from_utf8(group).unwrap_or(""))
-        .collect();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap_or("")).collect();
     groups.join(",")
 }
 
 fn colour_of(record: &RunRecord, server: &str) -> (u8, u8, u8) {
-    let known = |name: &str| {
-        COLOURS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, colour)| *colour)
-    };
+    let known = |name: &str| COLOURS.iter().find(|(known, _)| *known == name).map(|(_, colour)| *colour);
     known(server).unwrap_or_else(|| {
-        let others: Vec<&str> = record
-            .setup
-            .servers
-            .iter()
-            .map(|s| s.name.as_str())
-            .filter(|name| known(name).is_none())
-            .collect();
-        let spare = COLOURS
-            .iter()
-            .filter(|(known, _)| known.is_empty())
-            .map(|(_, colour)| *colour);
+        let others: Vec<&str> =
+            record.setup.servers.iter().map(|s| s.name.as_str()).filter(|name| known(name).is_none()).collect();
+        let spare = COLOURS.iter().filter(|(known, _)| known.is_empty()).map(|(_, colour)| *colour);
         let place = others.iter().position(|name| *name == server).unwrap_or(0);
         spare.cycle().nth(place).expect("there are spare colours")
     })
@@ -530,21 +352,12 @@ fn css((red, green, blue): (u8, u8, u8)) -> String {
 }
 
 impl Dimension {
-    const ALL: [Self; 6] = [
-        Self::Clients,
-        Self::Pipeline,
-        Self::Variant,
-        Self::DataSize,
-        Self::Ratio,
-        Self::KeyPattern,
-    ];
+    const ALL: [Self; 6] =
+        [Self::Clients, Self::Pipeline, Self::Variant, Self::DataSize, Self::Ratio, Self::KeyPattern];
 
     /// The horizontal axis of a sweep: the first dimension that varies.
     fn axis_of(sweep: &Sweep) -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|dimension| dimension.count(sweep) > 1)
-            .unwrap_or(Self::Clients)
+        Self::ALL.into_iter().find(|dimension| dimension.count(sweep) > 1).unwrap_or(Self::Clients)
     }
 
     fn count(self, sweep: &Sweep) -> usize {
@@ -555,11 +368,7 @@ impl Dimension {
         match self {
             Self::Clients => sweep.clients.iter().map(u32::to_string).collect(),
             Self::Pipeline => sweep.pipeline.iter().map(u32::to_string).collect(),
-            Self::Variant => sweep
-                .variants
-                .iter()
-                .map(|variant| variant.name.clone())
-                .collect(),
+            Self::Variant => sweep.variants.iter().map(|variant| variant.name.clone()).collect(),
             Self::DataSize => sweep.data_size.iter().map(u32::to_string).collect(),
             Self::Ratio => sweep.ratio.iter().map(ToString::to_string).collect(),
             Self::KeyPattern => sweep.key_pattern.clone(),
@@ -596,10 +405,7 @@ impl Dimension {
             Self::DataSize => f64::from(point.data_size).log10(),
             Self::Variant | Self::Ratio | Self::KeyPattern => {
                 let label = self.label(point);
-                self.labels(sweep)
-                    .iter()
-                    .position(|known| *known == label)
-                    .unwrap_or(0) as f64
+                self.labels(sweep).iter().position(|known| *known == label).unwrap_or(0) as f64
             }
         }
     }
@@ -624,12 +430,7 @@ mod tests {
     #[test]
     fn figures_are_grouped_by_thousands() {
         assert_eq!(
-            [
-                grouped(0.4),
-                grouped(999.0),
-                grouped(1234.0),
-                grouped(1_234_567.0)
-            ],
+            [grouped(0.4), grouped(999.0), grouped(1234.0), grouped(1_234_567.0)],
             ["0", "999", "1,234", "1,234,567"]
         );
     }
@@ -638,22 +439,11 @@ mod tests {
     fn the_axis_is_the_first_dimension_that_varies() {
         let head = "question='?'\nservers=['a']\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=1\n";
         let sweep = |rest: &str| Sweep::parse("s", &format!("{head}{rest}")).unwrap();
-        assert_eq!(
-            Dimension::axis_of(&sweep("clients=[1,2]\npipeline=[1,16]")),
-            Dimension::Clients
-        );
-        assert_eq!(
-            Dimension::axis_of(&sweep("clients=[50]\npipeline=[1,16]")),
-            Dimension::Pipeline
-        );
+        assert_eq!(Dimension::axis_of(&sweep("clients=[1,2]\npipeline=[1,16]")), Dimension::Clients);
+        assert_eq!(Dimension::axis_of(&sweep("clients=[50]\npipeline=[1,16]")), Dimension::Pipeline);
         let both = sweep("clients=[1,2]\npipeline=[1,16]");
-        let titles: Vec<String> = crate::plan::points(&both)
-            .iter()
-            .map(|point| facet_title(&both, Dimension::Clients, point))
-            .collect();
-        assert_eq!(
-            titles,
-            ["pipeline 1", "pipeline 1", "pipeline 16", "pipeline 16"]
-        );
+        let titles: Vec<String> =
+            crate::plan::points(&both).iter().map(|point| facet_title(&both, Dimension::Clients, point)).collect();
+        assert_eq!(titles, ["pipeline 1", "pipeline 1", "pipeline 16", "pipeline 16"]);
     }
 }

@@ -72,18 +72,12 @@ pub struct RunFolder {
 impl Setup {
     /// The server called `name`.
     pub fn server(&self, name: &str) -> &Server {
-        self.servers
-            .iter()
-            .find(|server| server.name == name)
-            .expect("sweeps name only servers that are present")
+        self.servers.iter().find(|server| server.name == name).expect("sweeps name only servers that are present")
     }
 
     /// The sweep called `name`.
     pub fn sweep(&self, name: &str) -> &Sweep {
-        self.sweeps
-            .iter()
-            .find(|sweep| sweep.name == name)
-            .expect("trials come from the setup's sweeps")
+        self.sweeps.iter().find(|sweep| sweep.name == name).expect("trials come from the setup's sweeps")
     }
 
     /// In words, what keeps a run with setup `other` from being continued with this one.
@@ -95,17 +89,7 @@ impl Setup {
             return Some("the generator was rebuilt since");
         }
         let key = |setup: &Self| -> Vec<_> {
-            setup
-                .servers
-                .iter()
-                .map(|s| {
-                    (
-                        s.name.clone(),
-                        s.program.digest.clone(),
-                        s.arguments.clone(),
-                    )
-                })
-                .collect()
+            setup.servers.iter().map(|s| (s.name.clone(), s.program.digest.clone(), s.arguments.clone())).collect()
         };
         (key(self) != key(other)).then_some("a server was rebuilt or is started otherwise")
     }
@@ -125,10 +109,7 @@ impl RunFolder {
             resumed: 0,
             environment: Environment::record(),
         };
-        let folder = Self {
-            path: path.to_path_buf(),
-            record,
-        };
+        let folder = Self { path: path.to_path_buf(), record };
         folder.save()?;
         Ok(folder)
     }
@@ -136,20 +117,10 @@ impl RunFolder {
     /// Opens the run in `path`.
     pub fn open(path: &Path) -> Result<Self> {
         let file = path.join("run.json");
-        let text =
-            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let record: RunRecord =
-            serde_json::from_str(&text).with_context(|| format!("in {}", file.display()))?;
-        ensure!(
-            record.format == FORMAT,
-            "{} has the format {:?}, not {FORMAT:?}",
-            file.display(),
-            record.format
-        );
-        Ok(Self {
-            path: path.to_path_buf(),
-            record,
-        })
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let record: RunRecord = serde_json::from_str(&text).with_context(|| format!("in {}", file.display()))?;
+        ensure!(record.format == FORMAT, "{} has the format {:?}, not {FORMAT:?}", file.display(), record.format);
+        Ok(Self { path: path.to_path_buf(), record })
     }
 
     /// The newest unfinished run under `results` that `setup` can continue.
@@ -157,19 +128,13 @@ impl RunFolder {
         let entries = fs::read_dir(results).ok()?;
         let folders = entries.filter_map(|entry| Self::open(&entry.ok()?.path()).ok());
         folders
-            .filter(|run| {
-                run.record.finished.is_none() && run.record.setup.difference(setup).is_none()
-            })
+            .filter(|run| run.record.finished.is_none() && run.record.setup.difference(setup).is_none())
             .max_by(|a, b| a.record.started.cmp(&b.record.started))
     }
 
     /// Trials without a record, in the order of the plan.
     pub fn missing(&self) -> Vec<&Trial> {
-        self.record
-            .order
-            .iter()
-            .filter(|trial| !self.record_path(trial).exists())
-            .collect()
+        self.record.order.iter().filter(|trial| !self.record_path(trial).exists()).collect()
     }
 
     /// Counts a resumption.
@@ -180,11 +145,7 @@ impl RunFolder {
 
     /// Marks the run as complete.
     pub fn note_end(&mut self) -> Result<()> {
-        ensure!(
-            self.missing().is_empty(),
-            "{}: a run with missing trials is not at its end",
-            self.path.display()
-        );
+        ensure!(self.missing().is_empty(), "{}: a run with missing trials is not at its end", self.path.display());
         self.record.finished = Some(now());
         self.save()
     }
@@ -201,11 +162,7 @@ impl RunFolder {
 
     /// Every trial that is done, in the order of the plan.
     pub fn trials(&self) -> Result<Vec<TrialRecord>> {
-        let paths = self
-            .record
-            .order
-            .iter()
-            .map(|trial| (trial, self.record_path(trial)));
+        let paths = self.record.order.iter().map(|trial| (trial, self.record_path(trial)));
         let done = paths.filter(|(_, path)| path.exists());
         done.map(|(trial, path)| read_trial(trial, &path)).collect()
     }
@@ -223,9 +180,7 @@ impl RunFolder {
 pub fn write_whole(path: &Path, content: &str) -> Result<()> {
     let folder = path.parent().expect("results lie in a folder");
     let write = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new()
-            .permissions(readable())
-            .tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(folder)?;
         file.write_all(content.as_bytes())?;
         file.persist(path)?;
         Ok(())
@@ -250,18 +205,10 @@ fn readable() -> fs::Permissions {
 }
 
 fn read_trial(trial: &Trial, path: &Path) -> Result<TrialRecord> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let record: TrialRecord =
-        serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))?;
-    if record.format != trial::FORMAT
-        || record.trial != *trial
-        || record.chosen >= record.attempts.len()
-    {
-        bail!(
-            "{} is not the record of its trial; remove it to measure the trial again",
-            path.display()
-        );
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let record: TrialRecord = serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+    if record.format != trial::FORMAT || record.trial != *trial || record.chosen >= record.attempts.len() {
+        bail!("{} is not the record of its trial; remove it to measure the trial again", path.display());
     }
     Ok(record)
 }

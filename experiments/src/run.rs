@@ -45,10 +45,7 @@ pub fn run(options: &Options) -> Result<()> {
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let setup = setup(options)?;
     for absent in &setup.absent {
-        eprintln!(
-            "ABSENT: {}: {}. The sweeps run without it, and the report says so.",
-            absent.name, absent.reason
-        );
+        eprintln!("ABSENT: {}: {}. The sweeps run without it, and the report says so.", absent.name, absent.reason);
     }
     let mut run = open_or_create(options, setup)?;
     announce(&run);
@@ -74,9 +71,7 @@ fn setup(options: &Options) -> Result<Setup> {
     let mut sweeps = sweep::load(&options.sweeps, &options.sweeps_home, options.quick)?;
     let (mut servers, mut absent): (Vec<Server>, Vec<Absent>) = (Vec::new(), Vec::new());
     for definition in &options.definitions {
-        sweeps
-            .iter_mut()
-            .for_each(|sweep| join(sweep, definition.name()));
+        sweeps.iter_mut().for_each(|sweep| join(sweep, definition.name()));
     }
     for name in distinct_servers(&sweeps) {
         match catalog::look_up(&name, &options.definitions)? {
@@ -85,26 +80,14 @@ fn setup(options: &Options) -> Result<Setup> {
         }
     }
     for sweep in &mut sweeps {
-        sweep
-            .servers
-            .retain(|name| servers.iter().any(|server| server.name == *name));
-        ensure!(
-            !sweep.servers.is_empty(),
-            "no server of the sweep {} is on this machine",
-            sweep.name
-        );
+        sweep.servers.retain(|name| servers.iter().any(|server| server.name == *name));
+        ensure!(!sweep.servers.is_empty(), "no server of the sweep {} is on this machine", sweep.name);
     }
     let generator = match &options.generator {
-        Some(path) => std::path::absolute(path)
-            .with_context(|| format!("no generator at {}", path.display()))?,
+        Some(path) => std::path::absolute(path).with_context(|| format!("no generator at {}", path.display()))?,
         None => catalog::sibling("loadgen")?,
     };
-    Ok(Setup {
-        sweeps,
-        servers,
-        absent,
-        generator: Program::inspect(&generator)?,
-    })
+    Ok(Setup { sweeps, servers, absent, generator: Program::inspect(&generator)? })
 }
 
 fn join(sweep: &mut Sweep, name: &str) {
@@ -131,22 +114,15 @@ fn open_or_create(options: &Options, setup: Setup) -> Result<RunFolder> {
             create(options, path, setup)
         };
     }
-    let unfinished =
-        RunFolder::find_unfinished(&options.results_home, &setup).filter(|_| !options.fresh);
+    let unfinished = RunFolder::find_unfinished(&options.results_home, &setup).filter(|_| !options.fresh);
     match unfinished {
         Some(run) => resume(options, &run.path, &setup),
-        None => create(
-            options,
-            &options.results_home.join(default_name(options, &setup)),
-            setup,
-        ),
+        None => create(options, &options.results_home.join(default_name(options, &setup)), setup),
     }
 }
 
 fn create(options: &Options, path: &Path, setup: Setup) -> Result<RunFolder> {
-    let seed = options
-        .seed
-        .unwrap_or_else(|| (sampler::unix_seconds() * 1e3) as u64);
+    let seed = options.seed.unwrap_or_else(|| (sampler::unix_seconds() * 1e3) as u64);
     RunFolder::create(path, setup, seed)
 }
 
@@ -157,22 +133,14 @@ fn resume(options: &Options, path: &Path, setup: &Setup) -> Result<RunFolder> {
         bail!("{place} holds a run already; --fresh needs another --out");
     }
     if let Some(difference) = run.record.setup.difference(setup) {
-        bail!(
-            "{place} holds a run that cannot be continued: {difference}. Name another folder with --out."
-        );
+        bail!("{place} holds a run that cannot be continued: {difference}. Name another folder with --out.");
     }
     if let Some(seed) = options.seed.filter(|&seed| seed != run.record.seed) {
-        bail!(
-            "{place} holds a run with the seed {}, not {seed}",
-            run.record.seed
-        );
+        bail!("{place} holds a run with the seed {}, not {seed}", run.record.seed);
     }
     if run.record.finished.is_some() {
         let count = run.missing().len();
-        ensure!(
-            count == 0,
-            "{place} is finished, but {count} raw records are gone; measure anew in another --out"
-        );
+        ensure!(count == 0, "{place} is finished, but {count} raw records are gone; measure anew in another --out");
         eprintln!("{place} is finished; its report is written again.");
     } else {
         run.note_resumption()?;
@@ -181,16 +149,8 @@ fn resume(options: &Options, path: &Path, setup: &Setup) -> Result<RunFolder> {
 }
 
 fn default_name(options: &Options, setup: &Setup) -> String {
-    let names: Vec<&str> = setup
-        .sweeps
-        .iter()
-        .map(|sweep| sweep.name.as_str())
-        .collect();
-    let what = if options.sweeps.is_empty() && !options.quick {
-        "full".to_owned()
-    } else {
-        names.join("+")
-    };
+    let names: Vec<&str> = setup.sweeps.iter().map(|sweep| sweep.name.as_str()).collect();
+    let what = if options.sweeps.is_empty() && !options.quick { "full".to_owned() } else { names.join("+") };
     let time = now().replace([':', '-', 'Z'], "").replace('T', "-");
     format!("{what}-{time}")
 }
@@ -198,15 +158,9 @@ fn default_name(options: &Options, setup: &Setup) -> String {
 fn announce(run: &RunFolder) {
     let (total, missing) = (run.record.order.len(), run.missing().len());
     eprintln!("run: {}", run.path.display());
-    eprintln!(
-        "seed: {} (gives the order of the {total} trials)",
-        run.record.seed
-    );
+    eprintln!("seed: {} (gives the order of the {total} trials)", run.record.seed);
     if missing < total {
-        eprintln!(
-            "resumed: {} of {total} trials are done, {missing} are missing",
-            total - missing
-        );
+        eprintln!("resumed: {} of {total} trials are done, {missing} are missing", total - missing);
     }
     for server in &run.record.setup.servers {
         eprintln!("server: {} = {}", server.name, server.command_line());
@@ -215,10 +169,7 @@ fn announce(run: &RunFolder) {
 
 fn measure_missing(run: &RunFolder, interrupt: &Interrupt) -> Result<()> {
     let (missing, setup) = (run.missing(), &run.record.setup);
-    let mut progress = Progress::new(
-        run.record.order.len(),
-        run.record.order.len() - missing.len(),
-    );
+    let mut progress = Progress::new(run.record.order.len(), run.record.order.len() - missing.len());
     for trial in missing {
         progress.begin(&trial.point.label());
         let bench = Bench {
@@ -245,27 +196,15 @@ fn measure(run: &RunFolder, bench: &Bench, trial: &Trial) -> Result<String> {
 
 fn run_trial(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
     bench.interrupt.check()?;
-    trial::run(bench, trial, stem).with_context(|| {
-        format!(
-            "in round {} of {} ({})",
-            trial.round,
-            trial.point.label(),
-            trial.point.sweep
-        )
-    })
+    trial::run(bench, trial, stem)
+        .with_context(|| format!("in round {} of {} ({})", trial.round, trial.point.label(), trial.point.sweep))
 }
 
 fn describe(run: &RunFolder, record: &TrialRecord) -> Result<String> {
     let attempt = record.chosen();
-    let found = Measurement::read(
-        &run.stem(&record.trial)
-            .with_file_name(&attempt.loadgen_file),
-    )?;
+    let found = Measurement::read(&run.stem(&record.trial).with_file_name(&attempt.loadgen_file))?;
     let disturbed = if attempt.disturbed() {
-        format!(
-            ", DISTURBED: others used {:.2} cores",
-            attempt.usage.foreign_cores
-        )
+        format!(", DISTURBED: others used {:.2} cores", attempt.usage.foreign_cores)
     } else {
         String::new()
     };

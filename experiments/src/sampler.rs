@@ -47,14 +47,7 @@ impl Sample {
         let (machine_busy_s, stolen_s) = machine_times()?;
         let (server_cpu_s, server_rss_bytes) = process_use(server_pid)?;
         let (generator_cpu_s, _) = process_use(generator_pid)?;
-        Ok(Self {
-            unix_s,
-            machine_busy_s,
-            stolen_s,
-            server_cpu_s,
-            server_rss_bytes,
-            generator_cpu_s,
-        })
+        Ok(Self { unix_s, machine_busy_s, stolen_s, server_cpu_s, server_rss_bytes, generator_cpu_s })
     }
 }
 
@@ -67,22 +60,15 @@ pub fn usage(samples: &[Sample], start: f64, end: f64) -> Option<Usage> {
     if seconds <= 0.0 {
         return None;
     }
-    let cores = |counter: fn(&Sample) -> f64| {
-        (at(samples, end, counter) - at(samples, start, counter)) / seconds
-    };
+    let cores = |counter: fn(&Sample) -> f64| (at(samples, end, counter) - at(samples, start, counter)) / seconds;
     let (server_cores, generator_cores) = (cores(|s| s.server_cpu_s), cores(|s| s.generator_cpu_s));
-    let inside = samples
-        .iter()
-        .filter(|sample| (start..=end).contains(&sample.unix_s));
+    let inside = samples.iter().filter(|sample| (start..=end).contains(&sample.unix_s));
     Some(Usage {
         server_cores,
         generator_cores,
         foreign_cores: (cores(|s| s.machine_busy_s) - server_cores - generator_cores).max(0.0),
         stolen_cores: cores(|s| s.stolen_s),
-        server_rss_bytes_max: inside
-            .map(|sample| sample.server_rss_bytes)
-            .max()
-            .unwrap_or(last.server_rss_bytes),
+        server_rss_bytes_max: inside.map(|sample| sample.server_rss_bytes).max().unwrap_or(last.server_rss_bytes),
     })
 }
 
@@ -100,25 +86,14 @@ pub fn peak_resident_bytes(pid: i32) -> Result<u64> {
 
 /// Seconds since 1970.
 pub fn unix_seconds() -> f64 {
-    std::time::UNIX_EPOCH
-        .elapsed()
-        .map_or(0.0, |since| since.as_secs_f64())
+    std::time::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64())
 }
 
 fn machine_times() -> Result<(f64, f64)> {
-    let total = KernelStats::current()
-        .context("cannot read /proc/stat")?
-        .total;
+    let total = KernelStats::current().context("cannot read /proc/stat")?.total;
     let stolen = total.steal.unwrap_or(0);
     // Guest time is part of user time already.
-    let busy = [
-        total.user,
-        total.nice,
-        total.system,
-        total.irq.unwrap_or(0),
-        total.softirq.unwrap_or(0),
-        stolen,
-    ];
+    let busy = [total.user, total.nice, total.system, total.irq.unwrap_or(0), total.softirq.unwrap_or(0), stolen];
     Ok((seconds(busy.iter().sum()), seconds(stolen)))
 }
 
@@ -134,9 +109,7 @@ fn seconds(ticks: u64) -> f64 {
 
 /// The counter at `time`, on the line between the samples around it.
 fn at(samples: &[Sample], time: f64, counter: fn(&Sample) -> f64) -> f64 {
-    let later = samples
-        .partition_point(|sample| sample.unix_s < time)
-        .clamp(1, samples.len() - 1);
+    let later = samples.partition_point(|sample| sample.unix_s < time).clamp(1, samples.len() - 1);
     let (before, after) = (&samples[later - 1], &samples[later]);
     let share = (time - before.unix_s) / (after.unix_s - before.unix_s).max(1e-9);
     counter(before) + (counter(after) - counter(before)) * share.clamp(0.0, 1.0)
@@ -165,11 +138,8 @@ mod tests {
     #[test]
     fn use_over_a_window_between_samples_is_interpolated() {
         let usage = usage(&steady(), 101.23, 103.77).unwrap();
-        for (found, expected) in [
-            (usage.server_cores, 0.5),
-            (usage.generator_cores, 0.75),
-            (usage.foreign_cores, 0.25),
-        ] {
+        for (found, expected) in [(usage.server_cores, 0.5), (usage.generator_cores, 0.75), (usage.foreign_cores, 0.25)]
+        {
             assert!((found - expected).abs() < 1e-6, "{usage:?}");
         }
         assert_eq!(usage.server_rss_bytes_max, 37);

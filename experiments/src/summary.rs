@@ -117,13 +117,7 @@ pub struct Summary {
 }
 
 /// The fields of INFO that say what a server is.
-const IDENTITY: [&str; 5] = [
-    "redis_version",
-    "valkey_version",
-    "mem_allocator",
-    "engine",
-    "shards",
-];
+const IDENTITY: [&str; 5] = ["redis_version", "valkey_version", "mem_allocator", "engine", "shards"];
 
 impl Summary {
     /// Reads every record of `run`.
@@ -131,10 +125,7 @@ impl Summary {
         let records = run.trials()?;
         let mut points = Vec::new();
         for point in run.record.setup.sweeps.iter().flat_map(plan::points) {
-            let own: Vec<&TrialRecord> = records
-                .iter()
-                .filter(|record| record.trial.point == point)
-                .collect();
+            let own: Vec<&TrialRecord> = records.iter().filter(|record| record.trial.point == point).collect();
             if !own.is_empty() {
                 points.push(summarize(run, point, &own)?);
             }
@@ -151,89 +142,47 @@ impl Summary {
 
     /// One line per point: its coordinates, then median, low and high of each metric.
     pub fn to_csv(&self) -> String {
-        let mut csv =
-            String::from("sweep,server,variant,clients,pipeline,ratio,data_size,key_pattern,n");
+        let mut csv = String::from("sweep,server,variant,clients,pipeline,ratio,data_size,key_pattern,n");
         for metric in Metric::ALL {
             let key = metric.key();
             csv.push_str(&format!(",{key},{key}_low,{key}_high"));
         }
         csv.push_str(",hit_ratio,errors,disturbed,generator_saturated\n");
-        self.points
-            .iter()
-            .for_each(|point| csv.push_str(&csv_line(point)));
+        self.points.iter().for_each(|point| csv.push_str(&csv_line(point)));
         csv
     }
 }
 
 fn csv_line(summary: &PointSummary) -> String {
-    let Point {
-        sweep,
-        server,
-        variant,
-        clients,
-        pipeline,
-        ratio,
-        data_size,
-        key_pattern,
-    } = &summary.point;
+    let Point { sweep, server, variant, clients, pipeline, ratio, data_size, key_pattern } = &summary.point;
     let n = summary.records.len();
-    let mut line = format!(
-        "{sweep},{server},{variant},{clients},{pipeline},{ratio},{data_size},{key_pattern},{n}"
-    );
+    let mut line = format!("{sweep},{server},{variant},{clients},{pipeline},{ratio},{data_size},{key_pattern},{n}");
     for estimate in Metric::ALL.map(|metric| &summary.figures[&metric]) {
-        line.push_str(&format!(
-            ",{:.3},{:.3},{:.3}",
-            estimate.median,
-            estimate.low(),
-            estimate.high()
-        ));
+        line.push_str(&format!(",{:.3},{:.3},{:.3}", estimate.median, estimate.low(), estimate.high()));
     }
-    let hits = summary
-        .hit_ratio
-        .map_or(String::new(), |ratio| format!("{ratio:.4}"));
-    line.push_str(&format!(
-        ",{hits},{},{},{}\n",
-        summary.errors, summary.disturbed, summary.generator_saturated
-    ));
+    let hits = summary.hit_ratio.map_or(String::new(), |ratio| format!("{ratio:.4}"));
+    line.push_str(&format!(",{hits},{},{},{}\n", summary.errors, summary.disturbed, summary.generator_saturated));
     line
 }
 
 fn summarize(run: &RunFolder, point: Point, records: &[&TrialRecord]) -> Result<PointSummary> {
-    let found: Vec<Measurement> = records
-        .iter()
-        .map(|record| measurement(run, record))
-        .collect::<Result<_>>()?;
+    let found: Vec<Measurement> = records.iter().map(|record| measurement(run, record)).collect::<Result<_>>()?;
     let pairs: Vec<(&TrialRecord, &Measurement)> = records.iter().copied().zip(&found).collect();
     let mut figures = BTreeMap::new();
     for metric in Metric::ALL {
-        let values = pairs
-            .iter()
-            .map(|(record, found)| metric.of(record, found))
-            .collect::<Result<Vec<f64>>>()?;
-        let estimate =
-            Estimate::of(values, run.record.seed).context("a point in the summary has a trial")?;
+        let values = pairs.iter().map(|(record, found)| metric.of(record, found)).collect::<Result<Vec<f64>>>()?;
+        let estimate = Estimate::of(values, run.record.seed).context("a point in the summary has a trial")?;
         figures.insert(metric, estimate);
     }
-    let (hits, misses) = found.iter().fold((0, 0), |(h, m), one| {
-        (h + one.totals.hits, m + one.totals.misses)
-    });
+    let (hits, misses) = found.iter().fold((0, 0), |(h, m), one| (h + one.totals.hits, m + one.totals.misses));
     Ok(PointSummary {
         point,
         figures,
         hit_ratio: (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64),
         errors: found.iter().map(|one| one.totals.errors).sum(),
-        disturbed: records
-            .iter()
-            .filter(|record| record.chosen().disturbed())
-            .count(),
-        generator_saturated: pairs
-            .iter()
-            .filter(|(record, found)| saturated(record, found))
-            .count(),
-        records: records
-            .iter()
-            .map(|record| format!("raw/{}.json", record.trial.path_stem()))
-            .collect(),
+        disturbed: records.iter().filter(|record| record.chosen().disturbed()).count(),
+        generator_saturated: pairs.iter().filter(|(record, found)| saturated(record, found)).count(),
+        records: records.iter().map(|record| format!("raw/{}.json", record.trial.path_stem())).collect(),
     })
 }
 
@@ -251,12 +200,8 @@ fn identities(records: &[TrialRecord]) -> BTreeMap<String, BTreeMap<String, Stri
     let mut servers = BTreeMap::new();
     for record in records {
         let info = &record.chosen().info;
-        let known = IDENTITY
-            .iter()
-            .filter_map(|&field| Some((field.to_owned(), info.get(field)?.clone())));
-        servers
-            .entry(record.trial.point.server.clone())
-            .or_insert_with(|| known.collect());
+        let known = IDENTITY.iter().filter_map(|&field| Some((field.to_owned(), info.get(field)?.clone())));
+        servers.entry(record.trial.point.server.clone()).or_insert_with(|| known.collect());
     }
     servers
 }

@@ -112,18 +112,14 @@ mod defaults {
         1
     }
     pub fn variants() -> Vec<Variant> {
-        vec![Variant {
-            name: "no-aof".to_owned(),
-            flags: vec!["--appendonly".to_owned(), "no".to_owned()],
-        }]
+        vec![Variant { name: "no-aof".to_owned(), flags: vec!["--appendonly".to_owned(), "no".to_owned()] }]
     }
 }
 
 impl Sweep {
     /// Reads and validates one file.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("cannot read the sweep {}", path.display()))?;
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read the sweep {}", path.display()))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         Self::parse(&stem, &text).with_context(|| format!("in the sweep {}", path.display()))
     }
@@ -131,11 +127,7 @@ impl Sweep {
     /// Validates the text of a sweep called `name`.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         let mut sweep: Self = toml::from_str(text)?;
-        ensure!(
-            sweep.name.is_empty() || sweep.name == name,
-            "`name` is {:?} but the file's is {name:?}",
-            sweep.name
-        );
+        ensure!(sweep.name.is_empty() || sweep.name == name, "`name` is {:?} but the file's is {name:?}", sweep.name);
         sweep.name = name.to_owned();
         sweep.validate()?;
         Ok(sweep)
@@ -153,9 +145,7 @@ impl Sweep {
     /// The flags of the variant called `name`.
     pub fn flags_of(&self, name: &str) -> &[String] {
         let variant = self.variants.iter().find(|variant| variant.name == name);
-        &variant
-            .expect("a point's variant comes from its sweep")
-            .flags
+        &variant.expect("a point's variant comes from its sweep").flags
     }
 
     fn validate(&self) -> Result<()> {
@@ -166,30 +156,18 @@ impl Sweep {
         check_list("ratio", &self.ratio)?;
         check_list("data_size", &self.data_size)?;
         check_list("key_pattern", &self.key_pattern)?;
-        let variant_names: Vec<&str> = self
-            .variants
-            .iter()
-            .map(|variant| variant.name.as_str())
-            .collect();
+        let variant_names: Vec<&str> = self.variants.iter().map(|variant| variant.name.as_str()).collect();
         check_list("variant", &variant_names)?;
-        self.servers
-            .iter()
-            .try_for_each(|name| check_name("servers", name))?;
-        variant_names
-            .iter()
-            .try_for_each(|name| check_name("variant", name))?;
-        self.key_pattern
-            .iter()
-            .try_for_each(|pattern| check_pattern(pattern))?;
+        self.servers.iter().try_for_each(|name| check_name("servers", name))?;
+        variant_names.iter().try_for_each(|name| check_name("variant", name))?;
+        self.key_pattern.iter().try_for_each(|pattern| check_pattern(pattern))?;
         self.check_numbers()
     }
 
     fn check_numbers(&self) -> Result<()> {
-        for (field, values) in [
-            ("clients", &self.clients),
-            ("pipeline", &self.pipeline),
-            ("data_size", &self.data_size),
-        ] {
+        for (field, values) in
+            [("clients", &self.clients), ("pipeline", &self.pipeline), ("data_size", &self.data_size)]
+        {
             ensure!(!values.contains(&0), "`{field}` holds a zero");
         }
         ensure!(self.key_maximum > 0, "`key_maximum` is zero");
@@ -204,9 +182,7 @@ impl FromStr for Ratio {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let parsed = text
-            .split_once(':')
-            .and_then(|(sets, gets)| Some((sets.parse().ok()?, gets.parse().ok()?)));
+        let parsed = text.split_once(':').and_then(|(sets, gets)| Some((sets.parse().ok()?, gets.parse().ok()?)));
         match parsed {
             None | Some((0, 0)) => bail!("a ratio is SETS:GETS, such as 1:10, not {text:?}"),
             Some((sets, gets)) => Ok(Self { sets, gets }),
@@ -238,11 +214,7 @@ impl fmt::Display for Ratio {
 /// means `home` itself. A sweep marked `quick` found in a folder is taken with `quick`, and the others without.
 pub fn load(arguments: &[PathBuf], home: &Path, quick: bool) -> Result<Vec<Sweep>> {
     let named = !arguments.is_empty();
-    let arguments = if named {
-        arguments
-    } else {
-        &[home.to_path_buf()]
-    };
+    let arguments = if named { arguments } else { &[home.to_path_buf()] };
     let mut sweeps = Vec::new();
     for argument in arguments {
         sweeps.extend(load_one(argument, home, quick && !named)?);
@@ -251,26 +223,16 @@ pub fn load(arguments: &[PathBuf], home: &Path, quick: bool) -> Result<Vec<Sweep
     let names: Vec<&str> = sweeps.iter().map(|sweep| sweep.name.as_str()).collect();
     check_list("--sweeps", &names)?;
     let shorten = quick && named;
-    Ok(if shorten {
-        sweeps.into_iter().map(Sweep::shortened).collect()
-    } else {
-        sweeps
-    })
+    Ok(if shorten { sweeps.into_iter().map(Sweep::shortened).collect() } else { sweeps })
 }
 
 /// Every sweep of a folder, by name.
 pub fn load_folder(folder: &Path) -> Result<Vec<Sweep>> {
-    let entries = fs::read_dir(folder)
-        .with_context(|| format!("cannot list the sweeps in {}", folder.display()))?;
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list the sweeps in {}", folder.display()))?;
     let mut paths = Vec::new();
     for entry in entries {
-        let path = entry
-            .with_context(|| format!("cannot list the sweeps in {}", folder.display()))?
-            .path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "toml")
-        {
+        let path = entry.with_context(|| format!("cannot list the sweeps in {}", folder.display()))?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
             paths.push(path);
         }
     }
@@ -281,27 +243,17 @@ pub fn load_folder(folder: &Path) -> Result<Vec<Sweep>> {
 fn load_one(argument: &Path, home: &Path, quick: bool) -> Result<Vec<Sweep>> {
     if argument.is_dir() {
         let found = load_folder(argument)?;
-        return Ok(found
-            .into_iter()
-            .filter(|sweep| sweep.quick == quick)
-            .collect());
+        return Ok(found.into_iter().filter(|sweep| sweep.quick == quick).collect());
     }
     let shorthand = home.join(argument).with_extension("toml");
-    let path = if !argument.exists() && shorthand.exists() {
-        &shorthand
-    } else {
-        argument
-    };
+    let path = if !argument.exists() && shorthand.exists() { &shorthand } else { argument };
     Ok(vec![Sweep::read(path)?])
 }
 
 fn check_list<T: PartialEq + fmt::Debug>(field: &str, values: &[T]) -> Result<()> {
     ensure!(!values.is_empty(), "`{field}` is empty");
     for (index, value) in values.iter().enumerate() {
-        ensure!(
-            !values[..index].contains(value),
-            "`{field}` holds {value:?} twice"
-        );
+        ensure!(!values[..index].contains(value), "`{field}` holds {value:?} twice");
     }
     Ok(())
 }
@@ -309,22 +261,14 @@ fn check_list<T: PartialEq + fmt::Debug>(field: &str, values: &[T]) -> Result<()
 /// Names become parts of file names.
 pub fn check_name(field: &str, name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    ensure!(
-        !name.is_empty() && name.chars().all(plain),
-        "`{field}`: {name:?} is not of letters, digits, - and _"
-    );
+    ensure!(!name.is_empty() && name.chars().all(plain), "`{field}`: {name:?} is not of letters, digits, - and _");
     Ok(())
 }
 
 fn check_pattern(pattern: &str) -> Result<()> {
     let known = |part: &str| matches!(part, "R" | "Z" | "S" | "P");
-    let valid = pattern
-        .split_once(':')
-        .is_some_and(|(sets, gets)| known(sets) && known(gets));
-    ensure!(
-        valid,
-        "`key_pattern` is two of R, Z, S, P, such as R:R, not {pattern:?}"
-    );
+    let valid = pattern.split_once(':').is_some_and(|(sets, gets)| known(sets) && known(gets));
+    ensure!(valid, "`key_pattern` is two of R, Z, S, P, such as R:R, not {pattern:?}");
     Ok(())
 }
 
@@ -337,10 +281,7 @@ mod tests {
     #[test]
     fn a_small_sweep_gets_the_documented_defaults() {
         let sweep = Sweep::parse("small", SMALL).unwrap();
-        assert_eq!(
-            (sweep.name.as_str(), &sweep.pipeline[..], sweep.key_maximum),
-            ("small", &[1][..], 100_000)
-        );
+        assert_eq!((sweep.name.as_str(), &sweep.pipeline[..], sweep.key_maximum), ("small", &[1][..], 100_000));
         assert_eq!(sweep.flags_of("no-aof"), ["--appendonly", "no"]);
         assert_eq!(sweep.ratio[0].to_string(), "1:1");
     }
@@ -357,10 +298,7 @@ mod tests {
             ("variant = [{ name = 'a/b', flags = [] }]", "`variant`"),
         ] {
             let error = Sweep::parse("small", &format!("{SMALL}{line}\n")).unwrap_err();
-            assert!(
-                format!("{error:#}").contains(complaint),
-                "{line}: {error:#}"
-            );
+            assert!(format!("{error:#}").contains(complaint), "{line}: {error:#}");
         }
     }
 
@@ -369,9 +307,6 @@ mod tests {
         let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("sweeps");
         assert_eq!(load(&[], &home, true).unwrap().len(), 1);
         assert!(load(&[], &home, false).unwrap().len() >= 2);
-        assert_eq!(
-            load(&["clients".into()], &home, false).unwrap()[0].name,
-            "clients"
-        );
+        assert_eq!(load(&["clients".into()], &home, false).unwrap()[0].name, "clients");
     }
 }

@@ -82,9 +82,7 @@ impl Attempt {
 
 /// Runs `trial`, leaving its files beside `stem`, a path without ending.
 pub fn run(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
-    let folder = stem
-        .parent()
-        .expect("a stem lies in the folder of its point");
+    let folder = stem.parent().expect("a stem lies in the folder of its point");
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut attempts = Vec::new();
     while attempts.len() <= bench.sweep.retries as usize {
@@ -96,25 +94,13 @@ pub fn run(bench: &Bench, trial: &Trial, stem: &Path) -> Result<TrialRecord> {
         }
     }
     let chosen = least_disturbed(&attempts);
-    Ok(TrialRecord {
-        format: FORMAT.to_owned(),
-        trial: trial.clone(),
-        attempts,
-        chosen,
-    })
+    Ok(TrialRecord { format: FORMAT.to_owned(), trial: trial.clone(), attempts, chosen })
 }
 
 /// The choice looks at foreign load alone, never at the result.
 fn least_disturbed(attempts: &[Attempt]) -> usize {
-    let by_load = |&a: &usize, &b: &usize| {
-        attempts[a]
-            .usage
-            .foreign_cores
-            .total_cmp(&attempts[b].usage.foreign_cores)
-    };
-    (0..attempts.len())
-        .min_by(by_load)
-        .expect("a trial has at least one attempt")
+    let by_load = |&a: &usize, &b: &usize| attempts[a].usage.foreign_cores.total_cmp(&attempts[b].usage.foreign_cores);
+    (0..attempts.len()).min_by(by_load).expect("a trial has at least one attempt")
 }
 
 fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<Attempt> {
@@ -122,33 +108,17 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
     prefix.push(format!("-a{number}"));
     let files = OutputFiles::new(prefix.into());
     let flags = bench.sweep.flags_of(&trial.point.variant);
-    let mut server =
-        RunningServer::start(bench.server, flags, &files.server_log(), bench.interrupt)?;
-    generator::prefill(
-        bench.generator,
-        &mut server,
-        bench.sweep,
-        &trial.point,
-        &files,
-        bench.interrupt,
-    )?;
+    let mut server = RunningServer::start(bench.server, flags, &files.server_log(), bench.interrupt)?;
+    generator::prefill(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
     check_prefill(&server, bench.sweep)?;
     let server_rss_bytes_prefilled = sampler::resident_bytes(server.pid())?;
-    let samples = generator::measure(
-        bench.generator,
-        &mut server,
-        bench.sweep,
-        &trial.point,
-        &files,
-        bench.interrupt,
-    )?;
+    let samples = generator::measure(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
     let json = files.json();
     let (start, end) = Measurement::read(&json)?.window();
     let usage = sampler::usage(&samples, start, end);
     Ok(Attempt {
         loadgen_file: file_name(&json),
-        usage: usage
-            .with_context(|| format!("the window in {} was never sampled", json.display()))?,
+        usage: usage.with_context(|| format!("the window in {} was never sampled", json.display()))?,
         server_rss_bytes_prefilled,
         server_rss_bytes_peak: sampler::peak_resident_bytes(server.pid())?,
         info: server.info(),
@@ -170,8 +140,5 @@ fn check_prefill(server: &RunningServer, sweep: &Sweep) -> Result<()> {
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

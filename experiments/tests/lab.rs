@@ -41,26 +41,10 @@ impl Lab {
     /// `experiments run` over the stub as servers `one` and `two`, and as generator.
     fn command(&self) -> Command {
         let mut command = Command::new(LAB);
-        command
-            .current_dir(self.folder.path())
-            .env("TMPDIR", self.folder.path())
-            .env_remove("EXPERIMENTS_SERVERS");
-        command.args([
-            "run",
-            "--sweeps",
-            "grid.toml",
-            "--out",
-            "out",
-            "--seed",
-            "11",
-            "--loadgen",
-            STUB,
-        ]);
+        command.current_dir(self.folder.path()).env("TMPDIR", self.folder.path()).env_remove("EXPERIMENTS_SERVERS");
+        command.args(["run", "--sweeps", "grid.toml", "--out", "out", "--seed", "11", "--loadgen", STUB]);
         for name in ["one", "two"] {
-            command.args([
-                "--server",
-                &format!("{name}={STUB} serve --port {{port}} --dir {{dir}}"),
-            ]);
+            command.args(["--server", &format!("{name}={STUB} serve --port {{port}} --dir {{dir}}")]);
         }
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         command
@@ -73,21 +57,11 @@ impl Lab {
     /// Servers and generators have a path below the lab's folder on their command lines.
     fn assert_no_process_is_left(&self) {
         let folder = self.folder.path().to_str().unwrap();
-        let of_this_lab = |process: &Process| {
-            process
-                .cmdline()
-                .is_ok_and(|words| words.iter().any(|word| word.contains(folder)))
-        };
+        let of_this_lab =
+            |process: &Process| process.cmdline().is_ok_and(|words| words.iter().any(|word| word.contains(folder)));
         let end = Instant::now() + Duration::from_secs(5);
-        while procfs::process::all_processes()
-            .unwrap()
-            .flatten()
-            .any(|process| of_this_lab(&process))
-        {
-            assert!(
-                Instant::now() < end,
-                "a process of the lab in {folder} outlived it"
-            );
+        while procfs::process::all_processes().unwrap().flatten().any(|process| of_this_lab(&process)) {
+            assert!(Instant::now() < end, "a process of the lab in {folder} outlived it");
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -115,9 +89,7 @@ fn done(out: &Path) -> BTreeSet<PathBuf> {
         return found;
     };
     for point in sweeps.map(|entry| entry.unwrap().path()) {
-        let files = fs::read_dir(point)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
+        let files = fs::read_dir(point).unwrap().map(|entry| entry.unwrap().path());
         found.extend(files.filter(|path| path.file_name().unwrap().len() == "r01.json".len()));
     }
     found
@@ -133,82 +105,48 @@ fn a_run_measures_every_point_in_every_round_in_the_recorded_order() {
     let output = lab.finish();
     assert!(output.status.success(), "{}", text(&output));
     let run = lab.run_folder();
-    assert_eq!(
-        (run.record.order.len(), run.missing().len(), run.record.seed),
-        (24, 0, 11)
-    );
+    assert_eq!((run.record.order.len(), run.missing().len(), run.record.seed), (24, 0, 11));
     assert_eq!(done(&lab.out()).len(), 24);
-    let lines: Vec<String> = text(&output)
-        .lines()
-        .filter(|line| line.starts_with('['))
-        .map(str::to_owned)
-        .collect();
+    let lines: Vec<String> = text(&output).lines().filter(|line| line.starts_with('[')).map(str::to_owned).collect();
     assert_eq!(lines.len(), 24);
     for (line, trial) in lines.iter().zip(&run.record.order) {
         let expected = format!("{} round {}:", trial.point.label(), trial.round);
         assert!(line.contains(&expected), "{line} is not {expected}");
     }
-    assert!(
-        run.stem(&run.record.order[0])
-            .with_file_name("r01-a1.hlog")
-            .exists()
-    );
+    assert!(run.stem(&run.record.order[0]).with_file_name("r01-a1.hlog").exists());
 }
 
 #[test]
 fn figures_in_summary_and_report_equal_the_raw_ones() {
     let lab = Lab::new(SWEEP);
     assert!(lab.finish().status.success());
-    let summary: Summary =
-        serde_json::from_str(&fs::read_to_string(lab.out().join("summary.json")).unwrap()).unwrap();
+    let summary: Summary = serde_json::from_str(&fs::read_to_string(lab.out().join("summary.json")).unwrap()).unwrap();
     let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
     assert_eq!(summary.points.len(), 8);
     for one in &summary.points {
         let rates = &one.figures[&Metric::OpsPerSec];
-        assert_eq!(
-            (rates.n, &rates.values),
-            (3, &raw_rates(&lab.out(), &one.records))
-        );
-        assert_eq!(
-            rates.median,
-            f64::from(1000 * one.point.clients + one.point.pipeline) + 0.5
-        );
-        assert_eq!(
-            one.figures[&Metric::P50Us].median,
-            f64::from(one.point.clients) + 0.25
-        );
-        assert_eq!(
-            one.figures[&Metric::P99Us].median,
-            f64::from(one.point.pipeline) + 0.75
-        );
+        assert_eq!((rates.n, &rates.values), (3, &raw_rates(&lab.out(), &one.records)));
+        assert_eq!(rates.median, f64::from(1000 * one.point.clients + one.point.pipeline) + 0.5);
+        assert_eq!(one.figures[&Metric::P50Us].median, f64::from(one.point.clients) + 0.25);
+        assert_eq!(one.figures[&Metric::P99Us].median, f64::from(one.point.pipeline) + 0.75);
         assert_eq!((one.hit_ratio, one.errors), (Some(0.9), 0));
         for estimate in one.figures.values() {
-            assert!(
-                html.contains(&format!("data-value=\"{}\"", estimate.median)),
-                "{}",
-                estimate.median
-            );
+            assert!(html.contains(&format!("data-value=\"{}\"", estimate.median)), "{}", estimate.median);
         }
-        assert!(
-            one.records
-                .iter()
-                .all(|record| html.contains(&format!("href=\"{record}\"")))
-        );
+        assert!(one.records.iter().all(|record| html.contains(&format!("href=\"{record}\""))));
     }
     assert_eq!(summary.servers["one"]["mem_allocator"], "nothing");
-    assert!(
-        !html.contains("<script") && !html.contains("http://cdn") && !html.contains("https://")
-    );
+    assert!(!html.contains("<script") && !html.contains("http://cdn") && !html.contains("https://"));
 }
 
 fn raw_rates(out: &Path, records: &[String]) -> Vec<f64> {
-    let read = |path: &Path| -> Value {
-        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-    };
+    let read = |path: &Path| -> Value { serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap() };
     let rate = |record: &String| {
         let record = out.join(record);
         let attempt = &read(&record)["attempts"][0];
-        read(&record.with_file_name(attempt["loadgen_file"].as_str().unwrap()))["totals"]["ops_per_sec"].as_f64().unwrap()
+        read(&record.with_file_name(attempt["loadgen_file"].as_str().unwrap()))["totals"]["ops_per_sec"]
+            .as_f64()
+            .unwrap()
     };
     records.iter().map(rate).collect()
 }
@@ -225,116 +163,62 @@ fn a_killed_run_is_resumed_to_the_same_set_of_points() {
     lab.assert_no_process_is_left();
     let order = lab.run_folder().record.order.clone();
     let before = done(&lab.out());
-    let times: Vec<_> = before
-        .iter()
-        .map(|path| fs::metadata(path).unwrap().modified().unwrap())
-        .collect();
+    let times: Vec<_> = before.iter().map(|path| fs::metadata(path).unwrap().modified().unwrap()).collect();
     assert!((5..24).contains(&before.len()));
 
     let output = lab.finish();
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("resumed: "), "{}", text(&output));
     let run = lab.run_folder();
-    assert_eq!(
-        (
-            run.record.order == order,
-            run.record.resumed,
-            run.missing().len()
-        ),
-        (true, 1, 0)
-    );
+    assert_eq!((run.record.order == order, run.record.resumed, run.missing().len()), (true, 1, 0));
     let names = |lab: &Lab| -> BTreeSet<PathBuf> {
-        done(&lab.out())
-            .iter()
-            .map(|path| path.strip_prefix(lab.out()).unwrap().to_owned())
-            .collect()
+        done(&lab.out()).iter().map(|path| path.strip_prefix(lab.out()).unwrap().to_owned()).collect()
     };
     assert_eq!(names(&lab), names(&whole));
-    let times_after: Vec<_> = before
-        .iter()
-        .map(|path| fs::metadata(path).unwrap().modified().unwrap())
-        .collect();
-    assert_eq!(
-        times, times_after,
-        "a trial that was done is not measured again"
-    );
+    let times_after: Vec<_> = before.iter().map(|path| fs::metadata(path).unwrap().modified().unwrap()).collect();
+    assert_eq!(times, times_after, "a trial that was done is not measured again");
 }
 
 #[test]
 fn ctrl_c_ends_the_run_its_server_and_says_how_to_go_on() {
     let lab = Lab::new(SWEEP);
     let child = lab.start_until(2);
-    let status = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
-    assert!(
-        text(&output).contains("of 24 trials; the same command"),
-        "{}",
-        text(&output)
-    );
+    assert!(text(&output).contains("of 24 trials; the same command"), "{}", text(&output));
     lab.assert_no_process_is_left();
     assert!(lab.finish().status.success());
 }
 
 #[test]
 fn an_absent_peer_is_said_in_the_output_and_in_the_report() {
-    let lab = Lab::new(
-        &SWEEP
-            .replace("['one', 'two']", "['one', 'valkey-server']")
-            .replace("repeats = 3", "repeats = 1"),
-    );
+    let lab =
+        Lab::new(&SWEEP.replace("['one', 'two']", "['one', 'valkey-server']").replace("repeats = 3", "repeats = 1"));
     let output = lab.command().env("PATH", "/nowhere").output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    assert!(
-        text(&output).contains("ABSENT: valkey-server: valkey-server is not on PATH"),
-        "{}",
-        text(&output)
-    );
+    assert!(text(&output).contains("ABSENT: valkey-server: valkey-server is not on PATH"), "{}", text(&output));
     let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
     assert!(html.contains("<strong>valkey-server is absent:</strong>"));
 }
 
 #[test]
 fn a_server_that_fails_to_start_is_named_with_the_tail_of_its_log() {
-    refuses(
-        "--crash-at-start",
-        "FATAL: the stub was told to crash at start",
-    );
+    refuses("--crash-at-start", "FATAL: the stub was told to crash at start");
 }
 
 #[test]
 fn a_server_that_dies_in_the_window_is_named_with_the_tail_of_its_log() {
-    refuses(
-        "--crash-after-ms 130",
-        "FATAL: the stub was told to crash later",
-    );
+    refuses("--crash-after-ms 130", "FATAL: the stub was told to crash later");
 }
 
 fn refuses(flags: &str, complaint: &str) {
-    let lab = Lab::new(
-        &SWEEP
-            .replace("'one', 'two'", "'bad'")
-            .replace("test_seconds = 1", "test_seconds = 20"),
-    );
+    let lab = Lab::new(&SWEEP.replace("'one', 'two'", "'bad'").replace("test_seconds = 1", "test_seconds = 20"));
     let output = Command::new(LAB)
         .current_dir(lab.folder.path())
-        .args([
-            "run",
-            "--sweeps",
-            "grid.toml",
-            "--out",
-            "out",
-            "--loadgen",
-            STUB,
-        ])
-        .args([
-            "--server",
-            &format!("bad={STUB} serve --port {{port}} {flags}"),
-        ])
+        .args(["run", "--sweeps", "grid.toml", "--out", "out", "--loadgen", STUB])
+        .args(["--server", &format!("bad={STUB} serve --port {{port}} {flags}")])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
@@ -357,34 +241,17 @@ fn a_trial_under_foreign_load_is_repeated_twice_and_marked() {
                 }
             });
         }
-        let sweep = SWEEP
-            .replace("retries = 0", "retries = 2")
-            .replace("repeats = 3", "repeats = 1");
-        let lab = Lab::new(
-            &sweep
-                .replace("[1, 10]", "[1]")
-                .replace("[1, 16]", "[1]")
-                .replace("seconds = 1", "seconds = 5"),
-        );
+        let sweep = SWEEP.replace("retries = 0", "retries = 2").replace("repeats = 3", "repeats = 1");
+        let lab =
+            Lab::new(&sweep.replace("[1, 10]", "[1]").replace("[1, 16]", "[1]").replace("seconds = 1", "seconds = 5"));
         let output = lab.finish();
         stop.store(true, Ordering::Relaxed);
         assert!(output.status.success(), "{}", text(&output));
-        assert!(
-            text(&output).contains("DISTURBED: others used"),
-            "{}",
-            text(&output)
-        );
+        assert!(text(&output).contains("DISTURBED: others used"), "{}", text(&output));
         for record in lab.run_folder().trials().unwrap() {
-            let loads: Vec<f64> = record
-                .attempts
-                .iter()
-                .map(|one| one.usage.foreign_cores)
-                .collect();
+            let loads: Vec<f64> = record.attempts.iter().map(|one| one.usage.foreign_cores).collect();
             assert_eq!(loads.len(), 3);
-            assert!(
-                loads.iter().all(|load| *load >= loads[record.chosen]),
-                "{loads:?}"
-            );
+            assert!(loads.iter().all(|load| *load >= loads[record.chosen]), "{loads:?}");
         }
         let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
         assert!(html.contains("In 2 of 2 trials something else used more"));
@@ -396,11 +263,7 @@ fn a_prefill_that_did_not_arrive_is_an_error() {
     let lab = Lab::new(&SWEEP.replace("key_maximum = 7", "key_maximum = 8"));
     let output = lab.finish();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output).contains("tells of 7 keys after a prefill of 8"),
-        "{}",
-        text(&output)
-    );
+    assert!(text(&output).contains("tells of 7 keys after a prefill of 8"), "{}", text(&output));
 }
 
 #[test]
@@ -411,11 +274,7 @@ fn a_run_is_not_continued_with_other_servers_another_sweep_or_another_seed() {
     other_flags.args(["--server", &format!("three={STUB} serve --port {{port}}")]);
     let output = other_flags.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output).contains("cannot be continued"),
-        "{}",
-        text(&output)
-    );
+    assert!(text(&output).contains("cannot be continued"), "{}", text(&output));
     fs::write(lab.folder.path().join("grid.toml"), SWEEP).unwrap();
     assert!(text(&lab.finish()).contains("its sweeps or their servers are others"));
 }
@@ -427,21 +286,11 @@ fn a_report_is_rebuilt_from_raw_and_refused_without() {
     let report = lab.out().join("report.html");
     let first = fs::read_to_string(&report).unwrap();
     fs::remove_file(&report).unwrap();
-    let rebuild = || {
-        Command::new(LAB)
-            .arg("report")
-            .arg(lab.out())
-            .output()
-            .unwrap()
-    };
+    let rebuild = || Command::new(LAB).arg("report").arg(lab.out()).output().unwrap();
     assert!(rebuild().status.success());
     assert_eq!(fs::read_to_string(&report).unwrap(), first);
     fs::remove_dir_all(lab.out().join("raw")).unwrap();
     let output = rebuild();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output).contains("raw data are not committed"),
-        "{}",
-        text(&output)
-    );
+    assert!(text(&output).contains("raw data are not committed"), "{}", text(&output));
 }

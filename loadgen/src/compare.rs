@@ -47,31 +47,17 @@ impl Dump {
             if tag.is_some() && interval.tag().map(|tag| tag.as_str()) != tag {
                 continue;
             }
-            let part: Histogram<u64> =
-                base64_histogram(interval.encoded_histogram(), &mut deserializer)
-                    .ok_or_else(|| Error::format(path, "an interval holds no valid histogram"))?;
-            histogram
-                .add(&part)
-                .map_err(|error| Error::format(path, error.to_string()))?;
-            let (began, ended) = (
-                interval.start_timestamp(),
-                interval.start_timestamp() + interval.duration(),
-            );
-            span = Some(span.map_or((began, ended), |(first, last)| {
-                (first.min(began), last.max(ended))
-            }));
+            let part: Histogram<u64> = base64_histogram(interval.encoded_histogram(), &mut deserializer)
+                .ok_or_else(|| Error::format(path, "an interval holds no valid histogram"))?;
+            histogram.add(&part).map_err(|error| Error::format(path, error.to_string()))?;
+            let (began, ended) = (interval.start_timestamp(), interval.start_timestamp() + interval.duration());
+            span = Some(span.map_or((began, ended), |(first, last)| (first.min(began), last.max(ended))));
         }
         match span {
-            Some((first, last)) => Ok(Self {
-                path: path.to_owned(),
-                histogram,
-                duration: last - first,
-            }),
+            Some((first, last)) => Ok(Self { path: path.to_owned(), histogram, duration: last - first }),
             None => Err(Error::format(
                 path,
-                tag.map_or("no intervals".to_owned(), |tag| {
-                    format!("no intervals tagged {tag}")
-                }),
+                tag.map_or("no intervals".to_owned(), |tag| format!("no intervals tagged {tag}")),
             )),
         }
     }
@@ -83,23 +69,16 @@ impl Dump {
 
 fn base64_histogram(encoded: &str, deserializer: &mut Deserializer) -> Option<Histogram<u64>> {
     use base64::Engine;
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(encoded)
-        .ok()?;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
     deserializer.deserialize(&mut bytes.as_slice()).ok()
 }
 
 /// Reads the files, prints the table, and writes the plot where one is wanted.
 pub fn run(flags: &CompareFlags, out: &mut dyn Write) -> Result<(), Error> {
-    let dumps = flags
-        .files
-        .iter()
-        .map(|path| Dump::read(path, flags.tag.as_deref()))
-        .collect::<Result<Vec<_>, _>>()?;
+    let dumps = flags.files.iter().map(|path| Dump::read(path, flags.tag.as_deref())).collect::<Result<Vec<_>, _>>()?;
     print(&dumps, out).map_err(|source| Error::file(Path::new("stdout"), source))?;
     if let Some(path) = &flags.svg {
-        fs::write(path, plot::latency_by_percentile(&dumps))
-            .map_err(|source| Error::file(path, source))?;
+        fs::write(path, plot::latency_by_percentile(&dumps)).map_err(|source| Error::file(path, source))?;
     }
     Ok(())
 }
@@ -113,37 +92,18 @@ fn print(dumps: &[Dump], out: &mut dyn Write) -> io::Result<()> {
     table.set_header(header);
     for percentile in PERCENTILES {
         let value = |dump: &Dump| value_at_percentile(&dump.histogram, percentile) as f64;
-        table.add_row(row(dumps, &format!("p{percentile}"), value, |ns| {
-            millis(ns as u64)
-        }));
+        table.add_row(row(dumps, &format!("p{percentile}"), value, |ns| millis(ns as u64)));
     }
-    table.add_row(row(
-        dumps,
-        "mean",
-        |dump| dump.histogram.mean(),
-        |ns| millis(ns as u64),
-    ));
-    table.add_row(row(
-        dumps,
-        "requests",
-        |dump| dump.histogram.len() as f64,
-        |count| format!("{count:.0}"),
-    ));
-    table.add_row(row(dumps, "requests/s", requests_per_second, |rate| {
-        format!("{rate:.0}")
-    }));
+    table.add_row(row(dumps, "mean", |dump| dump.histogram.mean(), |ns| millis(ns as u64)));
+    table.add_row(row(dumps, "requests", |dump| dump.histogram.len() as f64, |count| format!("{count:.0}")));
+    table.add_row(row(dumps, "requests/s", requests_per_second, |rate| format!("{rate:.0}")));
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     writeln!(out, "{table}")
 }
 
-fn row(
-    dumps: &[Dump],
-    name: &str,
-    value: impl Fn(&Dump) -> f64,
-    show: impl Fn(f64) -> String,
-) -> Vec<String> {
+fn row(dumps: &[Dump], name: &str, value: impl Fn(&Dump) -> f64, show: impl Fn(f64) -> String) -> Vec<String> {
     let first = value(&dumps[0]);
     let mut row = vec![name.to_owned(), show(first)];
     for dump in &dumps[1..] {
@@ -153,18 +113,10 @@ fn row(
 }
 
 fn difference(first: f64, other: f64) -> String {
-    if first == 0.0 {
-        "-".to_owned()
-    } else {
-        format!("{:+.1} %", (other / first - 1.0) * 100.0)
-    }
+    if first == 0.0 { "-".to_owned() } else { format!("{:+.1} %", (other / first - 1.0) * 100.0) }
 }
 
 fn requests_per_second(dump: &Dump) -> f64 {
     let seconds = dump.duration.as_secs_f64();
-    if seconds > 0.0 {
-        dump.histogram.len() as f64 / seconds
-    } else {
-        0.0
-    }
+    if seconds > 0.0 { dump.histogram.len() as f64 / seconds } else { 0.0 }
 }

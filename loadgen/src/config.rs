@@ -133,21 +133,13 @@ impl Config {
         let zipf_exponent = zipf_exponent(flags.key_zipf_exp)?;
         let (set_pattern, get_pattern) = key_patterns(&flags.key_pattern, zipf_exponent)?;
         if flags.clients < flags.threads {
-            return invalid(
-                "--clients",
-                flags.clients,
-                format!("{} threads need a connection each", flags.threads),
-            );
+            return invalid("--clients", flags.clients, format!("{} threads need a connection each", flags.threads));
         }
         Ok(Self {
             server: flags.server,
             port: flags.port,
             credentials: flags.authenticate.map(Credentials::parse),
-            protocol: if flags.resp == 3 {
-                Protocol::Resp3
-            } else {
-                Protocol::Resp2
-            },
+            protocol: if flags.resp == 3 { Protocol::Resp3 } else { Protocol::Resp2 },
             clients: nonzero(flags.clients),
             threads: nonzero(flags.threads),
             stop: stop(flags.requests, flags.test_time)?,
@@ -187,13 +179,10 @@ impl Config {
             Stop::Requests(requests) => (Some(requests), None),
             Stop::Time(time) => (None, Some(time.as_secs_f64())),
         };
-        let exponent =
-            [self.set_pattern, self.get_pattern]
-                .iter()
-                .find_map(|pattern| match pattern {
-                    KeyPattern::Zipfian { exponent } => Some(*exponent),
-                    _ => None,
-                });
+        let exponent = [self.set_pattern, self.get_pattern].iter().find_map(|pattern| match pattern {
+            KeyPattern::Zipfian { exponent } => Some(*exponent),
+            _ => None,
+        });
         json!({
             "server": self.server,
             "port": self.port,
@@ -229,29 +218,17 @@ impl Config {
 impl Credentials {
     fn parse(text: String) -> Self {
         match text.split_once(':') {
-            Some((user, password)) => Self {
-                user: Some(user.to_owned()),
-                password: password.to_owned(),
-            },
-            None => Self {
-                user: None,
-                password: text,
-            },
+            Some((user, password)) => Self { user: Some(user.to_owned()), password: password.to_owned() },
+            None => Self { user: None, password: text },
         }
     }
 }
 
 impl Ratio {
     fn parse(text: &str) -> Result<Self, Error> {
-        let parts = text
-            .split_once(':')
-            .and_then(|(set, get)| Some((set.parse().ok()?, get.parse().ok()?)));
+        let parts = text.split_once(':').and_then(|(set, get)| Some((set.parse().ok()?, get.parse().ok()?)));
         match parts {
-            None => invalid(
-                "--ratio",
-                text,
-                "expected SET:GET, two whole numbers such as 1:10",
-            ),
+            None => invalid("--ratio", text, "expected SET:GET, two whole numbers such as 1:10"),
             Some((0, 0)) => invalid("--ratio", text, "one of the two must be above zero"),
             Some((set, get)) => Ok(Self { set, get }),
         }
@@ -262,9 +239,7 @@ impl KeyPattern {
     fn parse(letter: &str, zipf_exponent: f64) -> Option<Self> {
         match letter {
             "R" => Some(KeyPattern::Uniform),
-            "Z" => Some(KeyPattern::Zipfian {
-                exponent: zipf_exponent,
-            }),
+            "Z" => Some(KeyPattern::Zipfian { exponent: zipf_exponent }),
             "S" => Some(KeyPattern::Sequential),
             "P" => Some(KeyPattern::PerClient),
             _ => None,
@@ -282,14 +257,17 @@ impl KeyPattern {
 }
 
 fn key_patterns(text: &str, zipf_exponent: f64) -> Result<(KeyPattern, KeyPattern), Error> {
-    let patterns = text.split_once(':').and_then(|(set, get)| {
-        Some((
-            KeyPattern::parse(set, zipf_exponent)?,
-            KeyPattern::parse(get, zipf_exponent)?,
-        ))
-    });
+    let patterns = text
+        .split_once(':')
+        .and_then(|(set, get)| Some((KeyPattern::parse(set, zipf_exponent)?, KeyPattern::parse(get, zipf_exponent)?)));
     patterns.map_or_else(
-        || invalid("--key-pattern", text, "expected two of R (uniform), Z (zipfian), S (sequential), P (sequential per client), such as R:R"),
+        || {
+            invalid(
+                "--key-pattern",
+                text,
+                "expected two of R (uniform), Z (zipfian), S (sequential), P (sequential per client), such as R:R",
+            )
+        },
         Ok,
     )
 }
@@ -304,11 +282,7 @@ fn zipf_exponent(exponent: f64) -> Result<f64, Error> {
 
 fn key_range(minimum: u64, maximum: u64) -> Result<KeyRange, Error> {
     if minimum > maximum {
-        return invalid(
-            "--key-maximum",
-            maximum,
-            format!("it is below --key-minimum {minimum}"),
-        );
+        return invalid("--key-maximum", maximum, format!("it is below --key-minimum {minimum}"));
     }
     if minimum == 0 && maximum == u64::MAX {
         return invalid("--key-maximum", maximum, "at most 2^64 - 1 keys");
@@ -327,11 +301,7 @@ fn seconds(flag: &str, value: f64, minimum: f64) -> Result<Duration, Error> {
     if (minimum..=SECONDS_MAX).contains(&value) {
         Ok(Duration::from_secs_f64(value))
     } else {
-        invalid(
-            flag,
-            value,
-            format!("expected {minimum} to {SECONDS_MAX} seconds"),
-        )
+        invalid(flag, value, format!("expected {minimum} to {SECONDS_MAX} seconds"))
     }
 }
 
@@ -339,45 +309,21 @@ fn rate(value: f64) -> Result<f64, Error> {
     if (0.001..=1e9).contains(&value) {
         Ok(value)
     } else {
-        invalid(
-            "--rate-limiting",
-            value,
-            "expected 0.001 to 1e9 requests per second",
-        )
+        invalid("--rate-limiting", value, "expected 0.001 to 1e9 requests per second")
     }
 }
 
 fn percentiles(text: &str) -> Result<Vec<f64>, Error> {
     let parsed: Option<Vec<f64>> = text
         .split(',')
-        .map(|percentile| {
-            percentile
-                .trim()
-                .parse()
-                .ok()
-                .filter(|p| (0.0..=100.0).contains(p))
-        })
+        .map(|percentile| percentile.trim().parse().ok().filter(|p| (0.0..=100.0).contains(p)))
         .collect();
-    parsed.map_or_else(
-        || {
-            invalid(
-                "--print-percentiles",
-                text,
-                "expected numbers from 0 to 100, such as 50,99,99.9",
-            )
-        },
-        Ok,
-    )
+    parsed
+        .map_or_else(|| invalid("--print-percentiles", text, "expected numbers from 0 to 100, such as 50,99,99.9"), Ok)
 }
 
-fn invalid<T>(
-    flag: &str,
-    value: impl std::fmt::Display,
-    why: impl std::fmt::Display,
-) -> Result<T, Error> {
-    Err(Error::Config(format!(
-        "invalid value '{value}' for '{flag}': {why}"
-    )))
+fn invalid<T>(flag: &str, value: impl std::fmt::Display, why: impl std::fmt::Display) -> Result<T, Error> {
+    Err(Error::Config(format!("invalid value '{value}' for '{flag}': {why}")))
 }
 
 fn nonzero(value: u32) -> NonZeroUsize {
@@ -392,8 +338,7 @@ mod tests {
     use crate::cli::Cli;
 
     fn config(flags: &[&str]) -> Result<Config, String> {
-        let cli = Cli::try_parse_from([&["loadgen"], flags].concat())
-            .map_err(|error| error.to_string())?;
+        let cli = Cli::try_parse_from([&["loadgen"], flags].concat()).map_err(|error| error.to_string())?;
         Config::from_flags(cli.run).map_err(|error| error.to_string())
     }
 
@@ -410,10 +355,7 @@ mod tests {
             (&["--ratio", "1-10"][..], "--ratio"),
             (&["--ratio", "0:0"], "above zero"),
             (&["--key-pattern", "R:X"], "--key-pattern"),
-            (
-                &["--key-minimum", "9", "--key-maximum", "3"],
-                "below --key-minimum",
-            ),
+            (&["--key-minimum", "9", "--key-maximum", "3"], "below --key-minimum"),
             (&["-c", "2", "-t", "3"], "connection each"),
             (&["--test-time", "-1"], "--test-time"),
             (&["--test-time", "nan"], "--test-time"),

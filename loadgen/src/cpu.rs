@@ -17,17 +17,11 @@ impl CpuTime {
     /// Since the process began.
     pub(crate) fn now() -> Self {
         let usage = getrusage(UsageWho::RUSAGE_SELF).expect("RUSAGE_SELF is always valid");
-        Self {
-            user: duration(usage.user_time()),
-            system: duration(usage.system_time()),
-        }
+        Self { user: duration(usage.user_time()), system: duration(usage.system_time()) }
     }
 
     pub(crate) fn since(self, earlier: Self) -> Self {
-        Self {
-            user: self.user.saturating_sub(earlier.user),
-            system: self.system.saturating_sub(earlier.system),
-        }
+        Self { user: self.user.saturating_sub(earlier.user), system: self.system.saturating_sub(earlier.system) }
     }
 }
 

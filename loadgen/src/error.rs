@@ -78,44 +78,27 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn connect(address: &str, source: io::Error) -> Self {
-        Error::Connect {
-            address: address.to_owned(),
-            source,
-        }
+        Error::Connect { address: address.to_owned(), source }
     }
 
     pub(crate) fn connection(address: &str, source: io::Error) -> Self {
-        Error::Connection {
-            address: address.to_owned(),
-            source,
-        }
+        Error::Connection { address: address.to_owned(), source }
     }
 
     pub(crate) fn closed(address: &str) -> Self {
-        Error::Closed {
-            address: address.to_owned(),
-        }
+        Error::Closed { address: address.to_owned() }
     }
 
     pub(crate) fn protocol(address: &str, detail: String) -> Self {
-        Error::Protocol {
-            address: address.to_owned(),
-            detail,
-        }
+        Error::Protocol { address: address.to_owned(), detail }
     }
 
     pub(crate) fn file(path: &Path, source: io::Error) -> Self {
-        Error::File {
-            path: path.to_owned(),
-            source,
-        }
+        Error::File { path: path.to_owned(), source }
     }
 
     pub(crate) fn format(path: &Path, detail: impl Into<String>) -> Self {
-        Error::Format {
-            path: path.to_owned(),
-            detail: detail.into(),
-        }
+        Error::Format { path: path.to_owned(), detail: detail.into() }
     }
 
     pub(crate) fn system(what: &'static str, source: io::Error) -> Self {

@@ -52,24 +52,15 @@ impl KeySource {
             KeyPattern::Uniform => Order::Uniform,
             KeyPattern::Zipfian { exponent } => {
                 let zipf = Zipf::new(range.count() as f64, exponent);
-                Order::Zipfian(
-                    zipf.expect("the range holds a key and the exponent is not negative"),
-                )
+                Order::Zipfian(zipf.expect("the range holds a key and the exponent is not negative"))
             }
             KeyPattern::Sequential => {
                 let next = share.thread as u64 % range.count();
-                Order::Sequential {
-                    next,
-                    step: share.threads as u64 % range.count(),
-                }
+                Order::Sequential { next, step: share.threads as u64 % range.count() }
             }
             KeyPattern::PerClient => {
                 let clients = share.first_client..share.first_client + share.clients;
-                Order::PerClient(
-                    clients
-                        .map(|client| Cursor::of(client, share.clients_total, range))
-                        .collect(),
-                )
+                Order::PerClient(clients.map(|client| Cursor::of(client, share.clients_total, range)).collect())
             }
         };
         Self { range, order }
@@ -99,20 +90,12 @@ impl Cursor {
     fn of(client: usize, clients: usize, range: KeyRange) -> Self {
         let cut = |n: usize| (u128::from(range.count()) * n as u128 / clients as u128) as u64;
         let first = cut(client).min(range.count() - 1);
-        Self {
-            first,
-            next: first,
-            end: cut(client + 1).max(first + 1),
-        }
+        Self { first, next: first, end: cut(client + 1).max(first + 1) }
     }
 
     fn advance(&mut self) -> u64 {
         let key = self.next;
-        self.next = if key + 1 == self.end {
-            self.first
-        } else {
-            key + 1
-        };
+        self.next = if key + 1 == self.end { self.first } else { key + 1 };
         key
     }
 }
@@ -126,9 +109,7 @@ fn scale(bits: u64, count: u64) -> u64 {
 /// An alphanumeric block from which values are cut.
 pub(crate) fn random_block(rng: &mut SmallRng, bytes: usize) -> Vec<u8> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..bytes)
-        .map(|_| ALPHABET[rng.random_range(0..64)])
-        .collect()
+    (0..bytes).map(|_| ALPHABET[rng.random_range(0..64)]).collect()
 }
 
 #[cfg(test)]
@@ -137,19 +118,10 @@ mod tests {
 
     use super::*;
 
-    const RANGE: KeyRange = KeyRange {
-        minimum: 10,
-        maximum: 109,
-    };
+    const RANGE: KeyRange = KeyRange { minimum: 10, maximum: 109 };
 
     fn share(thread: usize, threads: usize) -> Share {
-        Share {
-            thread,
-            threads,
-            first_client: thread,
-            clients: 1,
-            clients_total: threads,
-        }
+        Share { thread, threads, first_client: thread, clients: 1, clients_total: threads }
     }
 
     fn draw(pattern: KeyPattern, share: Share, count: usize) -> Vec<u64> {
@@ -166,19 +138,14 @@ mod tests {
             for key in draw(KeyPattern::Zipfian { exponent }, share(0, 1), DRAWS) {
                 seen[(key - RANGE.minimum) as usize] += 1;
             }
-            let weights: Vec<f64> = (1..=100)
-                .map(|rank| f64::from(rank).powf(-exponent))
-                .collect();
+            let weights: Vec<f64> = (1..=100).map(|rank| f64::from(rank).powf(-exponent)).collect();
             let total: f64 = weights.iter().sum();
             for (rank, (&seen, weight)) in seen.iter().zip(&weights).enumerate() {
                 let expected = DRAWS as f64 * weight / total;
                 // Five standard deviations of a Poisson count: one false alarm in a million.
                 let tolerance = 5.0 * expected.sqrt();
                 let difference = (seen as f64 - expected).abs();
-                assert!(
-                    difference < tolerance,
-                    "exponent {exponent}, rank {rank}: {seen} for {expected:.0}"
-                );
+                assert!(difference < tolerance, "exponent {exponent}, rank {rank}: {seen} for {expected:.0}");
             }
         }
     }
@@ -189,10 +156,7 @@ mod tests {
         for key in draw(KeyPattern::Uniform, share(0, 1), 100_000) {
             seen[(key - RANGE.minimum) as usize] += 1;
         }
-        assert!(
-            seen.iter().all(|&seen| (841..1159).contains(&seen)),
-            "{seen:?}"
-        );
+        assert!(seen.iter().all(|&seen| (841..1159).contains(&seen)), "{seen:?}");
     }
 
     #[test]
@@ -206,18 +170,11 @@ mod tests {
 
     #[test]
     fn clients_walk_ranges_of_their_own() {
-        assert_eq!(
-            draw(KeyPattern::PerClient, share(1, 3), 34),
-            (43..=75).chain([43]).collect::<Vec<_>>()
-        );
-        let few_keys = KeyRange {
-            minimum: 5,
-            maximum: 6,
-        };
+        assert_eq!(draw(KeyPattern::PerClient, share(1, 3), 34), (43..=75).chain([43]).collect::<Vec<_>>());
+        let few_keys = KeyRange { minimum: 5, maximum: 6 };
         let mut rng = SmallRng::seed_from_u64(1);
         for client in 0..9 {
-            let key =
-                KeySource::new(KeyPattern::PerClient, few_keys, share(client, 9)).next(&mut rng, 0);
+            let key = KeySource::new(KeyPattern::PerClient, few_keys, share(client, 9)).next(&mut rng, 0);
             assert!((5..=6).contains(&key));
         }
     }

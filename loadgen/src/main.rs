@@ -54,27 +54,17 @@ fn measure(config: &Config) -> Result<(), Error> {
     }
     if let (Some(mut file), Some(path)) = (json_file, &config.json_out_file) {
         let text = format!("{:#}\n", report::to_json(config, &outcome));
-        file.write_all(text.as_bytes())
-            .map_err(|source| Error::File {
-                path: path.clone(),
-                source,
-            })?;
+        file.write_all(text.as_bytes()).map_err(|source| Error::File { path: path.clone(), source })?;
     }
     if !config.quiet {
-        print(config, &outcome).map_err(|source| Error::File {
-            path: "stdout".into(),
-            source,
-        })?;
+        print(config, &outcome).map_err(|source| Error::File { path: "stdout".into(), source })?;
     }
     warn(&outcome);
     Ok(())
 }
 
 fn create(path: &Path) -> Result<File, Error> {
-    File::create(path).map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })
+    File::create(path).map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
 fn print(config: &Config, outcome: &Outcome) -> io::Result<()> {
@@ -90,10 +80,7 @@ fn print(config: &Config, outcome: &Outcome) -> io::Result<()> {
 fn warn(outcome: &Outcome) {
     let errors = outcome.totals().errors;
     if errors > 0 {
-        let text = outcome
-            .error_text
-            .as_deref()
-            .unwrap_or("before the measured window");
+        let text = outcome.error_text.as_deref().unwrap_or("before the measured window");
         eprintln!("loadgen: warning: {errors} error replies, the first: {text}");
     }
     if outcome.unsent > 0 {
@@ -117,11 +104,7 @@ struct Session {
 impl Session {
     fn begin(config: &Config) -> Result<Self, Error> {
         Ok(Self {
-            hdr_files: config
-                .hdr_file_prefix
-                .as_deref()
-                .map(HdrFiles::create)
-                .transpose()?,
+            hdr_files: config.hdr_file_prefix.as_deref().map(HdrFiles::create).transpose()?,
             progress: progress_bar(config.quiet),
             stop: config.stop,
             requests: 0,
@@ -146,28 +129,18 @@ impl Observer for Session {
             Stop::Requests(requests) => requests,
             Stop::Time(time) => time.as_secs().max(1),
         });
-        self.hdr_files
-            .as_mut()
-            .map_or(Ok(()), |files| files.window_begins(at))
+        self.hdr_files.as_mut().map_or(Ok(()), |files| files.window_begins(at))
     }
 
-    fn interval(
-        &mut self,
-        interval: &Interval,
-        began: Duration,
-        length: Duration,
-    ) -> Result<(), Error> {
+    fn interval(&mut self, interval: &Interval, began: Duration, length: Duration) -> Result<(), Error> {
         self.requests += interval.requests();
         self.elapsed = began + length;
         self.progress.set_position(match self.stop {
             Stop::Requests(_) => self.requests,
             Stop::Time(_) => self.elapsed.as_secs(),
         });
-        self.progress
-            .set_message(format!("{} ops/s", interval.requests()));
-        self.hdr_files
-            .as_mut()
-            .map_or(Ok(()), |files| files.interval(interval, began, length))
+        self.progress.set_message(format!("{} ops/s", interval.requests()));
+        self.hdr_files.as_mut().map_or(Ok(()), |files| files.interval(interval, began, length))
     }
 }
 
@@ -179,8 +152,7 @@ fn progress_bar(quiet: bool) -> ProgressBar {
     } else {
         ProgressBar::no_length()
     };
-    let style =
-        ProgressStyle::with_template("{bar:40} {pos}/{len} {elapsed_precise} (left {eta}) {msg}")
-            .expect("the template is valid");
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {elapsed_precise} (left {eta}) {msg}")
+        .expect("the template is valid");
     progress.with_style(style)
 }

@@ -68,29 +68,19 @@ impl Outcome {
     /// Replies per second of the measured window.
     pub fn per_second(&self, count: u64) -> f64 {
         let seconds = self.duration.as_secs_f64();
-        if seconds > 0.0 {
-            count as f64 / seconds
-        } else {
-            0.0
-        }
+        if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
 
     /// The generator's own CPU time for each reply, in microseconds.
     pub fn cpu_us_per_op(&self) -> f64 {
         let requests: u64 = self.commands.iter().map(|command| command.requests).sum();
         let cpu_us = (self.cpu_user + self.cpu_system).as_secs_f64() * 1e6;
-        if requests > 0 {
-            cpu_us / requests as f64
-        } else {
-            0.0
-        }
+        if requests > 0 { cpu_us / requests as f64 } else { 0.0 }
     }
 
     /// Milliseconds since 1970 at the start of the first window.
     pub fn started_unix_ms(&self) -> u64 {
-        self.started
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_millis() as u64)
+        self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     }
 
     pub(crate) fn begin_run(&mut self) {

@@ -32,21 +32,11 @@ pub(crate) fn prefill(config: &Config, mut progress: impl FnMut(u64)) -> Result<
     Ok(())
 }
 
-fn append_batch(
-    batch: &mut Vec<u8>,
-    encoder: &Encoder,
-    keys: KeyRange,
-    done: u64,
-    rng: &mut SmallRng,
-) -> u64 {
+fn append_batch(batch: &mut Vec<u8>, encoder: &Encoder, keys: KeyRange, done: u64, rng: &mut SmallRng) -> u64 {
     use rand::Rng;
     let mut requests = 0;
     while requests < BATCH_REQUESTS && batch.len() < BATCH_BYTES && done + requests < keys.count() {
-        encoder.append_set(
-            batch,
-            keys.minimum + done + requests,
-            rng.next_u64() as usize,
-        );
+        encoder.append_set(batch, keys.minimum + done + requests, rng.next_u64() as usize);
         requests += 1;
     }
     requests
@@ -55,9 +45,6 @@ fn append_batch(
 fn expect_ok(config: &Config, client: &mut Client) -> Result<(), Error> {
     match client.receive()? {
         Value::Simple(_) => Ok(()),
-        other => Err(Error::protocol(
-            &config.address(),
-            format!("prefill: SET was answered by {other:?}"),
-        )),
+        other => Err(Error::protocol(&config.address(), format!("prefill: SET was answered by {other:?}"))),
     }
 }

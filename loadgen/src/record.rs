@@ -17,8 +17,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// An empty histogram of latencies in nanoseconds.
 pub fn latency_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS)
-        .expect("constant bounds are valid")
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS).expect("constant bounds are valid")
 }
 
 /// The value that `percentile` % of the recorded ones do not exceed.
@@ -87,9 +86,7 @@ impl CommandStats {
 
 fn add_histogram(total: &mut Histogram<u64>, part: &Histogram<u64>) {
     if !part.is_empty() {
-        total
-            .add(part)
-            .expect("all histograms have the same bounds");
+        total.add(part).expect("all histograms have the same bounds");
     }
 }
 
@@ -105,10 +102,7 @@ pub struct Interval {
 impl Interval {
     /// An interval with nothing counted.
     pub fn new(index: u64, open_loop: bool) -> Self {
-        Self {
-            index,
-            commands: CommandKind::ALL.map(|_| CommandStats::new(open_loop)),
-        }
+        Self { index, commands: CommandKind::ALL.map(|_| CommandStats::new(open_loop)) }
     }
 
     /// Adds another thread's part of the same interval.
@@ -153,12 +147,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(start_ns: u64, open_loop: bool, intervals: SyncSender<Interval>) -> Self {
-        Self {
-            current: Interval::new(0, open_loop),
-            boundary_ns: start_ns + INTERVAL_NS,
-            open_loop,
-            intervals,
-        }
+        Self { current: Interval::new(0, open_loop), boundary_ns: start_ns + INTERVAL_NS, open_loop, intervals }
     }
 
     #[inline]
@@ -180,13 +169,7 @@ impl Recorder {
     }
 
     /// Records the times that `count` requests have in common.
-    pub(crate) fn record_latency(
-        &mut self,
-        kind: CommandKind,
-        service_ns: u64,
-        latency_ns: u64,
-        count: u64,
-    ) {
+    pub(crate) fn record_latency(&mut self, kind: CommandKind, service_ns: u64, latency_ns: u64, count: u64) {
         let stats = &mut self.current.commands[kind as usize];
         stats.service.saturating_record_n(service_ns, count);
         if let Some(intended) = &mut stats.intended {

@@ -37,12 +37,7 @@ pub trait Observer {
     }
     /// All threads have finished an interval; its commands are merged. `began` counts from the
     /// start of the window, `length` is a second except for the last one.
-    fn interval(
-        &mut self,
-        _interval: &Interval,
-        _began: Duration,
-        _length: Duration,
-    ) -> Result<(), Error> {
+    fn interval(&mut self, _interval: &Interval, _began: Duration, _length: Duration) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -97,12 +92,7 @@ struct ThreadEnd {
     error_text: Option<String>,
 }
 
-fn run_once(
-    config: &Config,
-    number: u32,
-    observer: &mut dyn Observer,
-    outcome: &mut Outcome,
-) -> Result<(), Error> {
+fn run_once(config: &Config, number: u32, observer: &mut dyn Observer, outcome: &mut Outcome) -> Result<(), Error> {
     let shares = shares(config);
     let thread_count = shares.len();
     let mut streams = connect_all(config)?;
@@ -155,11 +145,8 @@ fn run_once(
 }
 
 /// The first error in the order of threads, if any; threads that were only told to stop have none.
-fn join_all(
-    threads: Vec<ScopedJoinHandle<'_, Result<ThreadEnd, Error>>>,
-) -> Result<Vec<ThreadEnd>, Error> {
-    let join =
-        |thread: ScopedJoinHandle<'_, _>| thread.join().expect("threads return their errors");
+fn join_all(threads: Vec<ScopedJoinHandle<'_, Result<ThreadEnd, Error>>>) -> Result<Vec<ThreadEnd>, Error> {
+    let join = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("threads return their errors");
     // All are joined before the first error counts.
     let ends: Vec<_> = threads.into_iter().map(join).collect();
     ends.into_iter().collect()
@@ -170,13 +157,7 @@ fn shares(config: &Config) -> Vec<Share> {
     let mut first_client = 0;
     let share = |thread| {
         let own = part_of(clients as u64, thread as u64, threads as u64) as usize;
-        let share = Share {
-            thread,
-            threads,
-            first_client,
-            clients: own,
-            clients_total: clients,
-        };
+        let share = Share { thread, threads, first_client, clients: own, clients_total: clients };
         first_client += own;
         share
     };
@@ -184,9 +165,7 @@ fn shares(config: &Config) -> Vec<Share> {
 }
 
 fn connect_all(config: &Config) -> Result<Vec<TcpStream>, Error> {
-    (0..config.clients.get())
-        .map(|_| Ok(connect(config)?.into_stream()))
-        .collect()
+    (0..config.clients.get()).map(|_| Ok(connect(config)?.into_stream())).collect()
 }
 
 fn thread_body(
@@ -200,10 +179,7 @@ fn thread_body(
     let mut warm = Ok(());
     if config.warm_up > Duration::ZERO {
         let start_ns = rendezvous.agree_on_start();
-        let phase = Phase {
-            start_ns,
-            stop: Stop::Time(config.warm_up),
-        };
+        let phase = Phase { start_ns, stop: Stop::Time(config.warm_up) };
         if let Ok(worker) = &mut worker {
             warm = worker.run(phase, None).map(drop);
         }
@@ -216,17 +192,8 @@ fn thread_body(
     warm?;
     let mut worker = worker?;
     let recorder = Recorder::new(start_ns, config.rate.is_some(), intervals);
-    let phase = worker.run(
-        Phase {
-            start_ns,
-            stop: config.stop,
-        },
-        Some(recorder),
-    )?;
-    Ok(ThreadEnd {
-        phase,
-        error_text: worker.error_text().map(str::to_owned),
-    })
+    let phase = worker.run(Phase { start_ns, stop: config.stop }, Some(recorder))?;
+    Ok(ThreadEnd { phase, error_text: worker.error_text().map(str::to_owned) })
 }
 
 /// Merges the threads' intervals, and observes each one that every thread has finished. Returns
@@ -257,20 +224,11 @@ fn collect(
             // The newest complete interval may be the last of the run, and shorter than a second:
             // its length is known when the run has ended.
             if let Some(full) = complete.replace(merged) {
-                observe(
-                    observer,
-                    outcome,
-                    &full,
-                    Duration::from_secs(full.index),
-                    crate::record::INTERVAL,
-                )?;
+                observe(observer, outcome, &full, Duration::from_secs(full.index), crate::record::INTERVAL)?;
             }
         }
     }
-    Ok(complete
-        .into_iter()
-        .chain(open.into_values().map(|(interval, _)| interval))
-        .collect())
+    Ok(complete.into_iter().chain(open.into_values().map(|(interval, _)| interval)).collect())
 }
 
 fn observe(
@@ -289,11 +247,7 @@ fn observe(
 
 /// From the start to the last reply, and at least as long as was asked for.
 fn window_length(config: &Config, start_ns: u64, ends: &[ThreadEnd]) -> Duration {
-    let last_reply_ns = ends
-        .iter()
-        .map(|end| end.phase.last_reply_ns)
-        .max()
-        .unwrap_or(start_ns);
+    let last_reply_ns = ends.iter().map(|end| end.phase.last_reply_ns).max().unwrap_or(start_ns);
     let until_last_reply = Duration::from_nanos(last_reply_ns - start_ns);
     match config.stop {
         Stop::Requests(_) => until_last_reply,

@@ -16,12 +16,7 @@ pub struct Schedule {
 impl Schedule {
     /// Thread `thread` of `threads`, together sending `rate` requests a second from `start_ns` on.
     pub fn new(start_ns: u64, rate: f64, thread: usize, threads: usize) -> Self {
-        Self {
-            start_ns,
-            thread: thread as u64,
-            threads: threads as u64,
-            period_ns: 1e9 / rate,
-        }
+        Self { start_ns, thread: thread as u64, threads: threads as u64, period_ns: 1e9 / rate }
     }
 
     /// When this thread's request number `index` is due.
@@ -33,8 +28,7 @@ impl Schedule {
 
     /// How many of this thread's requests are due before `end_ns`.
     pub fn due_before(&self, end_ns: u64) -> u64 {
-        let numbers =
-            ((end_ns.saturating_sub(self.start_ns)) as f64 / self.period_ns).ceil() as u64;
+        let numbers = ((end_ns.saturating_sub(self.start_ns)) as f64 / self.period_ns).ceil() as u64;
         part_of(numbers, self.thread, self.threads)
     }
 }
@@ -50,12 +44,8 @@ mod tests {
 
     #[test]
     fn threads_together_keep_the_rate() {
-        let threads: Vec<_> = (0..3)
-            .map(|thread| Schedule::new(1000, 1e6, thread, 3))
-            .collect();
-        let mut due: Vec<u64> = (0..9)
-            .map(|n| threads[n % 3].intended_start_ns(n as u64 / 3))
-            .collect();
+        let threads: Vec<_> = (0..3).map(|thread| Schedule::new(1000, 1e6, thread, 3)).collect();
+        let mut due: Vec<u64> = (0..9).map(|n| threads[n % 3].intended_start_ns(n as u64 / 3)).collect();
         assert_eq!(due, (0..9).map(|n| 1000 + n * 1000).collect::<Vec<_>>());
         due.dedup();
         assert_eq!(due.len(), 9);
@@ -65,9 +55,7 @@ mod tests {
     fn what_is_due_before_an_end_is_counted_exactly() {
         for (seconds, rate, expected) in [(1, 1000.0, 1000), (2, 333.0, 666), (1, 0.5, 1)] {
             let end = 77 + seconds * 1_000_000_000;
-            let due: u64 = (0..4)
-                .map(|thread| Schedule::new(77, rate, thread, 4).due_before(end))
-                .sum();
+            let due: u64 = (0..4).map(|thread| Schedule::new(77, rate, thread, 4).due_before(end)).sum();
             assert_eq!(due, expected);
         }
     }
@@ -75,12 +63,7 @@ mod tests {
     #[test]
     fn parts_add_up_to_the_total() {
         for (total, parts) in [(10, 3), (2, 5), (0, 1), (1_000_003, 7)] {
-            assert_eq!(
-                (0..parts)
-                    .map(|part| part_of(total, part, parts))
-                    .sum::<u64>(),
-                total
-            );
+            assert_eq!((0..parts).map(|part| part_of(total, part, parts)).sum::<u64>(), total);
         }
     }
 }

@@ -17,9 +17,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self {
-            epoch: Instant::now(),
-        }
+        Self { epoch: Instant::now() }
     }
 
     #[inline]
@@ -40,19 +38,9 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub(crate) fn register(registry: &Registry, token: Token) -> io::Result<Self> {
-        let timer = TimerFd::new(
-            ClockId::CLOCK_MONOTONIC,
-            TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
-        )?;
-        registry.register(
-            &mut SourceFd(&timer.as_fd().as_raw_fd()),
-            token,
-            Interest::READABLE,
-        )?;
-        Ok(Self {
-            timer,
-            armed_for_ns: 0,
-        })
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        registry.register(&mut SourceFd(&timer.as_fd().as_raw_fd()), token, Interest::READABLE)?;
+        Ok(Self { timer, armed_for_ns: 0 })
     }
 
     /// Asks for a wake-up at `due_ns`, which lies after `now_ns`.
@@ -61,8 +49,7 @@ impl Alarm {
             return Ok(());
         }
         let wait = TimeSpec::from_duration(Duration::from_nanos((due_ns - now_ns).max(1)));
-        self.timer
-            .set(Expiration::OneShot(wait), TimerSetTimeFlags::empty())?;
+        self.timer.set(Expiration::OneShot(wait), TimerSetTimeFlags::empty())?;
         self.armed_for_ns = due_ns;
         Ok(())
     }

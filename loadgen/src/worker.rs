@@ -124,17 +124,14 @@ impl<'a> Worker<'a> {
         abort: &'a AtomicBool,
         streams: Vec<TcpStream>,
     ) -> Result<Self, Error> {
-        let poll =
-            Poll::new().map_err(|source| Error::system("create an epoll instance", source))?;
-        let alarm = Alarm::register(poll.registry(), ALARM)
-            .map_err(|source| Error::system("create a timer", source))?;
+        let poll = Poll::new().map_err(|source| Error::system("create an epoll instance", source))?;
+        let alarm =
+            Alarm::register(poll.registry(), ALARM).map_err(|source| Error::system("create a timer", source))?;
         let address = config.address();
         let connections = streams
             .into_iter()
             .enumerate()
-            .map(|(index, stream)| {
-                Connection::register(&poll, index, stream, config.pipeline.get())
-            })
+            .map(|(index, stream)| Connection::register(&poll, index, stream, config.pipeline.get()))
             .collect::<std::io::Result<Vec<_>>>()
             .map_err(|source| Error::connection(&address, source))?;
         Ok(Self {
@@ -166,11 +163,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends the requests of a phase and waits for the reply to each.
-    pub(crate) fn run(
-        &mut self,
-        phase: Phase,
-        recorder: Option<Recorder>,
-    ) -> Result<PhaseEnd, Error> {
+    pub(crate) fn run(&mut self, phase: Phase, recorder: Option<Recorder>) -> Result<PhaseEnd, Error> {
         self.begin(phase, recorder);
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
@@ -197,10 +190,7 @@ impl<'a> Worker<'a> {
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();
         }
-        Ok(PhaseEnd {
-            last_reply_ns: self.last_reply_ns,
-            unsent: self.schedule.map_or(0, |_| self.unsent(phase)),
-        })
+        Ok(PhaseEnd { last_reply_ns: self.last_reply_ns, unsent: self.schedule.map_or(0, |_| self.unsent(phase)) })
     }
 
     fn begin(&mut self, phase: Phase, recorder: Option<Recorder>) {
@@ -212,38 +202,25 @@ impl<'a> Worker<'a> {
         for connection in &mut self.connections {
             connection.sent = 0;
         }
-        self.schedule = self
-            .config
-            .rate
-            .map(|rate| Schedule::new(phase.start_ns, rate, thread, threads));
+        self.schedule = self.config.rate.map(|rate| Schedule::new(phase.start_ns, rate, thread, threads));
         self.to_send = self.quota(phase);
     }
 
     fn quota(&self, phase: Phase) -> u64 {
         match (phase.stop, self.schedule) {
-            (Stop::Requests(total), _) => {
-                part_of(total, self.share.thread as u64, self.share.threads as u64)
-            }
+            (Stop::Requests(total), _) => part_of(total, self.share.thread as u64, self.share.threads as u64),
             (Stop::Time(_), Some(schedule)) => schedule.due_before(self.deadline_ns),
             (Stop::Time(_), None) => u64::MAX,
         }
     }
 
     fn unsent(&self, phase: Phase) -> u64 {
-        let sent: u64 = self
-            .connections
-            .iter()
-            .map(|connection| connection.sent)
-            .sum();
+        let sent: u64 = self.connections.iter().map(|connection| connection.sent).sum();
         self.quota(phase) - sent
     }
 
     fn stop_sending_when_over(&mut self, now_ns: u64) {
-        let grace_ns = if self.schedule.is_some() {
-            LATE_SENDS_NS
-        } else {
-            0
-        };
+        let grace_ns = if self.schedule.is_some() { LATE_SENDS_NS } else { 0 };
         if now_ns >= self.deadline_ns.saturating_add(grace_ns) {
             self.to_send = 0;
         }
@@ -271,13 +248,7 @@ impl<'a> Worker<'a> {
 
     fn check_patience(&self, now_ns: u64) -> Result<(), Error> {
         let patience_ns = self.config.reply_timeout.as_nanos() as u64;
-        let oldest = || {
-            self.connections
-                .iter()
-                .filter_map(|c| c.pending.front())
-                .map(|p| p.sent_ns)
-                .min()
-        };
+        let oldest = || self.connections.iter().filter_map(|c| c.pending.front()).map(|p| p.sent_ns).min();
         if self.in_flight == 0 || now_ns.saturating_sub(self.last_reply_ns) < patience_ns {
             return Ok(());
         }
@@ -293,24 +264,18 @@ impl<'a> Worker<'a> {
 
     fn wait(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
         let mut timeout = TICK.min(self.config.reply_timeout);
-        let next_due_ns = self
-            .schedule
-            .map(|schedule| schedule.intended_start_ns(self.handed_out));
+        let next_due_ns = self.schedule.map(|schedule| schedule.intended_start_ns(self.handed_out));
         if let Some(due_ns) = next_due_ns
             && self.to_send > 0
         {
             if due_ns <= now_ns.saturating_add(SPIN_NS) {
                 timeout = Duration::ZERO;
             } else {
-                self.alarm
-                    .wake_at(due_ns, now_ns)
-                    .map_err(|source| Error::system("set a timer", source))?;
+                self.alarm.wake_at(due_ns, now_ns).map_err(|source| Error::system("set a timer", source))?;
             }
         }
         match self.poll.poll(events, Some(timeout)) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => {
-                Err(Error::system("wait for sockets", error))
-            }
+            Err(error) if error.kind() != ErrorKind::Interrupted => Err(Error::system("wait for sockets", error)),
             _ => Ok(()),
         }
     }
@@ -318,9 +283,7 @@ impl<'a> Worker<'a> {
     fn serve(&mut self, event: &Event) -> Result<(), Error> {
         let index = event.token().0;
         if event.is_writable() && self.connections[index].has_unsent() {
-            self.connections[index]
-                .write_unsent()
-                .map_err(|source| self.socket_error(source))?;
+            self.connections[index].write_unsent().map_err(|source| self.socket_error(source))?;
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             self.read(index, event.is_read_closed() || event.is_error())?;
@@ -374,16 +337,12 @@ impl<'a> Worker<'a> {
             if kind == ReplyKind::Push {
                 continue;
             }
-            let request = connection
-                .pending
-                .pop_front()
-                .ok_or_else(|| unasked(&self.address))?;
+            let request = connection.pending.pop_front().ok_or_else(|| unasked(&self.address))?;
             self.in_flight -= 1;
             if kind == ReplyKind::Error && self.error_text.is_none() {
                 self.error_text = Some(connection.scanner.error_text());
             }
-            let verdict = classify(request.kind, kind)
-                .ok_or_else(|| mismatched(&self.address, request.kind, kind))?;
+            let verdict = classify(request.kind, kind).ok_or_else(|| mismatched(&self.address, request.kind, kind))?;
             if let Some(recorder) = &mut self.recorder {
                 group.join(&request, recorder, now_ns);
                 recorder.count_reply(request.kind, verdict, reply_bytes);
@@ -423,11 +382,7 @@ impl<'a> Worker<'a> {
             }
             let before = self.write_buffer.len();
             let kind = self.workload.append_next(&mut self.write_buffer, index);
-            connection.pending.push_back(Pending {
-                intended_ns,
-                sent_ns: now_ns,
-                kind,
-            });
+            connection.pending.push_back(Pending { intended_ns, sent_ns: now_ns, kind });
             if let Some(recorder) = &mut self.recorder {
                 recorder.count_request(kind, (self.write_buffer.len() - before) as u64);
             }
@@ -438,9 +393,7 @@ impl<'a> Worker<'a> {
         if self.write_buffer.is_empty() {
             return Ok(());
         }
-        connection
-            .write(&self.write_buffer)
-            .map_err(|source| self.socket_error(source))
+        connection.write(&self.write_buffer).map_err(|source| self.socket_error(source))
     }
 
     fn socket_error(&self, source: std::io::Error) -> Error {
@@ -452,19 +405,10 @@ impl<'a> Worker<'a> {
 }
 
 impl Connection {
-    fn register(
-        poll: &Poll,
-        index: usize,
-        stream: TcpStream,
-        pipeline: usize,
-    ) -> std::io::Result<Self> {
+    fn register(poll: &Poll, index: usize, stream: TcpStream, pipeline: usize) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
-        poll.registry().register(
-            &mut stream,
-            Token(index),
-            Interest::READABLE | Interest::WRITABLE,
-        )?;
+        poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self {
             stream,
             scanner: ReplyScanner::new(),
@@ -521,11 +465,7 @@ impl Group {
     fn join(&mut self, request: &Pending, recorder: &mut Recorder, now_ns: u64) {
         if self.sent_ns != request.sent_ns || self.intended_ns != request.intended_ns {
             self.record(recorder, now_ns);
-            *self = Group {
-                intended_ns: request.intended_ns,
-                sent_ns: request.sent_ns,
-                ..Group::default()
-            };
+            *self = Group { intended_ns: request.intended_ns, sent_ns: request.sent_ns, ..Group::default() };
         }
         self.counts[request.kind as usize] += 1;
     }
@@ -559,8 +499,5 @@ fn unasked(address: &str) -> Error {
 
 #[cold]
 fn mismatched(address: &str, command: CommandKind, reply: ReplyKind) -> Error {
-    Error::protocol(
-        address,
-        format!("{} was answered by the kind {reply:?}", command.name()),
-    )
+    Error::protocol(address, format!("{} was answered by the kind {reply:?}", command.name()))
 }

@@ -68,8 +68,7 @@ impl Workload {
         match kind {
             CommandKind::Set => {
                 let key = self.set_keys.next(&mut self.rng, client);
-                self.encoder
-                    .append_set(out, key, self.rng.next_u64() as usize);
+                self.encoder.append_set(out, key, self.rng.next_u64() as usize);
             }
             CommandKind::Get => {
                 let key = self.get_keys.next(&mut self.rng, client);
@@ -92,11 +91,7 @@ struct Mix {
 
 impl Mix {
     fn new(ratio: Ratio) -> Self {
-        Self {
-            set: u64::from(ratio.set),
-            total: u64::from(ratio.set) + u64::from(ratio.get),
-            owed: 0,
-        }
+        Self { set: u64::from(ratio.set), total: u64::from(ratio.set) + u64::from(ratio.get), owed: 0 }
     }
 
     #[inline]
@@ -125,19 +120,13 @@ impl Encoder {
         let heads = |command: &str, arguments: usize| {
             let head = |digits: usize| {
                 let (name, key) = (command.len(), key_prefix.len() + digits);
-                format!("*{arguments}\r\n${name}\r\n{command}\r\n${key}\r\n{key_prefix}")
-                    .into_bytes()
+                format!("*{arguments}\r\n${name}\r\n{command}\r\n${key}\r\n{key_prefix}").into_bytes()
             };
             (0..=KEY_DIGITS_MAX).map(head).collect()
         };
         let mut block = random_block(rng, VALUE_OFFSETS);
         // A value longer than the block repeats it.
-        block = block
-            .iter()
-            .copied()
-            .cycle()
-            .take(VALUE_OFFSETS + data_size)
-            .collect();
+        block = block.iter().copied().cycle().take(VALUE_OFFSETS + data_size).collect();
         Self {
             set_heads: heads("SET", 3),
             get_heads: heads("GET", 2),
@@ -179,10 +168,7 @@ mod tests {
             let mut mix = Mix::new(Ratio { set, get });
             for _ in 0..3 {
                 let cycle: Vec<_> = (0..set + get).map(|_| mix.next()).collect();
-                let sets = cycle
-                    .iter()
-                    .filter(|&&kind| kind == CommandKind::Set)
-                    .count();
+                let sets = cycle.iter().filter(|&&kind| kind == CommandKind::Set).count();
                 assert_eq!(sets, set as usize, "{set}:{get}");
             }
         }
@@ -200,8 +186,7 @@ mod tests {
         out.clear();
         encoder.append_set(&mut out, u64::MAX, 5);
         let value = String::from_utf8(encoder.block[5..8].to_vec()).expect("alphanumeric");
-        let expected =
-            format!("*3\r\n$3\r\nSET\r\n$22\r\nk-18446744073709551615\r\n$3\r\n{value}\r\n");
+        let expected = format!("*3\r\n$3\r\nSET\r\n$22\r\nk-18446744073709551615\r\n$3\r\n{value}\r\n");
         assert_eq!(out, expected.as_bytes());
     }
 

@@ -27,30 +27,16 @@ fn the_number_of_requests_is_exact_however_clients_and_threads_divide_it() {
         let asked: u64 = flags[1].parse().unwrap();
         assert_eq!(json["totals"]["requests"], asked, "{flags:?}");
         assert_eq!(stub.count("SET") + stub.count("GET"), asked, "{flags:?}");
-        let by_second: u64 = json["series"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|row| row["ops"].as_u64().unwrap())
-            .sum();
+        let by_second: u64 = json["series"].as_array().unwrap().iter().map(|row| row["ops"].as_u64().unwrap()).sum();
         assert_eq!(by_second, asked, "{flags:?}");
     }
 }
 
 #[test]
 fn the_ratio_is_honoured() {
-    for (ratio, sets) in [
-        ("1:3", 1000),
-        ("3:1", 3000),
-        ("0:1", 0),
-        ("1:0", 4000),
-        ("2:2", 2000),
-    ] {
+    for (ratio, sets) in [("1:3", 1000), ("3:1", 3000), ("0:1", 0), ("1:0", 4000), ("2:2", 2000)] {
         let stub = plain();
-        let json = measure(
-            &stub,
-            &["-n", "4000", "--ratio", ratio, "--pipeline", "8", "-c", "5"],
-        );
+        let json = measure(&stub, &["-n", "4000", "--ratio", ratio, "--pipeline", "8", "-c", "5"]);
         assert_eq!(stub.count("SET"), sets, "{ratio}");
         assert_eq!(json["commands"]["SET"]["requests"], sets, "{ratio}");
         assert_eq!(json["commands"]["GET"]["requests"], 4000 - sets, "{ratio}");
@@ -59,33 +45,12 @@ fn the_ratio_is_honoured() {
 
 #[test]
 fn hits_and_misses_are_told_apart_and_prefill_makes_hits() {
-    let flags = [
-        "-n",
-        "2000",
-        "--ratio",
-        "0:1",
-        "--key-maximum",
-        "1000",
-        "--key-prefix",
-        "k:",
-    ];
+    let flags = ["-n", "2000", "--ratio", "0:1", "--key-maximum", "1000", "--key-prefix", "k:"];
     let stub = plain();
     let json = measure(&stub, &flags);
-    assert_eq!(
-        (
-            json["totals"]["hits"].as_u64(),
-            json["totals"]["misses"].as_u64()
-        ),
-        (Some(0), Some(2000))
-    );
+    assert_eq!((json["totals"]["hits"].as_u64(), json["totals"]["misses"].as_u64()), (Some(0), Some(2000)));
     let json = measure(&stub, &[&flags[..], &["--prefill"]].concat());
-    assert_eq!(
-        (
-            json["totals"]["hits"].as_u64(),
-            json["totals"]["misses"].as_u64()
-        ),
-        (Some(2000), Some(0))
-    );
+    assert_eq!((json["totals"]["hits"].as_u64(), json["totals"]["misses"].as_u64()), (Some(2000), Some(0)));
     assert_eq!(stub.count("SET"), 1000);
     assert!(stub.seen(|seen| seen.keys.contains("k:1") && seen.keys.contains("k:1000")));
 }
@@ -96,20 +61,7 @@ fn sequential_keys_cover_the_range_evenly() {
         let stub = plain();
         measure(
             &stub,
-            &[
-                "-n",
-                "300",
-                "--ratio",
-                "1:0",
-                "--key-pattern",
-                pattern,
-                "--key-maximum",
-                "300",
-                "-c",
-                "3",
-                "-t",
-                "3",
-            ],
+            &["-n", "300", "--ratio", "1:0", "--key-pattern", pattern, "--key-maximum", "300", "-c", "3", "-t", "3"],
         );
         assert_eq!(stub.seen(|seen| seen.keys.len()), 300, "{pattern}");
     }
@@ -117,24 +69,8 @@ fn sequential_keys_cover_the_range_evenly() {
 
 #[test]
 fn replies_split_at_every_byte_are_understood() {
-    let stub = Stub::start(Behaviour {
-        bytewise: true,
-        ..Behaviour::default()
-    });
-    let json = measure(
-        &stub,
-        &[
-            "-n",
-            "500",
-            "--prefill",
-            "--key-maximum",
-            "50",
-            "--pipeline",
-            "5",
-            "-c",
-            "3",
-        ],
-    );
+    let stub = Stub::start(Behaviour { bytewise: true, ..Behaviour::default() });
+    let json = measure(&stub, &["-n", "500", "--prefill", "--key-maximum", "50", "--pipeline", "5", "-c", "3"]);
     assert_eq!(json["totals"]["requests"], 500);
     assert_eq!(json["totals"]["misses"], 0);
 }
@@ -142,20 +78,7 @@ fn replies_split_at_every_byte_are_understood() {
 #[test]
 fn values_larger_than_socket_buffers_go_through() {
     let stub = plain();
-    let flags = [
-        "-n",
-        "40",
-        "--ratio",
-        "1:1",
-        "-d",
-        "3000000",
-        "--key-maximum",
-        "2",
-        "--pipeline",
-        "4",
-        "-c",
-        "2",
-    ];
+    let flags = ["-n", "40", "--ratio", "1:1", "-d", "3000000", "--key-maximum", "2", "--pipeline", "4", "-c", "2"];
     let json = measure(&stub, &flags);
     assert_eq!(json["totals"]["requests"], 40);
     assert!(json["commands"]["SET"]["bytes_sent"].as_u64().unwrap() > 60_000_000);
@@ -164,22 +87,8 @@ fn values_larger_than_socket_buffers_go_through() {
 #[test]
 fn the_window_excludes_connecting_prefill_and_warm_up() {
     let stub = plain();
-    let json = measure(
-        &stub,
-        &[
-            "-n",
-            "100",
-            "-c",
-            "2",
-            "-t",
-            "2",
-            "--warm-up",
-            "0.8",
-            "--prefill",
-            "--key-maximum",
-            "10",
-        ],
-    );
+    let json =
+        measure(&stub, &["-n", "100", "-c", "2", "-t", "2", "--warm-up", "0.8", "--prefill", "--key-maximum", "10"]);
     assert_eq!(json["totals"]["requests"], 100);
     assert!(json["duration_s"].as_f64().unwrap() < 0.8);
     assert!(stub.count("SET") + stub.count("GET") > 110);
@@ -188,10 +97,7 @@ fn the_window_excludes_connecting_prefill_and_warm_up() {
 #[test]
 fn a_timed_run_takes_its_time() {
     for loop_flags in [&[][..], &["--rate-limiting", "2000"]] {
-        let json = measure(
-            &plain(),
-            &[&["--test-time", "0.5", "-c", "2"], loop_flags].concat(),
-        );
+        let json = measure(&plain(), &[&["--test-time", "0.5", "-c", "2"], loop_flags].concat());
         let duration = json["duration_s"].as_f64().unwrap();
         assert!((0.5..2.0).contains(&duration), "{duration}");
         assert!(json["totals"]["requests"].as_u64().unwrap() > 100);
@@ -200,58 +106,25 @@ fn a_timed_run_takes_its_time() {
 
 #[test]
 fn an_open_loop_keeps_its_rate() {
-    let json = measure(
-        &plain(),
-        &[
-            "-n",
-            "1000",
-            "--rate-limiting",
-            "2000",
-            "-c",
-            "3",
-            "-t",
-            "2",
-        ],
-    );
+    let json = measure(&plain(), &["-n", "1000", "--rate-limiting", "2000", "-c", "3", "-t", "2"]);
     let duration = json["duration_s"].as_f64().unwrap();
     assert!((0.49..1.0).contains(&duration), "{duration}");
 }
 
 #[test]
 fn a_target_that_cannot_keep_the_rate_is_reported() {
-    let stub = Stub::start(Behaviour {
-        delay: Duration::from_millis(10),
-        ..Behaviour::default()
-    });
+    let stub = Stub::start(Behaviour { delay: Duration::from_millis(10), ..Behaviour::default() });
     let port = stub.port.to_string();
-    let output = loadgen(&[
-        "-p",
-        &port,
-        "--test-time",
-        "0.3",
-        "--rate-limiting",
-        "5000",
-        "-c",
-        "2",
-    ]);
+    let output = loadgen(&["-p", &port, "--test-time", "0.3", "--rate-limiting", "5000", "-c", "2"]);
     assert!(output.status.success());
-    assert!(
-        stderr(&output).contains("did not keep up with the rate"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("did not keep up with the rate"), "{}", stderr(&output));
 }
 
 #[test]
 fn several_runs_are_added_up() {
     let json = measure(&plain(), &["-n", "100", "-x", "3", "-c", "3"]);
     assert_eq!(json["totals"]["requests"], 300);
-    let ends: Vec<f64> = json["series"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["t_s"].as_f64().unwrap())
-        .collect();
+    let ends: Vec<f64> = json["series"].as_array().unwrap().iter().map(|row| row["t_s"].as_f64().unwrap()).collect();
     assert_eq!(ends.len(), 3);
     assert!(ends.is_sorted(), "{ends:?}");
 }
@@ -259,15 +132,9 @@ fn several_runs_are_added_up() {
 #[test]
 fn authentication_and_resp3_come_first() {
     let stub = plain();
-    let json = measure(
-        &stub,
-        &["-n", "10", "-c", "1", "-a", "alice:secret", "--resp", "3"],
-    );
+    let json = measure(&stub, &["-n", "10", "-c", "1", "-a", "alice:secret", "--resp", "3"]);
     let control = stub.seen(|seen| seen.control.clone());
-    assert_eq!(
-        control,
-        [vec!["AUTH", "alice", "secret"], vec!["HELLO", "3"]]
-    );
+    assert_eq!(control, [vec!["AUTH", "alice", "secret"], vec!["HELLO", "3"]]);
     assert!(!json.to_string().contains("secret"));
 }
 
@@ -284,81 +151,44 @@ fn the_same_seed_asks_for_the_same_keys() {
 
 #[test]
 fn error_replies_are_counted_and_the_first_is_shown() {
-    let stub = Stub::start(Behaviour {
-        reply: Some(b"-ERR no such luck\r\n"),
-        ..Behaviour::default()
-    });
+    let stub = Stub::start(Behaviour { reply: Some(b"-ERR no such luck\r\n"), ..Behaviour::default() });
     assert_eq!(measure(&stub, &["-n", "20"])["totals"]["errors"], 20);
     let output = loadgen(&["-p", &stub.port.to_string(), "-n", "20"]);
-    assert!(
-        stderr(&output).contains("20 error replies, the first: ERR no such luck"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("20 error replies, the first: ERR no such luck"), "{}", stderr(&output));
 }
 
 #[test]
 fn a_refused_connection_names_the_address() {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let output = loadgen(&["-p", &port.to_string(), "-n", "10"]);
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
-    assert!(
-        said.contains(&format!("cannot connect to 127.0.0.1:{port}: ")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("cannot connect to 127.0.0.1:{port}: ")), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 #[test]
 fn a_server_that_closes_while_in_use_is_an_error() {
-    for flags in [
-        &["-c", "4", "-t", "2"][..],
-        &["-c", "4", "--warm-up", "5"],
-        &["-c", "4", "--rate-limiting", "1000"],
-    ] {
-        let stub = Stub::start(Behaviour {
-            close_after: Some(100),
-            ..Behaviour::default()
-        });
+    for flags in [&["-c", "4", "-t", "2"][..], &["-c", "4", "--warm-up", "5"], &["-c", "4", "--rate-limiting", "1000"]]
+    {
+        let stub = Stub::start(Behaviour { close_after: Some(100), ..Behaviour::default() });
         let began = Instant::now();
         let said = failure(&stub, &[&["-n", "100000"], flags].concat());
-        assert!(
-            said.contains(&format!("127.0.0.1:{} closed the connection", stub.port)),
-            "{said}"
-        );
-        assert!(
-            began.elapsed() < Duration::from_secs(4),
-            "took {:?}",
-            began.elapsed()
-        );
+        assert!(said.contains(&format!("127.0.0.1:{} closed the connection", stub.port)), "{said}");
+        assert!(began.elapsed() < Duration::from_secs(4), "took {:?}", began.elapsed());
     }
 }
 
 #[test]
 fn bytes_that_are_no_reply_are_an_error() {
     for (reply, what) in [
-        (
-            &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
-            "sent no valid reply: byte 0x48 begins no reply",
-        ),
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "sent no valid reply: byte 0x48 begins no reply"),
         (b":1\r\n", "was answered by the kind Integer"),
         (b"+OK\r\n+OK\r\n", "SET was answered by the kind"),
         (b"$99999999999999\r\n", "invalid length"),
     ] {
-        let stub = Stub::start(Behaviour {
-            reply: Some(reply),
-            ..Behaviour::default()
-        });
-        let ratio = if what.starts_with("SET") {
-            "0:1"
-        } else {
-            "1:10"
-        };
+        let stub = Stub::start(Behaviour { reply: Some(reply), ..Behaviour::default() });
+        let ratio = if what.starts_with("SET") { "0:1" } else { "1:10" };
         let what = what.replace("SET", "GET");
         let said = failure(&stub, &["-n", "1000", "-c", "2", "--ratio", ratio]);
         assert!(said.contains(&what), "{said}");
@@ -367,30 +197,16 @@ fn bytes_that_are_no_reply_are_an_error() {
 
 #[test]
 fn a_reply_that_nothing_asked_for_is_an_error() {
-    let stub = Stub::start(Behaviour {
-        reply: Some(b"+OK\r\n+OK\r\n"),
-        ..Behaviour::default()
-    });
+    let stub = Stub::start(Behaviour { reply: Some(b"+OK\r\n+OK\r\n"), ..Behaviour::default() });
     let said = failure(&stub, &["-n", "1000", "-c", "1", "--ratio", "1:0"]);
     assert!(said.contains("a reply that no request asked for"), "{said}");
 }
 
 #[test]
 fn a_silent_server_is_an_error_after_the_reply_timeout() {
-    for flags in [
-        &[][..],
-        &["--pipeline", "4"],
-        &["--rate-limiting", "100"],
-        &["--test-time", "1"],
-    ] {
-        let stub = Stub::start(Behaviour {
-            silent: true,
-            ..Behaviour::default()
-        });
-        let said = failure(
-            &stub,
-            &[&["--reply-timeout", "0.4", "-c", "3"], flags].concat(),
-        );
+    for flags in [&[][..], &["--pipeline", "4"], &["--rate-limiting", "100"], &["--test-time", "1"]] {
+        let stub = Stub::start(Behaviour { silent: true, ..Behaviour::default() });
+        let said = failure(&stub, &[&["--reply-timeout", "0.4", "-c", "3"], flags].concat());
         assert!(said.contains("sent no reply for 0.4 s"), "{said}");
     }
 }
@@ -401,23 +217,13 @@ fn a_bad_flag_says_what_and_why_and_exits_with_1() {
         (&["--ratio", "x"][..], "invalid value 'x' for '--ratio'"),
         (&["--port", "abc"], "invalid value 'abc' for '--port"),
         (&["--no-such-flag"], "--no-such-flag"),
-        (
-            &["--json-out-file", "/nowhere/at/all.json"],
-            "/nowhere/at/all.json",
-        ),
+        (&["--json-out-file", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
         (&["--hdr-file-prefix", "/nowhere/at/all"], "/nowhere/at/all"),
         (&["compare", "one.hlog"], "compare"),
-        (
-            &["compare", "/nowhere/a.hlog", "/nowhere/b.hlog"],
-            "/nowhere/a.hlog",
-        ),
+        (&["compare", "/nowhere/a.hlog", "/nowhere/b.hlog"], "/nowhere/a.hlog"),
     ] {
         let output = loadgen(flags);
         assert_eq!(output.status.code(), Some(1), "{flags:?}");
-        assert!(
-            stderr(&output).contains(what),
-            "{flags:?}: {}",
-            stderr(&output)
-        );
+        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
     }
 }

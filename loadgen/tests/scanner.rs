@@ -46,65 +46,34 @@ fn frame2() -> impl Strategy<Value = Frame2> {
         prop::collection::vec(any::<u8>(), 0..40).prop_map(Frame2::BulkString),
         Just(Frame2::Null),
     ];
-    leaf.prop_recursive(4, 24, 6, |inner| {
-        prop::collection::vec(inner, 0..6).prop_map(Frame2::Array)
-    })
+    leaf.prop_recursive(4, 24, 6, |inner| prop::collection::vec(inner, 0..6).prop_map(Frame2::Array))
 }
 
 fn frame3() -> impl Strategy<Value = Frame3> {
     let attributes = || None;
     let leaf = prop_oneof![
-        line().prop_map(move |text| Frame3::SimpleString {
-            data: text.into_bytes(),
-            attributes: attributes()
-        }),
-        line().prop_map(move |data| Frame3::SimpleError {
-            data,
-            attributes: attributes()
-        }),
-        any::<i64>().prop_map(move |data| Frame3::Number {
-            data,
-            attributes: attributes()
-        }),
-        (-1e9..1e9).prop_map(move |data| Frame3::Double {
-            data,
-            attributes: attributes()
-        }),
-        any::<bool>().prop_map(move |data| Frame3::Boolean {
-            data,
-            attributes: attributes()
-        }),
-        prop::collection::vec(any::<u8>(), 0..40).prop_map(move |data| Frame3::BlobString {
-            data,
-            attributes: attributes()
-        }),
-        prop::collection::vec(any::<u8>(), 0..40).prop_map(move |data| Frame3::BlobError {
-            data,
-            attributes: attributes()
-        }),
-        "-?[1-9][0-9]{0,30}".prop_map(move |digits| Frame3::BigNumber {
-            data: digits.into_bytes(),
-            attributes: attributes()
-        }),
+        line().prop_map(move |text| Frame3::SimpleString { data: text.into_bytes(), attributes: attributes() }),
+        line().prop_map(move |data| Frame3::SimpleError { data, attributes: attributes() }),
+        any::<i64>().prop_map(move |data| Frame3::Number { data, attributes: attributes() }),
+        (-1e9..1e9).prop_map(move |data| Frame3::Double { data, attributes: attributes() }),
+        any::<bool>().prop_map(move |data| Frame3::Boolean { data, attributes: attributes() }),
+        prop::collection::vec(any::<u8>(), 0..40)
+            .prop_map(move |data| Frame3::BlobString { data, attributes: attributes() }),
+        prop::collection::vec(any::<u8>(), 0..40)
+            .prop_map(move |data| Frame3::BlobError { data, attributes: attributes() }),
+        "-?[1-9][0-9]{0,30}"
+            .prop_map(move |digits| Frame3::BigNumber { data: digits.into_bytes(), attributes: attributes() }),
         Just(Frame3::Null),
     ];
     leaf.prop_recursive(4, 24, 6, move |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..6).prop_map(move |data| Frame3::Array {
-                data,
-                attributes: attributes()
-            }),
+            prop::collection::vec(inner.clone(), 0..6)
+                .prop_map(move |data| Frame3::Array { data, attributes: attributes() }),
             prop::collection::vec((line(), inner), 0..6).prop_map(move |pairs| Frame3::Map {
                 data: pairs
                     .into_iter()
                     .map(|(key, value)| {
-                        (
-                            Frame3::SimpleString {
-                                data: key.into_bytes(),
-                                attributes: attributes(),
-                            },
-                            value,
-                        )
+                        (Frame3::SimpleString { data: key.into_bytes(), attributes: attributes() }, value)
                     })
                     .collect(),
                 attributes: attributes(),

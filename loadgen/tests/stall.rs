@@ -27,39 +27,18 @@ fn assert_corrected(clients: &str, threads: &str) {
         ..Behaviour::default()
     });
     let (rate, requests) = (RATE.to_string(), REQUESTS.to_string());
-    let json = measure(
-        &stub,
-        &[
-            "-c",
-            clients,
-            "-t",
-            threads,
-            "-n",
-            &requests,
-            "--rate-limiting",
-            &rate,
-        ],
-    );
+    let json = measure(&stub, &["-c", clients, "-t", threads, "-n", &requests, "--rate-limiting", &rate]);
     for (name, percentile) in [("p90", 90.0), ("p95", 95.0), ("p99", 99.0)] {
         let corrected_ms = json["totals"]["latency_us"][name].as_f64().unwrap() / 1000.0;
         let uncorrected_ms = json["totals"]["service_us"][name].as_f64().unwrap() / 1000.0;
         let calculated_ms = calculated_percentile_ms(percentile);
         // What was late is sent as fast as the stub answers: that adds a few per cent.
         let range = calculated_ms * 0.97..calculated_ms * 1.15;
-        assert!(
-            range.contains(&corrected_ms),
-            "{name}: {corrected_ms} ms for {calculated_ms} ms"
-        );
-        assert!(
-            uncorrected_ms < calculated_ms / 4.0,
-            "uncorrected {name}: {uncorrected_ms} ms"
-        );
+        assert!(range.contains(&corrected_ms), "{name}: {corrected_ms} ms for {calculated_ms} ms");
+        assert!(uncorrected_ms < calculated_ms / 4.0, "uncorrected {name}: {uncorrected_ms} ms");
     }
     let longest_ms = json["totals"]["service_us"]["max"].as_f64().unwrap() / 1000.0;
-    assert!(
-        longest_ms > STALL_MS * 0.9,
-        "the stall itself: {longest_ms} ms"
-    );
+    assert!(longest_ms > STALL_MS * 0.9, "the stall itself: {longest_ms} ms");
 }
 
 #[test]

@@ -75,9 +75,10 @@ impl Manifest {
     }
 
     fn to_text(&self) -> String {
-        let chains = self.chains.iter().map(|(number, layout)| {
-            format!("chain {number} engine {} shards {}\n", layout.engine, layout.shards)
-        });
+        let chains = self
+            .chains
+            .iter()
+            .map(|(number, layout)| format!("chain {number} engine {} shards {}\n", layout.engine, layout.shards));
         format!("format {FORMAT}\n{}", chains.collect::<String>())
     }
 

@@ -52,8 +52,11 @@ pub fn recover(dir: &Path, layout: &Layout, policy: &SharedPolicy) -> Result<Rec
     if totals.records > 0 || totals.cut > 0 {
         tracing::info!(
             "DB loaded from append only file: {:.3} seconds, {} records, {} keys, {} bytes, {} bytes cut",
-            start.elapsed().as_secs_f64(), totals.records, stores.iter().map(Segmented::len).sum::<usize>(),
-            totals.bytes, totals.cut,
+            start.elapsed().as_secs_f64(),
+            totals.records,
+            stores.iter().map(Segmented::len).sum::<usize>(),
+            totals.bytes,
+            totals.cut,
         );
     }
     Ok(Recovered { stores, segments, threads })
@@ -129,7 +132,8 @@ fn replay_records(path: &Path, records: &[u8], store: &mut Segmented, totals: &m
                 return Err(format!(
                     "{}: the record at byte {} is damaged and is not the last one. Refusing to start with a part of \
                      the data; move the file away to start without it",
-                    path.display(), MAGIC.len() + position
+                    path.display(),
+                    MAGIC.len() + position
                 ));
             }
         }

@@ -5,7 +5,7 @@
 use super::arguments::{integer, is};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Node, Store};
-use crate::resp::{Args, Reply};
+use crate::resp::{Args, Reply, quoted};
 
 const MS_PER_S: i64 = 1000;
 
@@ -223,7 +223,7 @@ impl Conditions {
 }
 
 fn unsupported(option: &[u8]) -> CommandError {
-    CommandError::Owned(format!("ERR Unsupported option {}", String::from_utf8_lossy(option)))
+    CommandError::Owned(format!("ERR Unsupported option {}", quoted(option, usize::MAX)))
 }
 
 /// TTL key: O(1)

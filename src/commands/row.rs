@@ -79,8 +79,18 @@ impl Flags {
 
     /// The names in the order of the bits.
     pub const NAMES: [&'static str; 12] = [
-        "write", "readonly", "denyoom", "admin", "noscript", "fast", "loading", "stale", "no_auth", "no_multi",
-        "skip_monitor", "skip_slowlog",
+        "write",
+        "readonly",
+        "denyoom",
+        "admin",
+        "noscript",
+        "fast",
+        "loading",
+        "stale",
+        "no_auth",
+        "no_multi",
+        "skip_monitor",
+        "skip_slowlog",
     ];
 
     /// Both sets together.

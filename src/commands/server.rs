@@ -6,7 +6,7 @@ use super::table::{CommandId, command, local_function};
 use super::{CommandError, Outcome};
 use crate::clients::Client;
 use crate::config::{DIRECTIVES, Directive};
-use crate::resp::{Args, Reply, parse_i64, parse_u64};
+use crate::resp::{Args, Reply, parse_i64, parse_u64, quoted};
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 
@@ -37,7 +37,10 @@ pub type LocalFn = fn(&mut LocalCall<'_>, Args<'_>, &mut Reply<'_>) -> Outcome;
 /// Runs a local command, or the subcommand that its second argument names.
 pub fn dispatch_local(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
     let outcome = match subcommand(id, args) {
-        Ok(id) => local_function(id)(call, args, reply),
+        Ok(id) => {
+            call.client.last_command.store(id.0, Ordering::Relaxed);
+            local_function(id)(call, args, reply)
+        }
         Err(error) => Err(error),
     };
     if let Err(error) = outcome {
@@ -58,7 +61,7 @@ fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandError> 
 }
 
 fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
-    let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+    let name = quoted(name, 128);
     CommandError::Owned(format!("ERR unknown subcommand '{name}'. Try {} HELP.", container.to_uppercase()))
 }
 
@@ -136,7 +139,8 @@ pub fn auth(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
 fn authenticate(call: &mut LocalCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
     let wanted = call.server.config.text(Directive::Requirepass);
     let wanted = wanted.as_bytes();
-    let differs = wanted.iter().zip(password).fold(wanted.len() != password.len(), |differs, (a, b)| differs | (a != b));
+    let differs =
+        wanted.iter().zip(password).fold(wanted.len() != password.len(), |differs, (a, b)| differs | (a != b));
     if user != b"default" || (differs && !wanted.is_empty()) {
         return Err(CommandError::Text("WRONGPASS invalid username-password pair or user is disabled."));
     }
@@ -166,7 +170,7 @@ pub fn hello(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
             name = Some(client_name(&args[position + 1])?);
             position += 2;
         } else {
-            let option = String::from_utf8_lossy(&args[position]).into_owned();
+            let option = quoted(&args[position], usize::MAX);
             return Err(CommandError::Owned(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
@@ -261,9 +265,7 @@ pub fn client_setname(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
 
 /// A name keeps CLIENT LIST readable: no spaces, newlines or special characters.
 fn client_name(name: &[u8]) -> Result<String, CommandError> {
-    readable(name).ok_or(CommandError::Text(
-        "ERR Client names cannot contain spaces, newlines or special characters.",
-    ))
+    readable(name).ok_or(CommandError::Text("ERR Client names cannot contain spaces, newlines or special characters."))
 }
 
 fn readable(text: &[u8]) -> Option<String> {
@@ -274,7 +276,7 @@ fn readable(text: &[u8]) -> Option<String> {
 pub fn client_setinfo(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let attribute = String::from_utf8_lossy(&args[2]).to_lowercase();
     if !matches!(attribute.as_str(), "lib-name" | "lib-ver") {
-        let given = String::from_utf8_lossy(&args[2]).into_owned();
+        let given = quoted(&args[2], usize::MAX);
         return Err(CommandError::Owned(format!("ERR Unrecognized option '{given}'")));
     }
     let value = readable(&args[3]).ok_or_else(|| {
@@ -306,7 +308,7 @@ pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'
             "normal" => Box::new(|_| true),
             "master" | "replica" | "slave" | "pubsub" => Box::new(|_| false),
             _ => {
-                let given = String::from_utf8_lossy(&args[3]).into_owned();
+                let given = quoted(&args[3], usize::MAX);
                 return Err(CommandError::Owned(format!("ERR Unknown client type '{given}'")));
             }
         }
@@ -348,11 +350,17 @@ fn on_or_off(args: Args<'_>) -> Result<bool, CommandError> {
 
 /// CONFIG GET parameter [parameter ...]: O(N), N = directives
 pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let is_wanted = |name: &str| args.from(2).iter().any(|pattern| glob::matches_ignoring_case(pattern, name.as_bytes()));
-    let wanted: Vec<usize> = (0..DIRECTIVES.len()).filter(|&index| is_wanted(DIRECTIVES[index].name)).collect();
+    // A name that is given in full is replied as it was given.
+    let name_for = |name: &'static str| {
+        let mut patterns = args.from(2).iter();
+        let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name.as_bytes()))?;
+        Some(if pattern.eq_ignore_ascii_case(name.as_bytes()) { pattern } else { name.as_bytes() })
+    };
+    let names = DIRECTIVES.iter().map(|row| name_for(row.name));
+    let wanted: Vec<(usize, &[u8])> = names.enumerate().filter_map(|(index, name)| Some((index, name?))).collect();
     reply.map(wanted.len());
-    for index in wanted {
-        reply.bulk(DIRECTIVES[index].name.as_bytes());
+    for (index, name) in wanted {
+        reply.bulk(name);
         reply.bulk(call.server.config.get(index).as_bytes());
     }
     Ok(())
@@ -365,7 +373,7 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
     }
     let mut values: Vec<(usize, String)> = Vec::new();
     for position in (2..args.len()).step_by(2) {
-        let name = String::from_utf8_lossy(&args[position]).into_owned();
+        let name = quoted(&args[position], usize::MAX);
         let refuse = |reason: &str| {
             CommandError::Owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
         };

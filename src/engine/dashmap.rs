@@ -124,7 +124,8 @@ impl DashmapEngine {
 
 impl Counters {
     fn add(&self, stats: KeyspaceStats) {
-        for (counter, value) in [(&self.hits, stats.hits), (&self.misses, stats.misses), (&self.expired, stats.expired)] {
+        for (counter, value) in [(&self.hits, stats.hits), (&self.misses, stats.misses), (&self.expired, stats.expired)]
+        {
             if value > 0 {
                 counter.fetch_add(value, Ordering::Relaxed);
             }

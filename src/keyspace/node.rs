@@ -115,13 +115,7 @@ impl Node {
         let layout = layout_of(fixed + capacity);
         // SAFETY: the layout's size is at least HEADER, which is not zero.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        let header = Header {
-            key_len: key.len() as u32,
-            kind,
-            has_expiry: expire_at.is_some(),
-            spare: 0,
-            word,
-        };
+        let header = Header { key_len: key.len() as u32, kind, has_expiry: expire_at.is_some(), spare: 0, word };
         let mut node = Self { pointer: pointer.cast() };
         // SAFETY: the allocation is large enough for the header, the expiry, the key and the text, in this order,
         // aligned to `ALIGN`, and overlaps no argument because it is new.
@@ -167,9 +161,9 @@ impl Node {
     pub fn text_mut(&mut self) -> Option<&mut [u8]> {
         match self.header().kind {
             // SAFETY: `len` initialised bytes begin at `text_start`; the node is borrowed exclusively.
-            Kind::Text => Some(unsafe {
-                std::slice::from_raw_parts_mut(self.text_start(), self.text_size().len as usize)
-            }),
+            Kind::Text => {
+                Some(unsafe { std::slice::from_raw_parts_mut(self.text_start(), self.text_size().len as usize) })
+            }
             Kind::Integer | Kind::Object => None,
         }
     }
@@ -394,7 +388,10 @@ mod tests {
             let key = vec![b'k'; key_len];
             for expire_at in [None, Some(u64::MAX), Some(0)] {
                 let node = Node::new(&key, NewValue::Text(b"value"), expire_at);
-                assert_eq!((node.key(), text(&node), node.expire_at()), (key.as_slice(), b"value".as_slice(), expire_at));
+                assert_eq!(
+                    (node.key(), text(&node), node.expire_at()),
+                    (key.as_slice(), b"value".as_slice(), expire_at)
+                );
                 let node = Node::new(&key, NewValue::Integer(-5), expire_at);
                 assert!(matches!(node.value(), Value::Integer(-5)));
                 assert_eq!((node.key(), node.expire_at()), (key.as_slice(), expire_at));

@@ -8,4 +8,4 @@ mod reply;
 pub use args::{Args, Span};
 pub use number::{parse_i64, parse_u64};
 pub use parser::{Limits, ProtocolError, RequestParser, Step, split_line};
-pub use reply::Reply;
+pub use reply::{Reply, quoted};

@@ -52,7 +52,7 @@ impl std::fmt::Display for ProtocolError {
         let text = match self {
             Self::InvalidMultibulkLength => "invalid multibulk length",
             Self::InvalidBulkLength => "invalid bulk length",
-            Self::ExpectedDollar(byte) => return write!(f, "expected '$', got '{}'", printable(*byte)),
+            Self::ExpectedDollar(byte) => return write!(f, "expected '$', got '{}'", char::from(*byte)),
             Self::TooBigInline => "too big inline request",
             Self::TooBigCountString => "too big mbulk count string",
             Self::TooBigBulkCountString => "too big bulk count string",
@@ -61,14 +61,6 @@ impl std::fmt::Display for ProtocolError {
             Self::UnauthenticatedBulkLength => "unauthenticated bulk length",
         };
         f.write_str(text)
-    }
-}
-
-/// An error line must stay one line.
-fn printable(byte: u8) -> char {
-    match byte {
-        b'\r' | b'\n' => ' ',
-        _ => char::from(byte),
     }
 }
 
@@ -439,7 +431,10 @@ mod tests {
             assert_eq!(requests(input).1.map(|error| error.to_string()).as_deref(), Some(*text));
         }
         assert_eq!(requests(&[b'a'; LINE_MAX + 1]).1, Some(ProtocolError::TooBigInline));
-        assert_eq!(requests(&[b"*".as_slice(), &[b'1'; LINE_MAX + 1]].concat()).1, Some(ProtocolError::TooBigCountString));
+        assert_eq!(
+            requests(&[b"*".as_slice(), &[b'1'; LINE_MAX + 1]].concat()).1,
+            Some(ProtocolError::TooBigCountString)
+        );
     }
 
     #[test]

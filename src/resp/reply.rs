@@ -45,17 +45,12 @@ impl<'a> Reply<'a> {
         self.end();
     }
 
-    /// An error: its code, a space, its text. Bytes that would break the line become spaces.
+    /// An error: its code, a space, its text. Each character of the text is a byte (see [`quoted`](super::quoted));
+    /// those that would break the line become spaces.
     pub fn error(&mut self, text: impl std::fmt::Display) {
-        use std::io::Write;
+        use std::fmt::Write;
         self.out.push(b'-');
-        let start = self.out.len();
-        write!(self.out, "{text}").expect("writing to memory does not fail");
-        for byte in &mut self.out[start..] {
-            if matches!(byte, b'\r' | b'\n') {
-                *byte = b' ';
-            }
-        }
+        write!(ErrorLine(self.out), "{text}").expect("writing to memory does not fail");
         self.end();
     }
 
@@ -155,6 +150,26 @@ impl<'a> Reply<'a> {
     }
 }
 
+/// Writes characters as the bytes they stand for.
+struct ErrorLine<'a>(&'a mut Vec<u8>);
+
+impl std::fmt::Write for ErrorLine<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.extend(text.chars().map(|character| match character {
+            '\r' | '\n' => b' ',
+            _ => u8::try_from(character).unwrap_or(b'?'),
+        }));
+        Ok(())
+    }
+}
+
+/// A client's bytes for the text of an error, as C prints a string of at most `most` bytes: up to the first NUL. A
+/// character stands for a byte, so that [`Reply::error`] replies the very bytes.
+pub fn quoted(bytes: &[u8], most: usize) -> String {
+    let printed = bytes.iter().take(most).take_while(|&&byte| byte != 0);
+    printed.copied().map(char::from).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +193,9 @@ mod tests {
     #[test]
     fn an_error_stays_one_line_whatever_it_quotes() {
         assert_eq!(encoded(false, |reply| reply.error("ERR a\r\nb")), "-ERR a  b\r\n");
+        assert_eq!(encoded(false, |reply| reply.error(quoted(b"a\r\0b", 9))), "-a \r\n");
+        let mut out = Vec::new();
+        Reply::new(&mut out, false).error(quoted(b"\xff\xc3\xa4", 2));
+        assert_eq!(out, b"-\xff\xc3\r\n");
     }
 }

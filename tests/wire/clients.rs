@@ -78,8 +78,8 @@ fn config_get_and_set_follow_redis() {
         *2 | $10 | maxclients | $5 | 10000
         CONFIG GET maxclient?
         *2 | $10 | maxclients | $5 | 10000
-        CONFIG GET MAXCLIENTS
-        *2 | $10 | maxclients | $5 | 10000
+        CONFIG GET MaxClients
+        *2 | $10 | MaxClients | $5 | 10000
         CONFIG SET maxclients 500
         +OK
         CONFIG GET maxclients

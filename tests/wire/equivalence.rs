@@ -491,7 +491,7 @@ fn is_same(request: &Request, ours: &[u8], oracle: &[u8]) -> bool {
         // Without a count, or with repetitions: any members, but as many. Their membership is checked in `sets`.
         "SRANDMEMBER" if request.len() == 2 => !our_value.is_null() && !oracle_value.is_null(),
         "SRANDMEMBER" if request[2].starts_with(b"-") => our_value.elements().len() == oracle_value.elements().len(),
-        _ => same_in_any_order(&name, &our_value, &oracle_value),
+        _ => same_in_any_order(&name, ours, oracle),
     }
 }
 

@@ -17,11 +17,12 @@ fn getkeys_finds_the_keys_of_a_request() {
         *2 | $1 | a | $1 | b
         COMMAND GETKEYS del a b
         *2 | $1 | a | $1 | b
-        COMMAND GETKEYS PING
+        # 7.0 wants an argument more.
+        !COMMAND GETKEYS PING
         -ERR The command has no key arguments
         COMMAND GETKEYS NOSUCH x
         -ERR Invalid command specified
-        COMMAND GETKEYS GET
+        !COMMAND GETKEYS GET
         -ERR Invalid number of arguments specified for command
         COMMAND GETKEYS
         -ERR wrong number of arguments for 'command|getkeys' command

@@ -22,26 +22,14 @@ fn main() {
 
 /// Flags with their values; a flag without one has an empty value.
 fn flags(arguments: &[String]) -> HashMap<&str, &str> {
-    let value = |index: usize| {
-        arguments
-            .get(index + 1)
-            .filter(|next| !next.starts_with("--"))
-            .map_or("", String::as_str)
-    };
-    let names = arguments
-        .iter()
-        .enumerate()
-        .filter(|(_, word)| word.starts_with("--"));
-    names
-        .map(|(index, name)| (name.as_str(), value(index)))
-        .collect()
+    let value =
+        |index: usize| arguments.get(index + 1).filter(|next| !next.starts_with("--")).map_or("", String::as_str);
+    let names = arguments.iter().enumerate().filter(|(_, word)| word.starts_with("--"));
+    names.map(|(index, name)| (name.as_str(), value(index))).collect()
 }
 
 fn number(flags: &HashMap<&str, &str>, name: &str) -> u64 {
-    flags
-        .get(name)
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(0)
+    flags.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 fn serve(flags: &HashMap<&str, &str>) {
@@ -58,8 +46,7 @@ fn serve(flags: &HashMap<&str, &str>) {
             exit(4);
         });
     }
-    let listener =
-        TcpListener::bind(("127.0.0.1", number(flags, "--port") as u16)).expect("the port is free");
+    let listener = TcpListener::bind(("127.0.0.1", number(flags, "--port") as u16)).expect("the port is free");
     for stream in listener.incoming() {
         let stream = stream.expect("a connection");
         thread::spawn(move || answer(stream));
@@ -99,6 +86,5 @@ fn generate(flags: &HashMap<&str, &str>) {
         window.as_secs_f64()
     );
     fs::write(json, text).expect("the folder exists");
-    fs::write(format!("{}.hlog", flags["--hdr-file-prefix"]), "#[stub]\n")
-        .expect("the folder exists");
+    fs::write(format!("{}.hlog", flags["--hdr-file-prefix"]), "#[stub]\n").expect("the folder exists");
 }

@@ -61,27 +61,13 @@ fn draw(dumps: &[Dump], svg: &mut String) -> Result<(), Box<dyn std::error::Erro
 
 /// As many nines as the largest dump has values for.
 fn nines_max(dumps: &[Dump]) -> f64 {
-    let requests = dumps
-        .iter()
-        .map(|dump| dump.histogram.len())
-        .max()
-        .unwrap_or(1);
+    let requests = dumps.iter().map(|dump| dump.histogram.len()).max().unwrap_or(1);
     (requests as f64).log10().ceil().clamp(1.0, 7.0)
 }
 
 fn latency_range(dumps: &[Dump]) -> std::ops::Range<f64> {
-    let lowest = dumps
-        .iter()
-        .map(|dump| dump.histogram.min())
-        .min()
-        .unwrap_or(1)
-        .max(1);
-    let highest = dumps
-        .iter()
-        .map(|dump| dump.histogram.max())
-        .max()
-        .unwrap_or(1)
-        .max(lowest);
+    let lowest = dumps.iter().map(|dump| dump.histogram.min()).min().unwrap_or(1).max(1);
+    let highest = dumps.iter().map(|dump| dump.histogram.max()).max().unwrap_or(1).max(lowest);
     lowest as f64 / 1e6 / 1.2..highest as f64 / 1e6 * 1.2
 }
 

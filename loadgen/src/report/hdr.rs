@@ -15,9 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{
-    IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
-};
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
 
 use crate::Error;
 use crate::outcome::Outcome;
@@ -46,11 +44,7 @@ impl HdrPaths {
             path.push(suffix);
             PathBuf::from(path)
         };
-        Self {
-            latency_log: path(".hlog"),
-            service_log: path(".service.hlog"),
-            latency_distribution: path(".hgrm"),
-        }
+        Self { latency_log: path(".hlog"), service_log: path(".service.hlog"), latency_distribution: path(".hgrm") }
     }
 }
 
@@ -80,9 +74,7 @@ impl HdrFiles {
     /// A measured window begins. Times in the logs count from the first one.
     pub fn window_begins(&mut self, at: SystemTime) -> Result<(), Error> {
         match self.first_window {
-            Some(first) => {
-                self.window_offset = at.duration_since(first).unwrap_or(self.window_offset)
-            }
+            Some(first) => self.window_offset = at.duration_since(first).unwrap_or(self.window_offset),
             None => {
                 self.first_window = Some(at);
                 self.latency.write_header(at)?;
@@ -93,20 +85,13 @@ impl HdrFiles {
     }
 
     /// Appends an interval that began so long after its window did.
-    pub fn interval(
-        &mut self,
-        interval: &Interval,
-        began: Duration,
-        length: Duration,
-    ) -> Result<(), Error> {
+    pub fn interval(&mut self, interval: &Interval, began: Duration, length: Duration) -> Result<(), Error> {
         for kind in CommandKind::ALL {
             let stats = &interval.commands[kind as usize];
             let began = self.window_offset + began;
             if stats.requests > 0 {
-                self.latency
-                    .write(stats.latency(), began, length, kind.name())?;
-                self.service
-                    .write(&stats.service, began, length, kind.name())?;
+                self.latency.write(stats.latency(), began, length, kind.name())?;
+                self.service.write(&stats.service, began, length, kind.name())?;
             }
         }
         // A run that is interrupted leaves what it had measured.
@@ -166,25 +151,14 @@ impl IntervalLog {
             .map_err(|source| Error::file(&self.path, source))
     }
 
-    fn write(
-        &mut self,
-        histogram: &Histogram<u64>,
-        began: Duration,
-        length: Duration,
-        tag: &str,
-    ) -> Result<(), Error> {
+    fn write(&mut self, histogram: &Histogram<u64>, began: Duration, length: Duration, tag: &str) -> Result<(), Error> {
         self.scratch.clear();
         self.format_line(histogram, began, length, tag)
             .map_err(|error| Error::format(&self.path, error.to_string()))?;
         // The library's writer announces its divisor each time it begins; once is enough.
-        let line = self
-            .scratch
-            .split_inclusive(|&byte| byte == b'\n')
-            .find(|line| !line.starts_with(b"#"));
+        let line = self.scratch.split_inclusive(|&byte| byte == b'\n').find(|line| !line.starts_with(b"#"));
         let line = line.expect("a histogram was written");
-        self.file
-            .write_all(line)
-            .map_err(|source| Error::file(&self.path, source))
+        self.file.write_all(line).map_err(|source| Error::file(&self.path, source))
     }
 
     fn format_line(
@@ -193,8 +167,7 @@ impl IntervalLog {
         began: Duration,
         length: Duration,
         tag: &str,
-    ) -> Result<(), IntervalLogWriterError<hdrhistogram::serialization::V2DeflateSerializeError>>
-    {
+    ) -> Result<(), IntervalLogWriterError<hdrhistogram::serialization::V2DeflateSerializeError>> {
         let tag = Tag::new(tag).expect("command names hold no comma, space or line end");
         IntervalLogWriterBuilder::new()
             .with_max_value_divisor(NS_PER_MS)
@@ -203,31 +176,21 @@ impl IntervalLog {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.file
-            .flush()
-            .map_err(|source| Error::file(&self.path, source))
+        self.file.flush().map_err(|source| Error::file(&self.path, source))
     }
 }
 
 /// Writes a percentile distribution in the form of Java's `outputPercentileDistribution`, in
 /// milliseconds.
 pub fn write_distribution(out: &mut dyn Write, histogram: &Histogram<u64>) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>12} {:>14} {:>10} {:>14}\n",
-        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
-    )?;
+    writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
     let mut total = 0;
     for step in histogram.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
         total += step.count_since_last_iteration();
         let value = step.value_iterated_to() as f64 / NS_PER_MS;
         let quantile = step.quantile_iterated_to();
         if quantile < 1.0 {
-            writeln!(
-                out,
-                "{value:12.3} {quantile:2.12} {total:>10} {:14.2}",
-                1.0 / (1.0 - quantile)
-            )?;
+            writeln!(out, "{value:12.3} {quantile:2.12} {total:>10} {:14.2}", 1.0 / (1.0 - quantile))?;
         } else {
             writeln!(out, "{value:12.3} {quantile:2.12} {total:>10}")?;
         }
@@ -245,9 +208,5 @@ pub fn write_distribution(out: &mut dyn Write, histogram: &Histogram<u64>) -> io
         histogram.max() as f64 / NS_PER_MS,
         histogram.len()
     )?;
-    writeln!(
-        out,
-        "#[Buckets = {:>12}, SubBuckets     = {sub_buckets:>12}]",
-        histogram.buckets()
-    )
+    writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {sub_buckets:>12}]", histogram.buckets())
 }

@@ -14,12 +14,7 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
     let files = config.hdr_file_prefix.as_deref().map(HdrPaths::from_prefix);
     let commands: Map<String, Json> = CommandKind::ALL
         .into_iter()
-        .map(|kind| {
-            (
-                kind.name().to_owned(),
-                stats(outcome, &outcome.commands[kind as usize]),
-            )
-        })
+        .map(|kind| (kind.name().to_owned(), stats(outcome, &outcome.commands[kind as usize])))
         .collect();
     let series: Vec<Json> = outcome
         .series

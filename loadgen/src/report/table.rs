@@ -19,9 +19,7 @@ pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) ->
         config.clients,
         config.threads,
         config.pipeline,
-        config.rate.map_or("closed loop".to_owned(), |rate| format!(
-            "open loop at {rate} ops/s"
-        )),
+        config.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {rate} ops/s")),
         match config.stop {
             Stop::Requests(requests) => format!("{requests} requests"),
             Stop::Time(time) => format!("{} s", time.as_secs_f64()),
@@ -40,20 +38,9 @@ pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) ->
 
 fn rows(config: &Config, outcome: &Outcome) -> Table {
     let mut table = plain_table();
-    let mut header = vec![
-        "".to_owned(),
-        "requests".into(),
-        "ops/s".into(),
-        "hits".into(),
-        "misses".into(),
-    ];
+    let mut header = vec!["".to_owned(), "requests".into(), "ops/s".into(), "hits".into(), "misses".into()];
     header.extend(["errors".into(), "KB/s".into(), "mean ms".into()]);
-    header.extend(
-        config
-            .percentiles
-            .iter()
-            .map(|percentile| format!("p{percentile} ms")),
-    );
+    header.extend(config.percentiles.iter().map(|percentile| format!("p{percentile} ms")));
     header.push("max ms".into());
     table.set_header(header);
     let totals = outcome.totals();
@@ -64,13 +51,7 @@ fn rows(config: &Config, outcome: &Outcome) -> Table {
         }
         table.add_row(row(config, outcome, name, stats, stats.latency()));
         if config.rate.is_some() {
-            table.add_row(row(
-                config,
-                outcome,
-                "  service time",
-                stats,
-                &stats.service,
-            ));
+            table.add_row(row(config, outcome, "  service time", stats, &stats.service));
         }
     }
     for column in table.column_iter_mut().skip(1) {
@@ -97,12 +78,7 @@ fn row(
         format!("{:.0}", outcome.per_second(bytes) / 1000.0),
         format!("{:.3}", histogram.mean() / 1e6),
     ];
-    row.extend(
-        config
-            .percentiles
-            .iter()
-            .map(|&percentile| millis(value_at_percentile(histogram, percentile))),
-    );
+    row.extend(config.percentiles.iter().map(|&percentile| millis(value_at_percentile(histogram, percentile))));
     row.push(millis(histogram.max()));
     row
 }
@@ -112,11 +88,7 @@ pub fn print_distribution(out: &mut dyn Write, histogram: &Histogram<u64>) -> io
     writeln!(out, "\nlatency, all commands")?;
     for step in histogram.iter_quantiles(1) {
         let percentile = format!("{:.4}", step.quantile_iterated_to() * 100.0);
-        writeln!(
-            out,
-            "  {percentile:>9} %  <= {:>12} ms",
-            millis(step.value_iterated_to())
-        )?;
+        writeln!(out, "  {percentile:>9} %  <= {:>12} ms", millis(step.value_iterated_to()))?;
     }
     Ok(())
 }

@@ -36,8 +36,7 @@ impl Client {
     /// Connects to `address` ("host:port"); connecting, and each later wait for a reply, takes at
     /// most `timeout`.
     pub fn connect(address: &str, timeout: Duration) -> Result<Self, Error> {
-        let stream =
-            connect_any(address, timeout).map_err(|source| Error::connect(address, source))?;
+        let stream = connect_any(address, timeout).map_err(|source| Error::connect(address, source))?;
         let prepared = stream
             .set_nodelay(true)
             .and_then(|()| stream.set_read_timeout(Some(timeout)))
@@ -54,12 +53,7 @@ impl Client {
     }
 
     /// Authenticates, and asks for RESP3 where that is wanted.
-    pub fn handshake(
-        &mut self,
-        protocol: Protocol,
-        user: Option<&str>,
-        password: Option<&str>,
-    ) -> Result<(), Error> {
+    pub fn handshake(&mut self, protocol: Protocol, user: Option<&str>, password: Option<&str>) -> Result<(), Error> {
         if let Some(password) = password {
             let reply = match user {
                 Some(user) => self.call(&[b"AUTH", user.as_bytes(), password.as_bytes()])?,
@@ -84,9 +78,7 @@ impl Client {
 
     /// Sends requests that are encoded already; their replies wait for [`Client::receive`].
     pub fn send(&mut self, requests: &[u8]) -> Result<(), Error> {
-        self.stream
-            .write_all(requests)
-            .map_err(|source| Error::connection(&self.address, source))
+        self.stream.write_all(requests).map_err(|source| Error::connection(&self.address, source))
     }
 
     /// The next reply, in request order. Push frames are dropped.
@@ -132,11 +124,7 @@ impl Client {
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 let seconds = self.timeout.as_secs_f64();
-                Err(Error::Silent {
-                    address: self.address.clone(),
-                    seconds,
-                    outstanding: 1,
-                })
+                Err(Error::Silent { address: self.address.clone(), seconds, outstanding: 1 })
             }
             Err(source) => Err(Error::connection(&self.address, source)),
         }
@@ -144,10 +132,7 @@ impl Client {
 
     fn refuse_error(&self, command: &str, reply: Value) -> Result<(), Error> {
         match reply {
-            Value::Error(text) => Err(Error::protocol(
-                &self.address,
-                format!("{command} was refused: {text}"),
-            )),
+            Value::Error(text) => Err(Error::protocol(&self.address, format!("{command} was refused: {text}"))),
             _ => Ok(()),
         }
     }

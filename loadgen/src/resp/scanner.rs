@@ -76,24 +76,11 @@ pub enum ScanError {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Type,
-    Line {
-        rule: LineRule,
-        length: u32,
-    },
+    Line { rule: LineRule, length: u32 },
     LineFeed,
-    Length {
-        of: Prefixed,
-        negative: bool,
-        digits: u8,
-        value: u64,
-    },
-    LengthFeed {
-        of: Prefixed,
-        length: Option<u64>,
-    },
-    Body {
-        remaining: u64,
-    },
+    Length { of: Prefixed, negative: bool, digits: u8, value: u64 },
+    LengthFeed { of: Prefixed, length: Option<u64> },
+    Body { remaining: u64 },
     BodyReturn,
     BodyFeed,
 }
@@ -148,10 +135,7 @@ impl Default for ReplyScanner {
 impl ReplyScanner {
     /// A scanner before the first byte of a connection.
     pub fn new() -> Self {
-        let frame = Frame {
-            remaining: 0,
-            attribute: false,
-        };
+        let frame = Frame { remaining: 0, attribute: false };
         Self {
             state: State::Type,
             kind: ReplyKind::Null,
@@ -172,12 +156,9 @@ impl ReplyScanner {
             let complete = match self.state {
                 State::Type => self.type_byte(input[at], &mut at)?,
                 State::Line { rule, length } => self.line(input, &mut at, rule, length)?,
-                State::Length {
-                    of,
-                    negative,
-                    digits,
-                    value,
-                } => self.length(input, &mut at, of, negative, digits, value)?,
+                State::Length { of, negative, digits, value } => {
+                    self.length(input, &mut at, of, negative, digits, value)?
+                }
                 State::Body { remaining } => {
                     self.body(input, &mut at, remaining);
                     false
@@ -205,10 +186,7 @@ impl ReplyScanner {
                 }
             };
             if complete {
-                return Ok(Scanned::Reply {
-                    kind: self.kind,
-                    length: at,
-                });
+                return Ok(Scanned::Reply { kind: self.kind, length: at });
             }
         }
         Ok(Scanned::Incomplete)
@@ -227,12 +205,7 @@ impl ReplyScanner {
     #[inline]
     fn type_byte(&mut self, byte: u8, at: &mut usize) -> Result<bool, ScanError> {
         let line = |rule| State::Line { rule, length: 0 };
-        let prefixed = |of| State::Length {
-            of,
-            negative: false,
-            digits: 0,
-            value: 0,
-        };
+        let prefixed = |of| State::Length { of, negative: false, digits: 0, value: 0 };
         let (kind, state) = match byte {
             b'$' => (ReplyKind::Bulk, prefixed(Prefixed::Bulk)),
             b'+' => (ReplyKind::Simple, line(LineRule::Text)),
@@ -263,13 +236,7 @@ impl ReplyScanner {
     }
 
     #[inline]
-    fn line(
-        &mut self,
-        input: &[u8],
-        at: &mut usize,
-        rule: LineRule,
-        mut length: u32,
-    ) -> Result<bool, ScanError> {
+    fn line(&mut self, input: &[u8], at: &mut usize, rule: LineRule, mut length: u32) -> Result<bool, ScanError> {
         while let Some(&byte) = input.get(*at) {
             *at += 1;
             if byte == b'\r' {
@@ -283,11 +250,7 @@ impl ReplyScanner {
             }
             // A sign alone is no number: it does not count.
             let sign = rule == LineRule::Integer && matches!(byte, b'-' | b'+');
-            length = if sign {
-                SIGN_SEEN
-            } else {
-                (length & !SIGN_SEEN) + 1
-            };
+            length = if sign { SIGN_SEEN } else { (length & !SIGN_SEEN) + 1 };
             if length & !SIGN_SEEN > LINE_BYTES_MAX {
                 return Err(ScanError::LineTooLong);
             }
@@ -323,12 +286,7 @@ impl ReplyScanner {
                 _ => return Err(ScanError::UnexpectedByte(byte, "length")),
             }
         }
-        self.state = State::Length {
-            of,
-            negative,
-            digits,
-            value,
-        };
+        self.state = State::Length { of, negative, digits, value };
         Ok(false)
     }
 
@@ -359,10 +317,7 @@ impl ReplyScanner {
         if self.depth == MAX_DEPTH {
             return Err(ScanError::TooDeep);
         }
-        self.frames[self.depth] = Frame {
-            remaining: elements,
-            attribute,
-        };
+        self.frames[self.depth] = Frame { remaining: elements, attribute };
         self.depth += 1;
         Ok(false)
     }
@@ -377,11 +332,7 @@ impl ReplyScanner {
         }
         *at += here;
         let remaining = remaining - here as u64;
-        self.state = if remaining == 0 {
-            State::BodyReturn
-        } else {
-            State::Body { remaining }
-        };
+        self.state = if remaining == 0 { State::BodyReturn } else { State::Body { remaining } };
     }
 
     fn keep_error_byte(&mut self, byte: u8) {
@@ -416,11 +367,7 @@ const SIGN_SEEN: u32 = 1 << 31;
 
 #[inline]
 fn expect_byte(byte: u8, expected: u8, place: &'static str) -> Result<(), ScanError> {
-    if byte == expected {
-        Ok(())
-    } else {
-        Err(ScanError::UnexpectedByte(byte, place))
-    }
+    if byte == expected { Ok(()) } else { Err(ScanError::UnexpectedByte(byte, place)) }
 }
 
 #[inline]
@@ -431,28 +378,18 @@ fn check_line_byte(rule: LineRule, byte: u8, length: u32) -> Result<(), ScanErro
             let sign = length == 0 && matches!(byte, b'-' | b'+');
             (sign || byte.is_ascii_digit(), "number")
         }
-        LineRule::Double => (
-            byte.is_ascii_digit()
-                || matches!(byte, b'+' | b'-' | b'.')
-                || byte.is_ascii_alphabetic(),
-            "double",
-        ),
+        LineRule::Double => {
+            (byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.') || byte.is_ascii_alphabetic(), "double")
+        }
         LineRule::Boolean => (length == 0 && matches!(byte, b't' | b'f'), "boolean"),
         LineRule::Null => (false, "null"),
     };
-    if allowed {
-        Ok(())
-    } else {
-        Err(ScanError::UnexpectedByte(byte, place))
-    }
+    if allowed { Ok(()) } else { Err(ScanError::UnexpectedByte(byte, place)) }
 }
 
 #[inline]
 fn check_line_end(rule: LineRule, length: u32) -> Result<(), ScanError> {
-    let needs_content = matches!(
-        rule,
-        LineRule::Integer | LineRule::Double | LineRule::Boolean
-    );
+    let needs_content = matches!(rule, LineRule::Integer | LineRule::Double | LineRule::Boolean);
     if needs_content && (length == 0 || length & SIGN_SEEN != 0) {
         return Err(ScanError::UnexpectedByte(b'\r', "number"));
     }
@@ -493,22 +430,16 @@ mod tests {
         let input = b"+OK\r\n-ERR no\r\n:-12\r\n$2\r\nhi\r\n$-1\r\n$0\r\n\r\n*-1\r\n*0\r\n_\r\n#t\r\n,-1.5e3\r\n\
             (123456789012345678901234567890\r\n=6\r\ntxt:hi\r\n!3\r\nERR\r\n~1\r\n:1\r\n>1\r\n+x\r\n%1\r\n+k\r\n*1\r\n_\r\n,inf\r\n";
         let expected = vec![
-            Simple, Error, Integer, Bulk, Null, Bulk, Null, Array, Null, Other, Other, Other, Bulk,
-            Error, Other, Push, Other, Other,
+            Simple, Error, Integer, Bulk, Null, Bulk, Null, Array, Null, Other, Other, Other, Bulk, Error, Other, Push,
+            Other, Other,
         ];
         assert_eq!(all(input), Ok(expected));
     }
 
     #[test]
     fn an_attribute_is_part_of_the_reply_it_annotates() {
-        assert_eq!(
-            all(b"|1\r\n+ttl\r\n:9\r\n$1\r\nx\r\n"),
-            Ok(vec![ReplyKind::Bulk])
-        );
-        assert_eq!(
-            all(b"*1\r\n|1\r\n+ttl\r\n:9\r\n$1\r\nx\r\n:1\r\n"),
-            Ok(vec![ReplyKind::Array, ReplyKind::Integer])
-        );
+        assert_eq!(all(b"|1\r\n+ttl\r\n:9\r\n$1\r\nx\r\n"), Ok(vec![ReplyKind::Bulk]));
+        assert_eq!(all(b"*1\r\n|1\r\n+ttl\r\n:9\r\n$1\r\nx\r\n:1\r\n"), Ok(vec![ReplyKind::Array, ReplyKind::Integer]));
         assert_eq!(all(b"|0\r\n:1\r\n"), Ok(vec![ReplyKind::Integer]));
     }
 
@@ -535,11 +466,7 @@ mod tests {
             b"%-1\r\n",
             b"$--1\r\n",
         ] {
-            assert!(
-                all(bad).is_err(),
-                "{:?} was accepted",
-                String::from_utf8_lossy(bad)
-            );
+            assert!(all(bad).is_err(), "{:?} was accepted", String::from_utf8_lossy(bad));
         }
     }
 

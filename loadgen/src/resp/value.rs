@@ -81,10 +81,7 @@ impl Reader<'_> {
 
     fn line(&mut self) -> (u8, String) {
         let rest = &self.reply[self.at..];
-        let end = rest
-            .iter()
-            .position(|&byte| byte == b'\r')
-            .expect("the scanner saw the line end");
+        let end = rest.iter().position(|&byte| byte == b'\r').expect("the scanner saw the line end");
         self.at += end + 2;
         (rest[0], String::from_utf8_lossy(&rest[1..end]).into_owned())
     }
@@ -101,9 +98,7 @@ impl Reader<'_> {
     }
 
     fn pairs(&mut self, length: &str) -> Vec<(Value, Value)> {
-        (0..count(length))
-            .map(|_| (self.value(), self.value()))
-            .collect()
+        (0..count(length)).map(|_| (self.value(), self.value())).collect()
     }
 }
 
@@ -124,10 +119,7 @@ mod tests {
     fn a_nested_reply_is_taken_apart() {
         let reply = b"%2\r\n+a\r\n*2\r\n:1\r\n$-1\r\n+b\r\n=6\r\ntxt:hi\r\n";
         let expected = Value::Map(vec![
-            (
-                Value::Simple("a".into()),
-                Value::Array(vec![Value::Integer(1), Value::Null]),
-            ),
+            (Value::Simple("a".into()), Value::Array(vec![Value::Integer(1), Value::Null])),
             (Value::Simple("b".into()), Value::Bulk(b"hi".to_vec())),
         ]);
         assert_eq!(Value::from_complete(reply), expected);

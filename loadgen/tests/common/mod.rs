@@ -66,13 +66,7 @@ impl Stub {
     }
 
     pub fn count(&self, command: &str) -> u64 {
-        self.seen
-            .lock()
-            .unwrap()
-            .counts
-            .get(command)
-            .copied()
-            .unwrap_or(0)
+        self.seen.lock().unwrap().counts.get(command).copied().unwrap_or(0)
     }
 
     pub fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
@@ -96,10 +90,7 @@ fn serve(stream: TcpStream, behaviour: &Behaviour, seen: &Mutex<Seen>) -> Option
             continue;
         }
         if behaviour.bytewise {
-            reply
-                .iter()
-                .try_for_each(|byte| writer.write_all(&[*byte]))
-                .ok()?;
+            reply.iter().try_for_each(|byte| writer.write_all(&[*byte])).ok()?;
         } else {
             writer.write_all(&reply).ok()?;
         }
@@ -107,11 +98,7 @@ fn serve(stream: TcpStream, behaviour: &Behaviour, seen: &Mutex<Seen>) -> Option
 }
 
 /// The reply, and until when it is held back; none when the connection is to be closed.
-fn answer(
-    request: Vec<String>,
-    behaviour: &Behaviour,
-    seen: &mut Seen,
-) -> Option<(Vec<u8>, Option<Instant>)> {
+fn answer(request: Vec<String>, behaviour: &Behaviour, seen: &mut Seen) -> Option<(Vec<u8>, Option<Instant>)> {
     *seen.counts.entry(request[0].clone()).or_default() += 1;
     let reply = match request[0].as_str() {
         "SET" => {
@@ -132,10 +119,7 @@ fn answer(
         }
     };
     seen.requests += 1;
-    if behaviour
-        .close_after
-        .is_some_and(|requests| seen.requests > requests)
-    {
+    if behaviour.close_after.is_some_and(|requests| seen.requests > requests) {
         return None;
     }
     if let Some((requests, length)) = behaviour.stall
@@ -143,10 +127,7 @@ fn answer(
     {
         seen.stalled_until = Some(Instant::now() + length);
     }
-    Some((
-        behaviour.reply.map_or(reply, <[u8]>::to_vec),
-        seen.stalled_until,
-    ))
+    Some((behaviour.reply.map_or(reply, <[u8]>::to_vec), seen.stalled_until))
 }
 
 fn read_request(reader: &mut impl BufRead) -> Option<Vec<String>> {
@@ -194,28 +175,16 @@ pub fn measure(stub: &Stub, arguments: &[&str]) -> serde_json::Value {
     let port = stub.port.to_string();
     let file_name = file.to_str().expect("UTF-8");
     let output = loadgen(&[&["-p", &port, "--json-out-file", file_name], arguments].concat());
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        stderr(&output)
-    );
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
     let mut text = String::new();
-    std::fs::File::open(&file)
-        .expect("written")
-        .read_to_string(&mut text)
-        .expect("readable");
+    std::fs::File::open(&file).expect("written").read_to_string(&mut text).expect("readable");
     serde_json::from_str(&text).expect("JSON")
 }
 
 /// Runs the binary against the stub, expects exit code 1, and returns what it said.
 pub fn failure(stub: &Stub, arguments: &[&str]) -> String {
     let output = loadgen(&[&["-p", &stub.port.to_string()], arguments].concat());
-    assert_eq!(
-        output.status.code(),
-        Some(1),
-        "{arguments:?}: {}",
-        stderr(&output)
-    );
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr(&output));
     stderr(&output)
 }
 

@@ -29,12 +29,7 @@ impl Gather {
     }
 
     /// Appends the one reply. `keys_of` gives the number of keys of a shard, for a fair draw; `random` draws below.
-    pub fn write(
-        mut self,
-        out: &mut Vec<u8>,
-        keys_of: impl Fn(usize) -> u64,
-        random: impl FnOnce(u64) -> u64,
-    ) {
+    pub fn write(mut self, out: &mut Vec<u8>, keys_of: impl Fn(usize) -> u64, random: impl FnOnce(u64) -> u64) {
         self.parts.sort_unstable_by_key(|(shard, _)| *shard);
         if let Some((_, error)) = self.parts.iter().find(|(_, reply)| reply.first() == Some(&b'-')) {
             out.extend_from_slice(error);
@@ -136,7 +131,11 @@ mod tests {
         assert_eq!(gathered(Response::Sum, &[], &[(1, ":2\r\n"), (0, ":40\r\n")]), ":42\r\n");
         assert_eq!(gathered(Response::AllSucceeded, &[], &[(1, "+OK\r\n"), (0, "+OK\r\n")]), "+OK\r\n");
         assert_eq!(
-            gathered(Response::InKeyOrder, &[1, 0, 1], &[(1, "*2\r\n$1\r\na\r\n$-1\r\n"), (0, "*1\r\n$4\r\n\r\n\r\n\r\n")]),
+            gathered(
+                Response::InKeyOrder,
+                &[1, 0, 1],
+                &[(1, "*2\r\n$1\r\na\r\n$-1\r\n"), (0, "*1\r\n$4\r\n\r\n\r\n\r\n")]
+            ),
             "*3\r\n$1\r\na\r\n$4\r\n\r\n\r\n\r\n$-1\r\n"
         );
         assert_eq!(

@@ -34,11 +34,12 @@ impl RedisOracle {
         panic!("redis-server found no free port in {ATTEMPTS} attempts");
     }
 
-    /// `None` when somebody else took the port.
+    /// `None` when somebody else has the port.
     fn try_start(flags: &[&str]) -> Option<Self> {
         let dir = TempDir::new().expect("a temporary directory");
-        // redis-server cannot choose a port itself and say which: port 0 means no TCP.
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        // redis-server cannot choose a port and say which. These are below those that the system gives out itself.
+        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
+        TcpListener::bind(address).ok()?;
         let mut command = Command::new("redis-server");
         command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no"]).args(flags).arg("--dir").arg(dir.path());
@@ -48,12 +49,17 @@ impl RedisOracle {
         let start = Instant::now();
         while oracle.child.try_wait().expect("the child is ours").is_none() {
             if TcpStream::connect(address).is_ok() {
-                return Some(oracle);
+                return oracle.is_the_one_that_answers().then_some(oracle);
             }
             assert!(start.elapsed() < DEADLINE, "redis-server does not answer");
             std::thread::sleep(Duration::from_millis(2));
         }
         None
+    }
+
+    fn is_the_one_that_answers(&self) -> bool {
+        let info = self.client().value(&["INFO", "server"]).text();
+        info.contains(&format!("process_id:{}\r\n", self.child.id()))
     }
 
     /// Where it listens.

@@ -17,6 +17,7 @@ pub enum Value {
     Null,
     Double(Vec<u8>),
     Boolean(bool),
+    /// The text without its format.
     Verbatim(Vec<u8>),
     Array(Vec<Value>),
     Set(Vec<Value>),
@@ -134,7 +135,7 @@ fn parse_at(bytes: &[u8], at: &mut usize) -> Option<Value> {
         b'$' if length() < 0 => Value::NullBulk,
         b'*' if length() < 0 => Value::NullArray,
         b'$' => Value::Bulk(take_bulk(bytes, at, length())?),
-        b'=' => Value::Verbatim(take_bulk(bytes, at, length())?),
+        b'=' => Value::Verbatim(take_bulk(bytes, at, length())?.split_off("txt:".len())),
         b'*' => Value::Array(take_elements(bytes, at, length())?),
         b'~' => Value::Set(take_elements(bytes, at, length())?),
         b'>' => Value::Push(take_elements(bytes, at, length())?),
