@@ -43,9 +43,10 @@ lint: lint-tools ## Formatting, clippy, licences, unused dependencies
 	$(CARGO) deny --log-level error check licenses bans sources
 	$(CARGO) shear
 
+# Versions that the workspace's own Rust compiles.
 lint-tools:
-	@command -v cargo-deny >/dev/null || $(CARGO) install --locked --quiet cargo-deny
-	@command -v cargo-shear >/dev/null || $(CARGO) install --locked --quiet cargo-shear
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked --quiet cargo-deny@0.20.2
+	@command -v cargo-shear >/dev/null || $(CARGO) install --locked --quiet cargo-shear@1.13.2
 
 fmt: ## Format the code
 	$(CARGO) fmt --all

@@ -62,9 +62,9 @@ const GRAIN: usize = 16;
 /// A value as it is read.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'a> {
-    /// A string that is a canonical decimal `i64`.
+    /// A string that was stored as a canonical decimal `i64`.
     Integer(i64),
-    /// Any other string.
+    /// Any other string; one that grew by APPEND or SETRANGE may look like an integer.
     Text(&'a [u8]),
     /// A collection.
     Object(&'a Object),
@@ -83,7 +83,7 @@ pub enum NewValue<'a> {
 
 /// Owns one key and its value.
 ///
-/// Invariants: `pointer` came from the global allocator with [`layout`](Node::layout)'s layout; the kind says which
+/// Invariants: `pointer` came from the global allocator with `Node::layout`'s layout; the kind says which
 /// field of `word` is valid; `len <= capacity` for a text; an object's pointer came from `Box::into_raw`.
 pub struct Node {
     pointer: NonNull<Header>,

@@ -20,7 +20,7 @@ pub enum Object {
     List(List),
     /// See [`Set`].
     Set(Set),
-    /// See [`Hash`].
+    /// See [`Hash`](type@Hash).
     Hash(Hash),
 }
 

@@ -17,7 +17,7 @@ const SEGMENT_SHIFT: u32 = 40;
 /// Keys whose nodes are fetched together: about as many misses as a core keeps under way.
 const PREFETCH: usize = 16;
 
-/// Nodes in [`SEGMENTS`] hash tables, and their deadlines.
+/// Nodes in `SEGMENTS` hash tables, and their deadlines.
 #[derive(Debug)]
 pub struct Segmented {
     segments: Box<[HashTable<Node>]>,

@@ -45,7 +45,7 @@ impl<'a> Reply<'a> {
         self.end();
     }
 
-    /// An error: its code, a space, its text. Each character of the text is a byte (see [`quoted`](super::quoted));
+    /// An error: its code, a space, its text. Each character of the text is a byte (see [`quoted`]);
     /// those that would break the line become spaces.
     pub fn error(&mut self, text: impl std::fmt::Display) {
         use std::fmt::Write;

@@ -495,8 +495,11 @@ fn is_same(request: &Request, ours: &[u8], oracle: &[u8]) -> bool {
     }
 }
 
-/// All data: type, value and deadline by key. Unordered values are sorted.
-fn dump(address: SocketAddr) -> BTreeMap<Vec<u8>, (String, Vec<Vec<u8>>, i64)> {
+/// A key's type, value and deadline in milliseconds. Unordered values are sorted.
+type Dumped = (String, Vec<Vec<u8>>, i64);
+
+/// All data, by key.
+fn dump(address: SocketAddr) -> BTreeMap<Vec<u8>, Dumped> {
     let mut client = Client::connect(address);
     let keys = client.value(&["KEYS", "*"]).byte_strings();
     let mut all = BTreeMap::new();

@@ -14,6 +14,7 @@ pub const GROUP: usize = 16;
 
 thread_local! {
     /// Batches to use again, the last used first: its memory is still in the cache.
+    #[expect(clippy::vec_box, reason = "batches travel boxed; the pool holds them as they come")]
     static POOL: RefCell<Vec<Box<Batch>>> = const { RefCell::new(Vec::new()) };
 }
 
