@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command};
 use parking_lot::RwLock;
 
 use crate::aof::FsyncPolicy;
-use crate::resp::parse_u64;
+use crate::resp::{parse_i64, parse_u64};
 
 /// What a directive's value may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ directives! {
     Bind = ("bind", Kind::Text, "127.0.0.1", false, "Address to listen on");
     TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
     Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most");
-    Timeout = ("timeout", Kind::Integer(0, 1 << 31), "0", true, "Seconds after which an idle connection is closed; 0 for never");
+    Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never");
     Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
     Databases = ("databases", Kind::Integer(1, 1), "1", false, "Databases; this version has one");
     Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
@@ -263,14 +263,14 @@ fn value_name(kind: Kind) -> String {
 
 /// The number behind a value, or why there is none.
 fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
-    let in_range = |number: Option<u64>, least: u64, most: u64| match number {
-        Some(number) if (least..=most).contains(&number) => Ok(number),
+    let in_range = |number: Option<i128>, least: u64, most: u64| match number {
+        Some(number) if (i128::from(least)..=i128::from(most)).contains(&number) => Ok(number as u64),
         Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
         None => Err("argument couldn't be parsed into an integer".into()),
     };
     match row.kind {
-        Kind::Integer(least, most) => in_range(parse_u64(value.as_bytes()), least, most),
-        Kind::Memory(least, most) => in_range(parse_memory(value), least, most)
+        Kind::Integer(least, most) => in_range(parse_i64(value.as_bytes()).map(i128::from), least, most),
+        Kind::Memory(least, most) => in_range(parse_memory(value).map(i128::from), least, most)
             .map_err(|reason| reason.replace("parsed into an integer", "parsed into a number of bytes")),
         Kind::Choice(words) => {
             let position = words.iter().position(|word| word.eq_ignore_ascii_case(value));

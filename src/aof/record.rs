@@ -1,18 +1,81 @@
-//! Records: framed and checksummed, so that what is read is what was written, or is seen not to be.
+//! Segment files: a header, then records, framed and checksummed, so that what is read is what was written, or is seen
+//! not to be.
 //!
 //! ```text
-//! record:  length u32 | CRC-32 of payload u32 | payload
+//! segment: magic 8 | salt u32 | CRC-32 of salt u32 | records
+//! record:  length u32 | CRC-32 of payload u32 | CRC-32 of salt, length and payload's CRC u32 | payload
 //! payload: effects of one command (see `keyspace::Effects`)                (all integers little endian)
 //! ```
+//!
+//! The check of the header tells a damaged length from a torn end; the salt, random for each file, keeps clients from
+//! storing values that look like records of it.
 
 use crate::resp::Span;
 
-const FRAME_HEADER: usize = 8;
+const MAGIC: &[u8; 8] = b"SRAOF\x00\x00\x01";
+const FRAME_HEADER: usize = 12;
+
+/// What makes the record headers of one segment its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Salt(pub u32);
+
+impl Salt {
+    fn check(self, len: u32, payload_crc: u32) -> u32 {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&self.0.to_le_bytes());
+        bytes[4..8].copy_from_slice(&len.to_le_bytes());
+        bytes[8..].copy_from_slice(&payload_crc.to_le_bytes());
+        crc32fast::hash(&bytes)
+    }
+}
+
+/// How many bytes a segment's header takes.
+pub const SEGMENT_HEADER: usize = 16;
+
+/// The header of a segment with this salt.
+pub fn segment_header(salt: Salt) -> [u8; SEGMENT_HEADER] {
+    let mut header = [0; SEGMENT_HEADER];
+    let salt = salt.0.to_le_bytes();
+    header[..8].copy_from_slice(MAGIC);
+    header[8..12].copy_from_slice(&salt);
+    header[12..].copy_from_slice(&crc32fast::hash(&salt).to_le_bytes());
+    header
+}
+
+/// What a segment file begins with.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Header {
+    /// A whole header.
+    Whole(Salt),
+    /// A header that the file ends within.
+    Torn,
+    /// Something else.
+    Foreign,
+}
+
+/// Reads the header of a segment.
+pub fn decode_header(bytes: &[u8]) -> Header {
+    let magic_len = bytes.len().min(MAGIC.len());
+    if bytes[..magic_len] != MAGIC[..magic_len] {
+        return Header::Foreign;
+    }
+    if bytes.len() < SEGMENT_HEADER {
+        return Header::Torn;
+    }
+    if crc32fast::hash(&bytes[8..12]) == u32_at(bytes, 12) {
+        Header::Whole(Salt(u32_at(bytes, 8)))
+    } else {
+        Header::Foreign
+    }
+}
 
 /// Appends a record with this payload.
-pub fn frame_onto(out: &mut Vec<u8>, payload: &[u8]) {
-    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-    out.extend_from_slice(&crc32fast::hash(payload).to_le_bytes());
+pub fn frame_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
+    let len = payload.len() as u32;
+    let crc = crc32fast::hash(payload);
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&crc.to_le_bytes());
+    out.extend_from_slice(&salt.check(len, crc).to_le_bytes());
     out.extend_from_slice(payload);
 }
 
@@ -23,25 +86,29 @@ pub enum Frame<'a> {
     Record(&'a [u8], usize),
     /// Nothing: the end.
     End,
-    /// A record that the bytes end within.
-    Torn,
-    /// A record of this many bytes whose checksum is not that of its payload.
-    Corrupt(usize),
+    /// No whole record: the bytes end within it, or are not what was written.
+    Broken,
 }
 
 /// Reads the record at the start of `bytes`.
-pub fn decode(bytes: &[u8]) -> Frame<'_> {
+pub fn decode(bytes: &[u8], salt: Salt) -> Frame<'_> {
     if bytes.is_empty() {
         return Frame::End;
     }
-    let Some((header, rest)) = bytes.split_at_checked(FRAME_HEADER) else { return Frame::Torn };
-    let len = u32_at(header, 0) as usize;
-    let Some(payload) = rest.get(..len) else { return Frame::Torn };
-    // No command has an empty effect: a zero length is a file that was grown but not written.
-    if len == 0 || crc32fast::hash(payload) != u32_at(header, 4) {
-        return Frame::Corrupt(FRAME_HEADER + len);
+    let Some((header, rest)) = bytes.split_at_checked(FRAME_HEADER) else { return Frame::Broken };
+    let (len, crc) = (u32_at(header, 0), u32_at(header, 4));
+    if salt.check(len, crc) != u32_at(header, 8) {
+        return Frame::Broken;
     }
-    Frame::Record(payload, FRAME_HEADER + len)
+    match rest.get(..len as usize) {
+        Some(payload) if crc32fast::hash(payload) == crc => Frame::Record(payload, FRAME_HEADER + len as usize),
+        _ => Frame::Broken,
+    }
+}
+
+/// Whether a whole record stands anywhere in `bytes`: what comes before it is damage, not a torn end.
+pub fn holds_record(bytes: &[u8], salt: Salt) -> bool {
+    (0..bytes.len()).any(|start| matches!(decode(&bytes[start..], salt), Frame::Record(..)))
 }
 
 /// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them.
@@ -73,21 +140,47 @@ fn u32_at(bytes: &[u8], start: usize) -> u32 {
 mod tests {
     use super::*;
 
+    const SALT: Salt = Salt(0x1234_5678);
+
     #[test]
     fn a_record_reads_back_and_a_cut_or_changed_one_does_not() {
         let mut bytes = Vec::new();
-        frame_onto(&mut bytes, b"payload");
+        frame_onto(&mut bytes, SALT, b"payload");
         let whole = bytes.len();
-        assert_eq!(decode(&bytes), Frame::Record(b"payload", whole));
-        assert_eq!(decode(&[]), Frame::End);
+        assert_eq!(decode(&bytes, SALT), Frame::Record(b"payload", whole));
+        assert_eq!(decode(&bytes, Salt(1)), Frame::Broken);
+        assert_eq!(decode(&[], SALT), Frame::End);
         for cut in 1..whole {
-            assert_eq!(decode(&bytes[..cut]), Frame::Torn, "cut at {cut}");
+            assert_eq!(decode(&bytes[..cut], SALT), Frame::Broken, "cut at {cut}");
         }
-        for position in 4..whole {
+        for position in 0..whole {
             let mut damaged = bytes.clone();
             damaged[position] ^= 1;
-            assert_eq!(decode(&damaged), Frame::Corrupt(whole), "byte {position}");
+            assert_eq!(decode(&damaged, SALT), Frame::Broken, "byte {position}");
         }
-        assert_eq!(decode(&[0; 100]), Frame::Corrupt(8));
+        assert_eq!(decode(&[0; 100], SALT), Frame::Broken);
+    }
+
+    #[test]
+    fn a_record_behind_damage_is_found_and_garbage_holds_none() {
+        let mut bytes = vec![0xff; 50];
+        frame_onto(&mut bytes, SALT, b"payload");
+        assert!(holds_record(&bytes, SALT));
+        assert!(!holds_record(&bytes, Salt(1)), "a record of another file is a client's value here");
+        assert!(!holds_record(&[0; 4096], SALT));
+    }
+
+    #[test]
+    fn a_header_reads_back_and_a_changed_one_is_foreign() {
+        let header = segment_header(SALT);
+        assert_eq!(decode_header(&header), Header::Whole(SALT));
+        for cut in 0..header.len() {
+            assert_eq!(decode_header(&header[..cut]), Header::Torn, "cut at {cut}");
+        }
+        for position in 0..header.len() {
+            let mut damaged = header;
+            damaged[position] ^= 1;
+            assert_eq!(decode_header(&damaged), Header::Foreign, "byte {position}");
+        }
     }
 }

@@ -5,7 +5,9 @@
 //! refused, because what follows it may depend on what is lost.
 
 use super::manifest::{Layout, Manifest};
-use super::record::{Frame, decode, for_each_effect};
+use super::record::{
+    Frame, Header, SEGMENT_HEADER, Salt, decode, decode_header, for_each_effect, holds_record, segment_header,
+};
 use super::segment::{LogThread, Segment, SharedPolicy};
 use crate::commands;
 use crate::keyspace::{Effects, Keyspace, Segmented, Store};
@@ -16,9 +18,6 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// The first bytes of a segment file.
-const MAGIC: &[u8; 8] = b"SRAOF\x00\x00\x01";
 
 /// What recovery gives the engine.
 pub struct Recovered {
@@ -98,10 +97,10 @@ fn replay_file(path: &Path, store: &mut Segmented, totals: &mut Totals) -> Resul
         Err(error) => return Err(describe("open", error)),
     };
     file.read_to_end(&mut bytes).map_err(|error| describe("read", error))?;
-    let whole = match bytes.strip_prefix(MAGIC) {
-        Some(records) => MAGIC.len() + replay_records(path, records, store, totals)?,
-        None if MAGIC.starts_with(&bytes) => 0,
-        None => return Err(format!("{} is not a segment of this log's format", path.display())),
+    let whole = match decode_header(&bytes) {
+        Header::Whole(salt) => replay_records(path, &bytes, salt, store, totals)?,
+        Header::Torn => 0,
+        Header::Foreign => return Err(format!("{}: its header is damaged or of another format", path.display())),
     };
     if whole < bytes.len() {
         let cut = bytes.len() - whole;
@@ -112,39 +111,38 @@ fn replay_file(path: &Path, store: &mut Segmented, totals: &mut Totals) -> Resul
     Ok(())
 }
 
-/// Replays the whole records at the start of `records`; gives how many bytes they take.
-fn replay_records(path: &Path, records: &[u8], store: &mut Segmented, totals: &mut Totals) -> Result<usize, String> {
+/// Replays the records of a segment; gives where the whole ones end.
+fn replay_records(
+    path: &Path,
+    bytes: &[u8],
+    salt: Salt,
+    store: &mut Segmented,
+    totals: &mut Totals,
+) -> Result<usize, String> {
     let mut replay = Replay::new(std::mem::take(store));
-    let mut position = 0;
+    let mut position = SEGMENT_HEADER;
     loop {
-        match decode(&records[position..]) {
+        match decode(&bytes[position..], salt) {
             Frame::Record(payload, len) => {
                 replay
                     .apply(payload)
-                    .map_err(|reason| format!("{}: record at {position}: {reason}", path.display()))?;
+                    .map_err(|reason| format!("{}: record at byte {position}: {reason}", path.display()))?;
                 totals.records += 1;
                 totals.bytes += len as u64;
                 position += len;
             }
-            Frame::End | Frame::Torn => break,
-            Frame::Corrupt(len) if is_torn_tail(&records[position..], len) => break,
-            Frame::Corrupt(_) => {
+            Frame::Broken if holds_record(&bytes[position..], salt) => {
                 return Err(format!(
-                    "{}: the record at byte {} is damaged and is not the last one. Refusing to start with a part of \
-                     the data; move the file away to start without it",
+                    "{}: the record at byte {position} is damaged and is not the last one. Refusing to start with a \
+                     part of the data; move the file away to start without it",
                     path.display(),
-                    MAGIC.len() + position
                 ));
             }
+            Frame::End | Frame::Broken => break,
         }
     }
     *store = replay.into_store();
     Ok(position)
-}
-
-/// Whether a damaged record is the end of the file: the last one, or zeros that were never written over.
-fn is_torn_tail(rest: &[u8], record_len: usize) -> bool {
-    record_len >= rest.len() || rest.iter().all(|&byte| byte == 0)
 }
 
 /// Runs logged effects over a keyspace in which nothing expires: expiry is in the log.
@@ -198,12 +196,21 @@ fn open_segment(
 ) -> Result<(Arc<Segment>, LogThread), String> {
     let path = Manifest::segment_path(dir, chain, index);
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
-    let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(describe)?;
+    let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path).map_err(describe)?;
     let mut len = file.seek(std::io::SeekFrom::End(0)).map_err(describe)?;
-    if len == 0 {
-        file.write_all(MAGIC).and_then(|()| file.sync_all()).map_err(describe)?;
+    let salt = if len == 0 {
+        let salt = Salt(fastrand::u32(..));
+        file.write_all(&segment_header(salt)).and_then(|()| file.sync_all()).map_err(describe)?;
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(describe)?;
-        len = MAGIC.len() as u64;
-    }
-    Ok(Segment::start(path, file, len, policy.clone()))
+        len = SEGMENT_HEADER as u64;
+        salt
+    } else {
+        let mut header = [0; SEGMENT_HEADER];
+        file.rewind().and_then(|()| file.read_exact(&mut header)).map_err(describe)?;
+        match decode_header(&header) {
+            Header::Whole(salt) => salt,
+            Header::Torn | Header::Foreign => unreachable!("recovery reads the header of every segment first"),
+        }
+    };
+    Ok(Segment::start(path, file, len, salt, policy.clone()))
 }

@@ -4,6 +4,7 @@
 //! in this order: appended (in memory), written (in the operating system: survives a kill), synced (on the disk:
 //! survives a power loss). A reply leaves when the mark that the fsync policy asks for has passed what it shows.
 
+use super::record::Salt;
 use hdrhistogram::Histogram;
 use parking_lot::{Condvar, Mutex};
 use std::fs::File;
@@ -24,20 +25,20 @@ const BUFFER_KEPT: usize = 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FsyncPolicy {
-    /// Before the reply.
-    Always,
     /// Once a second.
     Everysec,
+    /// Before the reply.
+    Always,
     /// When the operating system likes.
     No,
 }
 
 impl FsyncPolicy {
     /// The policies as `--appendfsync` names them, in the order of their numbers.
-    pub const NAMES: [&'static str; 3] = ["always", "everysec", "no"];
+    pub const NAMES: [&'static str; 3] = ["everysec", "always", "no"];
 
     fn from_number(number: u8) -> Self {
-        [Self::Always, Self::Everysec, Self::No][usize::from(number)]
+        [Self::Everysec, Self::Always, Self::No][usize::from(number)]
     }
 }
 
@@ -85,6 +86,7 @@ pub struct SegmentMetrics {
 pub struct Segment {
     path: PathBuf,
     policy: SharedPolicy,
+    salt: Salt,
     queue: Mutex<Vec<u8>>,
     writer: Mutex<Writer>,
     appended: AtomicU64,
@@ -131,10 +133,17 @@ impl Bell {
 
 impl Segment {
     /// Appends to `file`, which is `file_bytes` long; starts the log thread.
-    pub fn start(path: PathBuf, file: File, file_bytes: u64, policy: SharedPolicy) -> (Arc<Self>, LogThread) {
+    pub fn start(
+        path: PathBuf,
+        file: File,
+        file_bytes: u64,
+        salt: Salt,
+        policy: SharedPolicy,
+    ) -> (Arc<Self>, LogThread) {
         let segment = Arc::new(Self {
             path,
             policy,
+            salt,
             queue: Mutex::default(),
             writer: Mutex::new(Writer { file, buffer: Vec::new() }),
             appended: AtomicU64::new(0),
@@ -164,8 +173,13 @@ impl Segment {
     pub fn append_payload(&self, payload: &[u8]) {
         let mut queue = self.queue.lock();
         let before = queue.len();
-        super::frame_onto(&mut queue, payload);
+        super::frame_onto(&mut queue, self.salt, payload);
         self.appended.fetch_add((queue.len() - before) as u64, Ordering::Release);
+    }
+
+    /// What records of this segment are framed with.
+    pub fn salt(&self) -> Salt {
+        self.salt
     }
 
     /// The position after everything appended so far: whatever a command has shown stands before it.

@@ -369,7 +369,7 @@ pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
 /// CONFIG SET parameter value [parameter value ...]: O(N), N = directives given
 pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if !args.len().is_multiple_of(2) {
-        return Err(CommandError::Arity("config|set".into()));
+        return Err(CommandError::Syntax);
     }
     let mut values: Vec<(usize, String)> = Vec::new();
     for position in (2..args.len()).step_by(2) {

@@ -101,15 +101,15 @@ fn config_get_and_set_follow_redis() {
         CONFIG SET timeout 1 timeout 2
         -ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter
         CONFIG SET appendfsync sometimes
-        -ERR CONFIG SET failed (possibly related to argument 'appendfsync') - argument(s) must be one of the following: always, everysec, no
+        -ERR CONFIG SET failed (possibly related to argument 'appendfsync') - argument(s) must be one of the following: everysec, always, no
         CONFIG SET nosuch 1
         -ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'
         CONFIG SET port
-        -ERR wrong number of arguments for 'config|set' command
+        -ERR wrong number of arguments for 'config\x7cset' command
         CONFIG SET timeout 5 hz
-        -ERR wrong number of arguments for 'config|set' command
+        -ERR syntax error
         CONFIG GET
-        -ERR wrong number of arguments for 'config|get' command
+        -ERR wrong number of arguments for 'config\x7cget' command
         CONFIG NOSUCH
         -ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP.
         CONFIG
@@ -125,7 +125,7 @@ fn config_get_and_set_follow_redis() {
         CONFIG RESETSTAT
         +OK
         CONFIG RESETSTAT x
-        -ERR wrong number of arguments for 'config|resetstat' command
+        -ERR wrong number of arguments for 'config\x7cresetstat' command
         "#,
     );
 }

@@ -131,7 +131,7 @@ fn connection_commands_reply_as_redis_does() {
         CLIENT
         -ERR wrong number of arguments for 'client' command
         CLIENT GETNAME x
-        -ERR wrong number of arguments for 'client|getname' command
+        -ERR wrong number of arguments for 'client\x7cgetname' command
         CLIENT NO-EVICT on
         +OK
         CLIENT NO-EVICT off

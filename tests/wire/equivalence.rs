@@ -182,7 +182,11 @@ impl Generator {
         };
         // Too few arguments, or too many.
         if self.chance(2) {
-            request.truncate(1 + self.random.usize(..request.len()));
+            let cut = 1 + self.random.usize(..request.len());
+            // Without its count, SPOP leaves what nobody can foresee.
+            if request[0] != b"SPOP" || cut != 2 {
+                request.truncate(cut);
+            }
         } else if self.chance(2) {
             let extra = self.value();
             request.push(extra);

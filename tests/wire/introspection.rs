@@ -25,13 +25,13 @@ fn getkeys_finds_the_keys_of_a_request() {
         !COMMAND GETKEYS GET
         -ERR Invalid number of arguments specified for command
         COMMAND GETKEYS
-        -ERR wrong number of arguments for 'command|getkeys' command
+        -ERR wrong number of arguments for 'command\x7cgetkeys' command
         COMMAND NOSUCH
         -ERR unknown subcommand 'NOSUCH'. Try COMMAND HELP.
         COMMAND COUNT x
-        -ERR wrong number of arguments for 'command|count' command
+        -ERR wrong number of arguments for 'command\x7ccount' command
         COMMAND INFO nosuch
-        *1 | *-1
+        *1 | $-1
         COMMAND DOCS nosuch
         *0
         COMMAND LIST FILTERBY

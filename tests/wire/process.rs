@@ -23,11 +23,11 @@ fn a_bad_flag_is_named_with_the_reason() {
     for (arguments, texts) in [
         (vec!["--port", "abc"], ["--port", "integer"]),
         (vec!["--port", "70000"], ["--port", "between 0 and 65535"]),
-        (vec!["--port", "-1"], ["--port", "integer"]),
+        (vec!["--port", "-1"], ["--port", "between 0 and 65535"]),
         (vec!["--engine", "magic"], ["--engine", "mutex, dashmap, actor"]),
         (vec!["--shards", "100000"], ["--shards", "between"]),
         (vec!["--appendonly", "maybe"], ["--appendonly", "'yes' or 'no'"]),
-        (vec!["--appendfsync", "sometimes"], ["--appendfsync", "always, everysec, no"]),
+        (vec!["--appendfsync", "sometimes"], ["--appendfsync", "everysec, always, no"]),
         (vec!["--maxclients", "0"], ["--maxclients", "between"]),
         (vec!["--client-output-buffer-limit", "normal 1"], ["--client-output-buffer-limit", "hard limit"]),
         (vec!["--proto-max-bulk-len", "1xb"], ["--proto-max-bulk-len", "bytes"]),

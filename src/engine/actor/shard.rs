@@ -2,7 +2,7 @@
 
 use super::super::expiration::expire_slice;
 use super::batch::{Batch, GROUP, Op};
-use crate::aof::{Segment, frame_onto};
+use crate::aof::{Salt, Segment, frame_onto};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId};
 use crate::keyspace::{Effects, Keyspace, Segmented, Store, hash_of};
@@ -121,8 +121,8 @@ impl KeyspaceShard {
     fn run_command(&mut self, op: &Op, args: Args<'_>, replies: &mut Vec<u8>) {
         let mark = replies.len();
         commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.resp3));
-        if self.segment.is_some() {
-            take_record(&mut self.keyspace, &mut self.records);
+        if let Some(segment) = &self.segment {
+            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
         }
         // The connection will be closed; until then its replies may not take memory without end.
         if replies.len() > self.reply_bytes_max {
@@ -135,7 +135,9 @@ impl KeyspaceShard {
         let slice = expire_slice(&mut self.keyspace, |keyspace| keyspace.store().deadlines().first());
         self.expire_lag_ms = slice.lag_ms;
         batch.set_expires_more(slice.more);
-        take_record(&mut self.keyspace, &mut self.records);
+        if let Some(segment) = &self.segment {
+            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+        }
     }
 
     fn publish(&mut self) {
@@ -161,10 +163,10 @@ impl KeyspaceShard {
 }
 
 /// Frames what the last command changed, if anything, as one record of the turn.
-fn take_record(keyspace: &mut Keyspace<Segmented>, records: &mut Vec<u8>) {
+fn take_record(keyspace: &mut Keyspace<Segmented>, salt: Salt, records: &mut Vec<u8>) {
     let effects = keyspace.effects();
     if !effects.payload().is_empty() {
-        frame_onto(records, effects.payload());
+        frame_onto(records, salt, effects.payload());
         effects.clear();
     }
 }

@@ -105,7 +105,7 @@ fn parse(script: &str) -> Vec<Step<'_>> {
     steps
 }
 
-/// `$1 | a` as bytes; `\xHH`, `\r`, `\n` and `\t` stand for bytes.
+/// `$1 | a` as bytes; `\xHH`, `\r`, `\n` and `\t` stand for bytes, `\x7c` for a `|` of a reply.
 fn reply_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in text.split('|').map(str::trim) {

@@ -60,9 +60,9 @@ impl Data {
 
     /// The segments of the log that hold records, sorted by name.
     pub fn segments(&self) -> Vec<PathBuf> {
-        const MAGIC_LEN: u64 = 8;
+        const HEADER_LEN: u64 = 16;
         let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "aof");
-        let has_records = |path: &PathBuf| path.metadata().unwrap().len() > MAGIC_LEN;
+        let has_records = |path: &PathBuf| path.metadata().unwrap().len() > HEADER_LEN;
         self.log_files().into_iter().filter(|path| is_segment(path) && has_records(path)).collect()
     }
 
