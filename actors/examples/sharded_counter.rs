@@ -39,7 +39,7 @@ fn shard_of(word: &str) -> usize {
 
 #[tokio::main]
 async fn main() {
-    let (router, mailboxes) = Router::<Batch>::new(SHARDS, MAILBOX_CAPACITY);
+    let (router, mailboxes, _) = Router::<Counter>::new(SHARDS, MAILBOX_CAPACITY);
     let start = |mailbox| tokio::spawn(run_shard::<_, FlumeChannels>(Counter::default(), mailbox, TurnLimit(64)));
     let shards: Vec<_> = mailboxes.into_iter().map(start).collect();
 

@@ -4,6 +4,7 @@ mod channel;
 mod port;
 mod reorder;
 mod replies;
+mod sequencer;
 mod shard;
 mod yielding;
 
@@ -11,5 +12,6 @@ pub use channel::{Channels, Closed, FlumeChannels, FlumeReceiver, Receiver, Repl
 pub use port::{Port, PortClosed};
 pub use reorder::ReorderBuffer;
 pub use replies::LockFreeReplyQueue;
+pub use sequencer::{Placement, Sequencer};
 pub use shard::{Envelope, Mailbox, Router, Shard, TurnLimit, run_shard};
 pub use yielding::yield_now;

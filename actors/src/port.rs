@@ -2,8 +2,10 @@
 
 use crate::channel::{Channels, Closed, FlumeChannels};
 use crate::replies::Replies;
-use crate::shard::{Envelope, Router};
+use crate::sequencer::{Placement, Work};
+use crate::shard::{Ready, Router, Shard};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A shard is gone, and with it the answer to what was sent.
 #[derive(Debug)]
@@ -11,19 +13,23 @@ pub struct PortClosed;
 
 /// One connection's way to the shards and back.
 ///
-/// Invariant: `in_flight <= window`, and the reply queue holds `window` batches, so no shard ever waits to give one
-/// back.
-pub struct Port<B: Send + 'static, C: Channels = FlumeChannels> {
-    router: Router<B, C>,
-    replies: Arc<Replies<B, C>>,
+/// What it sends takes effect on each shard in the order in which it was sent, groups and meetings included.
+///
+/// Invariants: `in_flight <= window`, and the reply queue holds `window` batches, so no shard ever waits to give one
+/// back; while something of this port is on its way through the sequencer, all that is sent goes that way.
+pub struct Port<S: Shard, C: Channels = FlumeChannels> {
+    router: Router<S, C>,
+    replies: Arc<Replies<S::Batch, C>>,
     in_flight: usize,
     window: usize,
+    /// What the sequencer has not placed yet.
+    unplaced: Arc<AtomicUsize>,
 }
 
-impl<B: Send + 'static, C: Channels> Port<B, C> {
+impl<S: Shard, C: Channels> Port<S, C> {
     /// A port that has at most `window` batches in flight.
-    pub fn new(router: Router<B, C>, window: usize) -> Self {
-        Self { router, replies: Arc::new(Replies::new(window)), in_flight: 0, window }
+    pub fn new(router: Router<S, C>, window: usize) -> Self {
+        Self { router, replies: Arc::new(Replies::new(window)), in_flight: 0, window, unplaced: Arc::default() }
     }
 
     /// How many batches are out.
@@ -43,15 +49,50 @@ impl<B: Send + 'static, C: Channels> Port<B, C> {
     ///
     /// # Panics
     /// When the window is used up: the caller asks [`room`](Self::room) before it takes on work.
-    pub async fn send(&mut self, shard: usize, batch: B) -> Result<(), PortClosed> {
-        assert!(self.in_flight < self.window, "the caller keeps within the in-flight window");
-        self.in_flight += 1;
-        let envelope = Envelope { batch, reply_to: Some(Arc::clone(&self.replies)) };
-        self.router.send(shard, envelope).await.map_err(|Closed(_)| PortClosed)
+    pub async fn send(&mut self, shard: usize, batch: S::Batch) -> Result<(), PortClosed> {
+        if self.unplaced.load(Ordering::Acquire) > 0 {
+            return self.send_group(vec![(shard, batch)]).await;
+        }
+        self.take_places(1);
+        let ready = Ready { batch, reply_to: Some(Arc::clone(&self.replies)) };
+        self.router.send(shard, ready).await.map_err(|Closed(())| PortClosed)
+    }
+
+    /// Sends a batch to each of several shards, so that all of them take effect at one point of the order of things:
+    /// whoever sees the effect of one sees that of all.
+    ///
+    /// # Panics
+    /// As [`send`](Self::send).
+    pub async fn send_group(&mut self, parts: Vec<(usize, S::Batch)>) -> Result<(), PortClosed> {
+        self.take_places(parts.len());
+        let reply_to = Arc::clone(&self.replies);
+        self.place(Work::Group { parts, reply_to }).await
+    }
+
+    /// Sends a batch that needs the state of several shards at once: it is done by [`Shard::execute_jointly`], and
+    /// comes back as one batch.
+    ///
+    /// # Panics
+    /// As [`send`](Self::send).
+    pub async fn send_joint(&mut self, shards: Vec<usize>, batch: S::Batch) -> Result<(), PortClosed> {
+        self.take_places(1);
+        let reply_to = Arc::clone(&self.replies);
+        self.place(Work::Meeting { shards, batch, reply_to }).await
+    }
+
+    fn take_places(&mut self, batches: usize) {
+        assert!(self.in_flight + batches <= self.window, "the caller keeps within the in-flight window");
+        self.in_flight += batches;
+    }
+
+    async fn place(&mut self, work: Work<S, C>) -> Result<(), PortClosed> {
+        self.unplaced.fetch_add(1, Ordering::Relaxed);
+        let placement = Placement { work, unplaced: Arc::clone(&self.unplaced) };
+        self.router.place(placement).await.map_err(|Closed(())| PortClosed)
     }
 
     /// Takes back a batch that is done, if there is one.
-    pub fn try_recv(&mut self) -> Option<B> {
+    pub fn try_recv(&mut self) -> Option<S::Batch> {
         let batch = self.replies.pop()?;
         debug_assert!(self.in_flight > 0, "each batch comes home once");
         self.in_flight -= 1;
@@ -62,7 +103,7 @@ impl<B: Send + 'static, C: Channels> Port<B, C> {
     ///
     /// It waits for ever when nothing is in flight, or when the shard that had the last batch in flight was dropped
     /// before its mailbox was empty: see the crate's trade-offs.
-    pub async fn recv(&mut self) -> B {
+    pub async fn recv(&mut self) -> S::Batch {
         let batch = self.replies.next().await;
         debug_assert!(self.in_flight > 0, "each batch comes home once");
         self.in_flight -= 1;

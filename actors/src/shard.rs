@@ -2,6 +2,7 @@
 
 use crate::channel::{Channels, Closed, FlumeChannels, Receiver, Sender, TrySendError};
 use crate::replies::Replies;
+use crate::sequencer::{Placement, Sequenced, Sequencer};
 use crate::yielding::yield_now;
 use std::sync::Arc;
 
@@ -28,6 +29,16 @@ pub trait Shard: Send + 'static {
         true
     }
 
+    /// Does the work of a batch that needs the state of several shards, which they have lent: in the order in which
+    /// the batch named them. It is a turn of its own for each of them: nothing else is called for it.
+    fn execute_jointly(shards: &mut [Self], batch: &mut Self::Batch)
+    where
+        Self: Sized,
+    {
+        let _ = (shards, batch);
+        panic!("this kind of shard has no joint work");
+    }
+
     /// Called after the last batch of a turn and before any of them goes home: the place to write a log.
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Self::Batch>) {
         let _ = batches; // the default has nothing to add to a finished batch
@@ -37,14 +48,26 @@ pub trait Shard: Send + 'static {
 /// Batches that are looked ahead at together.
 const LOOK_AHEAD: usize = 16;
 
-/// A batch on its way to a shard, with the address it goes home to.
-pub struct Envelope<B: Send + 'static, C: Channels = FlumeChannels> {
+/// A batch that may run, with the address it goes home to.
+pub(crate) struct Ready<B: Send + 'static, C: Channels> {
     pub(crate) batch: B,
     pub(crate) reply_to: Option<Arc<Replies<B, C>>>,
 }
 
+/// What a mailbox holds.
+pub struct Envelope<S: Shard, C: Channels = FlumeChannels>(pub(crate) Content<S, C>);
+
+/// A batch of this shard alone, or work that stands in other mailboxes too.
+pub(crate) enum Content<S: Shard, C: Channels> {
+    Batch(Ready<S::Batch, C>),
+    Sequenced(Box<Sequenced<S, C>>),
+}
+
 /// The receiving end of a shard's mailbox.
-pub type Mailbox<B, C = FlumeChannels> = <C as Channels>::Receiver<Envelope<B, C>>;
+pub type Mailbox<S, C = FlumeChannels> = <C as Channels>::Receiver<Envelope<S, C>>;
+
+/// The sending ends of all mailboxes.
+pub(crate) type Mailboxes<S, C> = Arc<[<C as Channels>::Sender<Envelope<S, C>>]>;
 
 /// How many batches a shard takes in one turn before it gives way to other tasks.
 ///
@@ -53,22 +76,26 @@ pub type Mailbox<B, C = FlumeChannels> = <C as Channels>::Receiver<Envelope<B, C
 #[derive(Debug, Clone, Copy)]
 pub struct TurnLimit(pub usize);
 
-/// The sending ends of every shard's mailbox.
-pub struct Router<B: Send + 'static, C: Channels = FlumeChannels> {
-    mailboxes: Arc<[C::Sender<Envelope<B, C>>]>,
+/// The sending ends of every shard's mailbox, and of the sequencer's.
+pub struct Router<S: Shard, C: Channels = FlumeChannels> {
+    mailboxes: Mailboxes<S, C>,
+    sequencer: C::Sender<Placement<S, C>>,
 }
 
-impl<B: Send + 'static, C: Channels> Clone for Router<B, C> {
+impl<S: Shard, C: Channels> Clone for Router<S, C> {
     fn clone(&self) -> Self {
-        Self { mailboxes: Arc::clone(&self.mailboxes) }
+        Self { mailboxes: Arc::clone(&self.mailboxes), sequencer: self.sequencer.clone() }
     }
 }
 
-impl<B: Send + 'static, C: Channels> Router<B, C> {
-    /// Mailboxes for `shards` shards, each holding up to `capacity` batches.
-    pub fn new(shards: usize, capacity: usize) -> (Self, Vec<Mailbox<B, C>>) {
+impl<S: Shard, C: Channels> Router<S, C> {
+    /// Mailboxes for `shards` shards and for the sequencer, each holding up to `capacity` batches.
+    pub fn new(shards: usize, capacity: usize) -> (Self, Vec<Mailbox<S, C>>, Sequencer<S, C>) {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..shards).map(|_| C::bounded(capacity)).unzip();
-        (Self { mailboxes: senders.into() }, receivers)
+        let mailboxes: Mailboxes<S, C> = senders.into();
+        let (sequencer, mailbox) = C::bounded(capacity);
+        let router = Self { mailboxes: Arc::clone(&mailboxes), sequencer };
+        (router, receivers, Sequencer { mailbox, mailboxes })
     }
 
     /// How many shards there are.
@@ -82,19 +109,27 @@ impl<B: Send + 'static, C: Channels> Router<B, C> {
     }
 
     /// Sends a batch that nobody waits for; waits while the mailbox is full.
-    pub async fn send_and_forget(&self, shard: usize, batch: B) -> Result<(), Closed<B>> {
-        let envelope = Envelope { batch, reply_to: None };
-        self.mailboxes[shard].send(envelope).await.map_err(|Closed(envelope)| Closed(envelope.batch))
+    pub async fn send_and_forget(&self, shard: usize, batch: S::Batch) -> Result<(), Closed<()>> {
+        self.send(shard, Ready { batch, reply_to: None }).await
     }
 
-    pub(crate) async fn send(&self, shard: usize, envelope: Envelope<B, C>) -> Result<(), Closed<B>> {
+    pub(crate) async fn send(&self, shard: usize, ready: Ready<S::Batch, C>) -> Result<(), Closed<()>> {
+        let envelope = Envelope(Content::Batch(ready));
         // The mailbox has room nearly always, and a future that waits for it costs an allocation.
         match self.mailboxes[shard].try_send(envelope) {
             Ok(()) => Ok(()),
-            Err(TrySendError::Closed(envelope)) => Err(Closed(envelope.batch)),
+            Err(TrySendError::Closed(_)) => Err(Closed(())),
             Err(TrySendError::Full(envelope)) => {
-                self.mailboxes[shard].send(envelope).await.map_err(|Closed(envelope)| Closed(envelope.batch))
+                self.mailboxes[shard].send(envelope).await.map_err(|Closed(_)| Closed(()))
             }
+        }
+    }
+
+    pub(crate) async fn place(&self, placement: Placement<S, C>) -> Result<(), Closed<()>> {
+        match self.sequencer.try_send(placement) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(Closed(())),
+            Err(TrySendError::Full(placement)) => self.sequencer.send(placement).await.map_err(|Closed(_)| Closed(())),
         }
     }
 }
@@ -103,37 +138,80 @@ impl<B: Send + 'static, C: Channels> Router<B, C> {
 ///
 /// After its first batch of a turn the shard lets the tasks that are ready run: connections woken by the same visit to
 /// the network add their batches, and one turn serves them all.
-pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox<S::Batch, C>, limit: TurnLimit) -> S {
-    let mut turn: Vec<Envelope<S::Batch, C>> = Vec::with_capacity(limit.0);
+pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox<S, C>, limit: TurnLimit) -> S {
+    let mut turn: Vec<Ready<S::Batch, C>> = Vec::with_capacity(limit.0);
     while let Some(first) = mailbox.recv().await {
-        let gathers = shard.gathers(&first.batch);
-        turn.push(first);
-        if gathers {
+        if gathers(&shard, &first) {
             yield_now().await;
         }
+        let mut next = Some(first);
         loop {
-            while turn.len() < limit.0
-                && let Some(envelope) = mailbox.try_recv()
-            {
-                turn.push(envelope);
+            let barrier = fill_turn(&mut turn, next.take(), &mut mailbox, limit);
+            if !turn.is_empty() {
+                run_turn(&mut shard, &mut turn);
             }
-            run_turn(&mut shard, &mut turn);
-            let Some(next) = mailbox.try_recv() else { break };
-            turn.push(next);
-            yield_now().await;
+            if let Some(sequenced) = barrier {
+                shard = pass(*sequenced, shard, &mut turn).await;
+            }
+            if turn.is_empty() {
+                next = mailbox.try_recv();
+                if next.is_none() {
+                    break;
+                }
+                yield_now().await;
+            }
         }
     }
     shard
 }
 
-fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Envelope<S::Batch, C>>) {
+fn gathers<S: Shard, C: Channels>(shard: &S, Envelope(content): &Envelope<S, C>) -> bool {
+    match content {
+        Content::Batch(ready) => shard.gathers(&ready.batch),
+        Content::Sequenced(_) => false,
+    }
+}
+
+/// Takes batches into the turn until it is full, the mailbox is empty, or work comes that has to be waited for.
+fn fill_turn<S: Shard, C: Channels>(
+    turn: &mut Vec<Ready<S::Batch, C>>,
+    mut next: Option<Envelope<S, C>>,
+    mailbox: &mut Mailbox<S, C>,
+    limit: TurnLimit,
+) -> Option<Box<Sequenced<S, C>>> {
+    while turn.len() < limit.0 {
+        let Envelope(content) = next.take().or_else(|| mailbox.try_recv())?;
+        match content {
+            Content::Batch(ready) => turn.push(ready),
+            Content::Sequenced(sequenced) => match *sequenced {
+                Sequenced::Part { ready, gate, place } if gate.try_pass(place) => turn.push(ready),
+                sequenced => return Some(Box::new(sequenced)),
+            },
+        }
+    }
+    None
+}
+
+/// Waits until sequenced work is armed: a part joins the next turn, a meeting is held.
+async fn pass<S: Shard, C: Channels>(sequenced: Sequenced<S, C>, shard: S, turn: &mut Vec<Ready<S::Batch, C>>) -> S {
+    match sequenced {
+        Sequenced::Part { ready, gate, place } => {
+            gate.pass(place).await;
+            turn.push(ready);
+            shard
+        }
+        Sequenced::Meeting { meeting, place } => meeting.attend(place, shard).await,
+    }
+}
+
+fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Ready<S::Batch, C>>) {
     shard.begin_turn();
     for group in turn.chunks_mut(LOOK_AHEAD) {
-        group.iter().for_each(|envelope| shard.look_ahead(&envelope.batch));
-        group.iter_mut().for_each(|envelope| shard.execute(&mut envelope.batch));
+        group.iter().for_each(|ready| shard.look_ahead(&ready.batch));
+        group.iter_mut().for_each(|ready| shard.execute(&mut ready.batch));
     }
-    shard.end_turn(&mut turn.iter_mut().map(|envelope| &mut envelope.batch));
-    for Envelope { batch, reply_to } in turn.drain(..) {
+    shard.end_turn(&mut turn.iter_mut().map(|ready| &mut ready.batch));
+    for Ready { batch, reply_to } in turn.drain(..) {
         if let Some(replies) = reply_to {
             replies.push(batch);
         }

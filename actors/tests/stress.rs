@@ -70,7 +70,7 @@ impl Round {
 
     /// Runs it to the end and returns how many batches were executed.
     async fn run(self, random: &mut Rng) -> u64 {
-        let (router, mailboxes) = Router::<Work>::new(self.shards, self.mailbox_capacity);
+        let (router, mailboxes, _) = Router::<CountingShard>::new(self.shards, self.mailbox_capacity);
         let connections = self.connections;
         let shards: Vec<_> = mailboxes
             .into_iter()
@@ -115,7 +115,7 @@ impl Round {
     async fn connection(
         self,
         connection: usize,
-        router: Router<Work>,
+        router: Router<CountingShard>,
         (begun, accepted): (Arc<AtomicU64>, Arc<AtomicU64>),
         mut random: Rng,
     ) {

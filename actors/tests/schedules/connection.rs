@@ -1,6 +1,7 @@
 //! A connection as the scenarios run it: sends within its window, puts replies in request order, checks both.
 
 use crate::channels::{Fault, Interleaved};
+use crate::shard::CheckingShard;
 use crate::shard::Work;
 use actors::{Port, ReorderBuffer, Router};
 use shuttle::rand::{Rng, thread_rng};
@@ -27,8 +28,8 @@ pub struct Sent {
 
 pub struct Connection<F: Fault> {
     index: usize,
-    port: Port<Work, Interleaved<F>>,
-    router: Router<Work, Interleaved<F>>,
+    port: Port<CheckingShard, Interleaved<F>>,
+    router: Router<CheckingShard, Interleaved<F>>,
     mailbox_capacity: usize,
     window: usize,
     sent: Arc<[Sent]>,
@@ -41,7 +42,7 @@ pub struct Connection<F: Fault> {
 impl<F: Fault> Connection<F> {
     pub fn new(
         index: usize,
-        router: Router<Work, Interleaved<F>>,
+        router: Router<CheckingShard, Interleaved<F>>,
         mailbox_capacity: usize,
         window: usize,
         sent: Arc<[Sent]>,

@@ -37,7 +37,7 @@ impl Scenario {
     }
 
     async fn start_and_reckon<F: Fault>(self) -> Vec<u64> {
-        let (router, mailboxes) = Router::<Work, Interleaved<F>>::new(self.shards, self.mailbox_capacity);
+        let (router, mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(self.shards, self.mailbox_capacity);
         let shards: Vec<_> =
             mailboxes.into_iter().enumerate().map(|(i, mailbox)| self.spawn_shard::<F>(i, mailbox)).collect();
         let sent: Arc<[Sent]> = (0..self.shards).map(|_| Sent::default()).collect();
@@ -67,7 +67,11 @@ impl Scenario {
         history
     }
 
-    fn spawn_shard<F: Fault>(self, index: usize, mailbox: Mailbox<Work, Interleaved<F>>) -> JoinHandle<CheckingShard> {
+    fn spawn_shard<F: Fault>(
+        self,
+        index: usize,
+        mailbox: Mailbox<CheckingShard, Interleaved<F>>,
+    ) -> JoinHandle<CheckingShard> {
         let slowness = if index == 0 { self.slowness } else { 0 };
         let shard = CheckingShard::new(index, self.connections, self.turn, slowness);
         spawn(run_shard::<_, Interleaved<F>>(shard, mailbox, TurnLimit(self.turn)))
@@ -76,7 +80,7 @@ impl Scenario {
     fn spawn_connection<F: Fault>(
         self,
         index: usize,
-        router: &Router<Work, Interleaved<F>>,
+        router: &Router<CheckingShard, Interleaved<F>>,
         sent: &Arc<[Sent]>,
     ) -> JoinHandle<()> {
         let mut connection =
@@ -95,7 +99,7 @@ impl Scenario {
 
 /// One batch to one shard and back: the smallest scenario there is.
 pub fn one_batch<F: Fault>() {
-    let (router, mut mailboxes) = Router::<Work, Interleaved<F>>::new(1, 1);
+    let (router, mut mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(1, 1);
     let mailbox = mailboxes.pop().expect("one shard");
     let shard = CheckingShard::new(0, 1, 1, 0);
     let shard = spawn(run_shard::<_, Interleaved<F>>(shard, mailbox, TurnLimit(1)));
@@ -111,7 +115,7 @@ pub fn one_batch<F: Fault>() {
 /// A connection that waits for its socket too gives up waits for replies all the time.
 pub fn waits_are_given_up_and_taken_up_again<F: Fault>() {
     const REQUESTS: u64 = 4;
-    let (router, mut mailboxes) = Router::<Work, Interleaved<F>>::new(1, 1);
+    let (router, mut mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(1, 1);
     let mailbox = mailboxes.pop().expect("one shard");
     let shard = spawn(run_shard::<_, Interleaved<F>>(CheckingShard::new(0, 1, 2, 0), mailbox, TurnLimit(2)));
     block_on(async {
@@ -143,7 +147,7 @@ pub fn waits_are_given_up_and_taken_up_again<F: Fault>() {
 
 /// Batches without an address are executed, those in the mailbox of a shard without senders too.
 pub fn batches_that_nobody_waits_for<F: Fault>() {
-    let (router, mut mailboxes) = Router::<Work, Interleaved<F>>::new(1, 2);
+    let (router, mut mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(1, 2);
     let mailbox = mailboxes.pop().expect("one shard");
     let shard = spawn(run_shard::<_, Interleaved<F>>(CheckingShard::new(0, 1, 2, 0), mailbox, TurnLimit(2)));
     block_on(async {
@@ -157,7 +161,7 @@ pub fn batches_that_nobody_waits_for<F: Fault>() {
 
 /// Whoever sends to a shard that is gone is told, also when it waits for room at that moment.
 pub fn the_shard_is_cancelled<F: Fault>() {
-    let (router, mut mailboxes) = Router::<Work, Interleaved<F>>::new(1, 1);
+    let (router, mut mailboxes, _) = Router::<CheckingShard, Interleaved<F>>::new(1, 1);
     let mailbox = mailboxes.pop().expect("one shard");
     let shard = spawn(run_shard::<_, Interleaved<F>>(CheckingShard::new(0, 2, 1, 0), mailbox, TurnLimit(1)));
     let senders: Vec<_> = (0..2).map(|connection| spawn(send_to_the_end(router.clone(), connection))).collect();
@@ -172,7 +176,7 @@ pub fn the_shard_is_cancelled<F: Fault>() {
     });
 }
 
-async fn send_to_the_end<F: Fault>(router: Router<Work, Interleaved<F>>, connection: usize) {
+async fn send_to_the_end<F: Fault>(router: Router<CheckingShard, Interleaved<F>>, connection: usize) {
     const REQUESTS: u64 = 8;
     let mut port = Port::new(router, REQUESTS as usize);
     let mut is_gone = false;

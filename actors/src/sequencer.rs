@@ -1,0 +1,152 @@
+//! The sequencer: work for several shards, at one point of one order.
+//!
+//! A connection that sends to two mailboxes itself may be overtaken between them, and others see half of its work. The
+//! sequencer is the only one that places such work, one after the other, so that any two pieces stand in the same order
+//! in every mailbox that has both. A piece is *armed* when it stands in all of its mailboxes; a shard that reaches it
+//! earlier waits. So whoever has seen its effect on one shard comes behind it on all others, and the order is also that
+//! of real time.
+//!
+//! Work comes in two kinds. A *group* is a batch for each of several shards; each runs its own when it reaches it. A
+//! *meeting* is one batch over the state of several shards: each lends its state when it reaches it, the last to arrive
+//! does the work, and every state goes home. Ownership passes by message; nothing is locked. Order is the sequencer's,
+//! so no two meetings wait for each other.
+
+use crate::channel::{Channels, FlumeChannels, Receiver, ReplyQueue, Sender};
+use crate::replies::Replies;
+use crate::shard::{Content, Envelope, Mailboxes, Ready, Shard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A piece of work on its way to the sequencer.
+pub struct Placement<S: Shard, C: Channels = FlumeChannels> {
+    pub(crate) work: Work<S, C>,
+    /// How many pieces of its port are not placed yet.
+    pub(crate) unplaced: Arc<AtomicUsize>,
+}
+
+pub(crate) enum Work<S: Shard, C: Channels> {
+    Group { parts: Vec<(usize, S::Batch)>, reply_to: Arc<Replies<S::Batch, C>> },
+    Meeting { shards: Vec<usize>, batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>> },
+}
+
+/// Places work for several shards. One runs beside the shards.
+pub struct Sequencer<S: Shard, C: Channels = FlumeChannels> {
+    pub(crate) mailbox: C::Receiver<Placement<S, C>>,
+    pub(crate) mailboxes: Mailboxes<S, C>,
+}
+
+impl<S: Shard, C: Channels> Sequencer<S, C> {
+    /// Places work until every router and port is gone.
+    pub async fn run(mut self) {
+        while let Some(Placement { work, unplaced }) = self.mailbox.recv().await {
+            match work {
+                Work::Group { parts, reply_to } => self.place_group(parts, reply_to).await,
+                Work::Meeting { shards, batch, reply_to } => self.place_meeting(&shards, batch, reply_to).await,
+            }
+            unplaced.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    async fn place_group(&self, parts: Vec<(usize, S::Batch)>, reply_to: Arc<Replies<S::Batch, C>>) {
+        let gate = Arc::new(Gate::new(parts.len()));
+        for (place, (shard, batch)) in parts.into_iter().enumerate() {
+            let ready = Ready { batch, reply_to: Some(Arc::clone(&reply_to)) };
+            self.place(shard, Sequenced::Part { ready, gate: Arc::clone(&gate), place }).await;
+        }
+        gate.open();
+    }
+
+    async fn place_meeting(&self, shards: &[usize], batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>>) {
+        let meeting = Arc::new(Meeting::new(shards.len(), batch, reply_to));
+        for (place, &shard) in shards.iter().enumerate() {
+            self.place(shard, Sequenced::Meeting { meeting: Arc::clone(&meeting), place }).await;
+        }
+        meeting.gate.open();
+    }
+
+    async fn place(&self, shard: usize, sequenced: Sequenced<S, C>) {
+        // A shard that is gone took the process with it, or the process is at its end: nobody waits.
+        let _ = self.mailboxes[shard].send(Envelope(Content::Sequenced(Box::new(sequenced)))).await;
+    }
+}
+
+/// Work that stands in several mailboxes.
+pub(crate) enum Sequenced<S: Shard, C: Channels> {
+    Part { ready: Ready<S::Batch, C>, gate: Arc<Gate<C>>, place: usize },
+    Meeting { meeting: Arc<Meeting<S, C>>, place: usize },
+}
+
+/// Shut until the work behind it stands in all of its mailboxes. Each shard has a signal of its own.
+pub(crate) struct Gate<C: Channels> {
+    signals: Box<[Replies<(), C>]>,
+}
+
+impl<C: Channels> Gate<C> {
+    fn new(shards: usize) -> Self {
+        Self { signals: (0..shards).map(|_| Replies::new(1)).collect() }
+    }
+
+    fn open(&self) {
+        self.signals.iter().for_each(|signal| signal.push(()));
+    }
+
+    /// Whether the shard at `place` may pass. Asked until it says yes, once.
+    pub(crate) fn try_pass(&self, place: usize) -> bool {
+        self.signals[place].pop().is_some()
+    }
+
+    /// Waits until the shard at `place` may pass.
+    pub(crate) async fn pass(&self, place: usize) {
+        self.signals[place].next().await;
+    }
+}
+
+/// Where shards lend their state to a batch that needs them all.
+///
+/// Invariant: every state that comes in goes home, to the shard that lent it.
+pub(crate) struct Meeting<S: Shard, C: Channels> {
+    gate: Gate<C>,
+    work: C::ReplyQueue<Ready<S::Batch, C>>,
+    lent: C::ReplyQueue<(usize, S)>,
+    arrived: AtomicUsize,
+    homes: Box<[Replies<S, C>]>,
+}
+
+impl<S: Shard, C: Channels> Meeting<S, C> {
+    fn new(shards: usize, batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>>) -> Self {
+        let work = C::ReplyQueue::with_capacity(1);
+        let is_full = work.push(Ready { batch, reply_to: Some(reply_to) }).is_err();
+        assert!(!is_full, "a meeting has one batch");
+        Self {
+            gate: Gate::new(shards),
+            work,
+            lent: C::ReplyQueue::with_capacity(shards),
+            arrived: AtomicUsize::new(0),
+            homes: (0..shards).map(|_| Replies::new(1)).collect(),
+        }
+    }
+
+    /// Lends the state of the shard at `place`, and gives it back when the work is done.
+    pub(crate) async fn attend(&self, place: usize, shard: S) -> S {
+        self.gate.pass(place).await;
+        let is_full = self.lent.push((place, shard)).is_err();
+        assert!(!is_full, "each shard attends a meeting once");
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.homes.len() {
+            self.hold();
+        }
+        self.homes[place].next().await
+    }
+
+    fn hold(&self) {
+        let mut lent: Vec<(usize, S)> = std::iter::from_fn(|| self.lent.pop()).collect();
+        assert_eq!(lent.len(), self.homes.len(), "the last to arrive finds every state");
+        lent.sort_unstable_by_key(|(place, _)| *place);
+        let (places, mut shards): (Vec<usize>, Vec<S>) = lent.into_iter().unzip();
+        let Ready { mut batch, reply_to } = self.work.pop().expect("a meeting is held once");
+        S::execute_jointly(&mut shards, &mut batch);
+        places.into_iter().zip(shards).for_each(|(place, shard)| self.homes[place].push(shard));
+        if let Some(replies) = reply_to {
+            replies.push(batch);
+        }
+    }
+}
