@@ -62,6 +62,7 @@ directives! {
     Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: who owns the data");
     Shards = ("shards", Kind::Integer(0, 1024), "0", false, "Shard actors (actor), or shards of the table (dashmap); 0 chooses by the number of cores");
     Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 chooses by the number of cores");
+    MultiKey = ("multi-key", Kind::Choice(&["atomic", "relaxed"]), "atomic", false, "Whether a command over several keys, or a transaction, is one step (atomic), or a step for each key or shard (relaxed; actor and dashmap)");
     MailboxCapacity = ("mailbox-capacity", Kind::Integer(1, 1_000_000), "1024", false, "Batches that wait for a shard at most (actor)");
     Port = ("port", Kind::Integer(0, 65535), "6379", false, "TCP port; 0 lets the operating system choose");
     Bind = ("bind", Kind::Text, "127.0.0.1", false, "Address to listen on");

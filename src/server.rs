@@ -229,8 +229,7 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
     let engine = config.text(Directive::Engine);
     let wanted = config.number(Directive::Shards);
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
-    let policies = [FsyncPolicy::Always, FsyncPolicy::Everysec, FsyncPolicy::No];
-    let policy = SharedPolicy::new(policies[config.number(Directive::Appendfsync) as usize]);
+    let policy = SharedPolicy::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
     let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
         let recovered = recover(&dir, &Layout { engine, shards }, &policy)?;
@@ -245,6 +244,7 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         map_shards: or_default(wanted, || 4 * cores),
+        is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limit().hard)).unwrap_or(usize::MAX),
     };
     Ok((foundation, threads, policy))

@@ -37,7 +37,8 @@ impl FsyncPolicy {
     /// The policies as `--appendfsync` names them, in the order of their numbers.
     pub const NAMES: [&'static str; 3] = ["everysec", "always", "no"];
 
-    fn from_number(number: u8) -> Self {
+    /// The policy at this position of [`NAMES`](Self::NAMES).
+    pub fn from_number(number: u8) -> Self {
         [Self::Everysec, Self::Always, Self::No][usize::from(number)]
     }
 }

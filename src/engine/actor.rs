@@ -4,7 +4,6 @@
 //! channels, and puts the replies that come back in request order. See the `actors` crate for the moving parts.
 
 mod batch;
-mod gather;
 mod session;
 mod shard;
 
@@ -13,7 +12,7 @@ use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::keyspace::KeyspaceStats;
-use actors::{FlumeChannels, Mailbox, Port, Router, TurnLimit, run_shard};
+use actors::{FlumeChannels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
 use batch::Batch;
 use parking_lot::Mutex;
 use session::ActorSession;
@@ -27,20 +26,27 @@ const TURN: TurnLimit = TurnLimit(256);
 
 /// The way to the shards.
 pub struct ActorEngine {
-    router: Router<Box<Batch>>,
+    router: Router<KeyspaceShard>,
     gauges: Arc<[Gauges]>,
     segments: Vec<Arc<Segment>>,
     clock: Clock,
-    /// Shards that have not been started yet.
-    unstarted: Mutex<Vec<(KeyspaceShard, Mailbox<Box<Batch>>)>>,
+    is_multi_key_atomic: bool,
+    /// What has not been started yet.
+    unstarted: Mutex<Option<Unstarted>>,
+}
+
+struct Unstarted {
+    shards: Vec<(KeyspaceShard, Mailbox<KeyspaceShard>)>,
+    sequencer: Sequencer<KeyspaceShard>,
 }
 
 impl ActorEngine {
     /// An engine with one shard per store of `foundation`.
     pub fn new(foundation: Foundation) -> Self {
         let Foundation { stores, segments, clock, seed, mailbox_capacity, reply_bytes_max, .. } = foundation;
+        let is_multi_key_atomic = foundation.is_multi_key_atomic;
         let gauges: Arc<[Gauges]> = stores.iter().map(|_| Gauges::default()).collect();
-        let (router, mailboxes) = Router::new(stores.len(), mailbox_capacity.get());
+        let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let mut seeds = fastrand::Rng::with_seed(seed);
         let shards = stores.into_iter().enumerate().map(|(index, store)| {
             let segment = segments.get(index).map(Arc::clone);
@@ -53,17 +59,19 @@ impl ActorEngine {
                 shard::GaugesOf { all: Arc::clone(&gauges), index },
             )
         });
-        let unstarted = Mutex::new(shards.zip(mailboxes).collect());
-        Self { router, gauges, segments, clock, unstarted }
+        let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), sequencer }));
+        Self { router, gauges, segments, clock, is_multi_key_atomic, unstarted }
     }
 
-    /// Starts the shards on the current runtime.
+    /// Starts the shards and the sequencer on the current runtime.
     pub fn start(&self) {
-        for (shard, mailbox) in self.unstarted.lock().drain(..) {
+        let Unstarted { shards, sequencer } = self.unstarted.lock().take().expect("the engine is started once");
+        for (shard, mailbox) in shards {
             tokio::spawn(async move {
                 run_shard::<_, FlumeChannels>(shard, mailbox, TURN).await;
             });
         }
+        tokio::spawn(sequencer.run());
     }
 
     fn shards(&self) -> usize {

@@ -6,6 +6,7 @@
 mod actor;
 mod dashmap;
 mod expiration;
+mod gather;
 mod inline;
 mod metrics;
 mod mutex;
@@ -38,6 +39,8 @@ pub struct Foundation {
     pub mailbox_capacity: NonZeroUsize,
     /// Shards of the dashmap engine's table.
     pub map_shards: NonZeroUsize,
+    /// Whether commands over several keys, and transactions, are one step; see `multi-key`.
+    pub is_multi_key_atomic: bool,
     /// Bytes of replies at which a batch's connection is given up; see `client-output-buffer-limit`.
     pub reply_bytes_max: usize,
 }

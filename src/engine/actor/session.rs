@@ -3,7 +3,8 @@
 use super::super::Session;
 use super::ActorEngine;
 use super::batch::Batch;
-use super::gather::Gather;
+use super::shard::KeyspaceShard;
+use crate::engine::gather::Gather;
 use crate::commands::{self, Command, CommandId, Request};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
@@ -40,12 +41,14 @@ struct Held {
 /// least one piece in `reorder`.
 pub struct ActorSession {
     engine: Arc<ActorEngine>,
-    port: Port<Box<Batch>>,
+    port: Port<KeyspaceShard>,
     next_seq: u64,
     /// The batch that is gathered for each shard.
     gathering: Vec<Option<Box<Batch>>>,
     /// The shards that have one, in the order they got it.
     touched: Vec<usize>,
+    /// Whether the gathered batches hold parts of one command, so that they must take effect together.
+    has_parts: bool,
     reorder: ReorderBuffer<Piece>,
     held: Vec<Option<Held>>,
     /// Replies made in the connection whose turn has not come.
@@ -66,6 +69,7 @@ impl ActorSession {
             next_seq: 0,
             gathering: (0..shards).map(|_| None).collect(),
             touched: Vec::new(),
+            has_parts: false,
             reorder: ReorderBuffer::default(),
             held: Vec::new(),
             here: Vec::new(),
@@ -118,6 +122,7 @@ impl ActorSession {
                 parts += 1;
             }
         }
+        self.has_parts = true;
         self.gathers.insert(seq, Gather::new(command.response, resp3, key_shards, parts));
     }
 
@@ -132,6 +137,7 @@ impl ActorSession {
             args.iter().for_each(|argument| batch.push_argument(argument));
             batch.end_part(id, seq, resp3);
         }
+        self.has_parts = true;
         self.gathers.insert(seq, Gather::new(command.response, resp3, Vec::new(), shards));
     }
 
@@ -229,6 +235,10 @@ impl ActorSession {
     }
 }
 
+fn take_gathered(gathering: &mut [Option<Box<Batch>>], shard: usize) -> Box<Batch> {
+    gathering[shard].take().expect("a touched shard has a batch")
+}
+
 impl Session for ActorSession {
     fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, _out: &mut Vec<u8>) {
         let command = commands::command(id);
@@ -255,13 +265,22 @@ impl Session for ActorSession {
         self.insert_here(seq, start);
     }
 
+    /// The parts of a command go through the sequencer, and with them everything that was read with them: it is no
+    /// dearer, and the order of the connection's requests holds on every shard.
     async fn flush(&mut self) {
-        for index in 0..self.touched.len() {
-            let shard = self.touched[index];
-            let batch = self.gathering[shard].take().expect("a touched shard has a batch");
-            self.port.send(shard, batch).await.expect("shards live as long as the server");
-        }
-        self.touched.clear();
+        let is_group = std::mem::take(&mut self.has_parts) && self.engine.is_multi_key_atomic;
+        let Self { touched, gathering, port, .. } = self;
+        let mut gathered = touched.drain(..).map(|shard| (shard, take_gathered(gathering, shard)));
+        let sent = if is_group {
+            port.send_group(gathered.collect()).await
+        } else {
+            let mut sent = Ok(());
+            while let (Some((shard, batch)), true) = (gathered.next(), sent.is_ok()) {
+                sent = port.send(shard, batch).await;
+            }
+            sent
+        };
+        sent.expect("shards live as long as the server");
     }
 
     fn collect(&mut self, out: &mut Vec<u8>) {
