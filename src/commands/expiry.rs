@@ -163,7 +163,7 @@ fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, for
     if !is_found {
         return false;
     }
-    keyspace.add_dirty(1);
+    keyspace.note_change(key, 1);
     match deadline {
         Some(_) if form == TimeForm::PxAt => {}
         Some(deadline) => tell_deadline(keyspace, key, deadline),
@@ -272,7 +272,7 @@ fn seconds(milliseconds: u64) -> u64 {
 /// PERSIST key: O(log N), N = keys that expire
 pub fn persist<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let is_changed = remove_deadline(keyspace, &args[1]);
-    keyspace.add_dirty(usize::from(is_changed));
+    keyspace.note_change(&args[1], usize::from(is_changed));
     reply.flag(is_changed);
     Ok(())
 }

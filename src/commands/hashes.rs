@@ -30,7 +30,7 @@ fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &st
         set_field(hash, &args[index], &args[index + 1]);
     }
     let added = hash.len() - len;
-    keyspace.add_dirty(args.len() / 2 - 1);
+    keyspace.note_change(&args[1], args.len() / 2 - 1);
     Ok(added)
 }
 
@@ -52,7 +52,7 @@ pub fn hsetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     if is_new {
         hash.insert(args[2].into(), args[3].into());
     }
-    keyspace.add_dirty(usize::from(is_new));
+    keyspace.note_change(&args[1], usize::from(is_new));
     reply.flag(is_new);
     Ok(())
 }
@@ -114,7 +114,7 @@ pub fn hdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     if hash.shrink() {
         keyspace.remove(key);
     }
-    keyspace.add_dirty(removed);
+    keyspace.note_change(key, removed);
     reply.count(removed);
     Ok(())
 }
@@ -140,7 +140,7 @@ pub fn hincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let old = hash.get(field).map_or(Ok(0), |value| integer_of(value))?;
     let sum = old.checked_add(increment).ok_or(CommandError::Overflow)?;
     set_field(hash, field, itoa::Buffer::new().format(sum).as_bytes());
-    keyspace.add_dirty(1);
+    keyspace.note_change(key, 1);
     reply.integer(sum);
     Ok(())
 }

@@ -8,8 +8,13 @@ use crate::resp::{Args, Reply};
 
 /// DEL key [key ...], UNLINK key [key ...]: O(N), N = keys and their elements
 pub fn del<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let removed = args.from(1).iter().filter(|key| keyspace.remove(key)).count();
-    keyspace.add_dirty(removed);
+    let mut removed = 0;
+    for key in args.from(1).iter() {
+        if keyspace.remove(key) {
+            keyspace.note_change(key, 1);
+            removed += 1;
+        }
+    }
     reply.count(removed);
     Ok(())
 }
@@ -67,8 +72,7 @@ pub fn flush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         Some(mode) if args.len() > 2 || !(is(mode, "ASYNC") || is(mode, "SYNC")) => return Err(CommandError::Syntax),
         _ => {}
     }
-    let removed = keyspace.clear();
-    keyspace.add_dirty(removed);
+    keyspace.clear();
     reply.ok();
     Ok(())
 }

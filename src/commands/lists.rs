@@ -36,7 +36,7 @@ fn push<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<
     let list = keyspace.collection_or_new::<List>(&args[1])?;
     push_elements(list, args.from(2), end);
     reply.count(list.len());
-    keyspace.add_dirty(args.len() - 2);
+    keyspace.note_change(&args[1], args.len() - 2);
     Ok(())
 }
 
@@ -47,7 +47,7 @@ fn push_existing<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &m
     };
     push_elements(list, args.from(2), end);
     reply.count(list.len());
-    keyspace.add_dirty(args.len() - 2);
+    keyspace.note_change(&args[1], args.len() - 2);
     Ok(())
 }
 
@@ -92,7 +92,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'
     if list.shrink() {
         keyspace.remove(key);
     }
-    keyspace.add_dirty(1);
+    keyspace.note_change(key, 1);
     Ok(())
 }
 
@@ -112,7 +112,7 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     if list.shrink() {
         keyspace.remove(key);
     }
-    keyspace.add_dirty(taken);
+    keyspace.note_change(key, taken);
     Ok(())
 }
 
@@ -151,7 +151,7 @@ pub fn lset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let list = keyspace.collection_mut::<List>(&args[1])?.ok_or(CommandError::NoSuchKey)?;
     let at = position(integer(&args[2])?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
     list[at] = args[3].into();
-    keyspace.add_dirty(1);
+    keyspace.note_change(&args[1], 1);
     reply.ok();
     Ok(())
 }

@@ -11,7 +11,7 @@ pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let set = keyspace.collection_or_new::<Set>(&args[1])?;
     // Looked up before it is copied: a member that is there costs no allocation.
     let added = args.from(2).iter().filter(|&member| !set.contains(member) && set.insert(member.into())).count();
-    keyspace.add_dirty(added);
+    keyspace.note_change(&args[1], added);
     reply.count(added);
     Ok(())
 }
@@ -27,7 +27,7 @@ pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     if set.shrink() {
         keyspace.remove(key);
     }
-    keyspace.add_dirty(removed);
+    keyspace.note_change(key, removed);
     reply.count(removed);
     Ok(())
 }
@@ -83,7 +83,7 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) 
     if set.shrink() {
         keyspace.remove(key);
     }
-    keyspace.add_dirty(1);
+    keyspace.note_change(key, 1);
     keyspace.effects().tell([b"SREM", key, &member]);
     Ok(())
 }
@@ -108,7 +108,7 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, rep
         }
     }
     set.shrink();
-    keyspace.add_dirty(wanted);
+    keyspace.note_change(key, wanted);
     tell_removed(keyspace, key, &taken);
     Ok(())
 }
@@ -119,7 +119,7 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     reply.set(len);
     set.iter().for_each(|member| reply.bulk(member));
     keyspace.remove(key);
-    keyspace.add_dirty(len);
+    keyspace.note_change(key, len);
     keyspace.effects().tell([b"DEL", key]);
     Ok(())
 }

@@ -28,7 +28,7 @@ pub fn set<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
         return set_with_options(keyspace, args, reply);
     }
     keyspace.set(&args[1], new_string(&args[2]), None);
-    keyspace.add_dirty(1);
+    keyspace.note_change(&args[1], 1);
     reply.ok();
     Ok(())
 }
@@ -47,7 +47,7 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     if is_set {
         let kept = if expiry == ExpiryOption::OwnWord { deadline_of(keyspace, key) } else { None };
         keyspace.set(key, new_string(value), deadline.or(kept));
-        keyspace.add_dirty(1);
+        keyspace.note_change(key, 1);
         tell_deadline_of_set(keyspace, key, value, expiry, deadline);
     }
     match (replies_old, is_set) {
@@ -135,7 +135,7 @@ pub fn setnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let is_new = !keyspace.contains(&args[1]);
     if is_new {
         keyspace.set(&args[1], new_string(&args[2]), None);
-        keyspace.add_dirty(1);
+        keyspace.note_change(&args[1], 1);
     }
     reply.flag(is_new);
     Ok(())
@@ -161,7 +161,7 @@ fn set_until<S: Store>(
     let (key, value) = (&args[1], &args[3]);
     let deadline = form.deadline(&args[2], keyspace.now_ms(), command)?;
     keyspace.set(key, new_string(value), Some(deadline));
-    keyspace.add_dirty(1);
+    keyspace.note_change(key, 1);
     tell_set_until(keyspace, key, value, deadline);
     reply.ok();
     Ok(())
@@ -176,7 +176,7 @@ pub fn get<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
 pub fn getset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply_string(reply, keyspace.read(&args[1]))?;
     keyspace.set(&args[1], new_string(&args[2]), None);
-    keyspace.add_dirty(1);
+    keyspace.note_change(&args[1], 1);
     Ok(())
 }
 
@@ -185,7 +185,7 @@ pub fn getdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     let key = &args[1];
     reply_string(reply, keyspace.read(key))?;
     if keyspace.remove(key) {
-        keyspace.add_dirty(1);
+        keyspace.note_change(key, 1);
         keyspace.effects().tell([b"DEL", key]);
     }
     Ok(())
@@ -225,14 +225,13 @@ fn getex_option(args: Args<'_>) -> Result<ExpiryOption<'_>, CommandError> {
 
 fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
     if remove_deadline(keyspace, key) {
-        keyspace.add_dirty(1);
+        keyspace.note_change(key, 1);
         keyspace.effects().tell([b"PERSIST", key]);
     }
 }
 
 /// Gives a key that exists its deadline; one in the past removes it.
 fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
-    keyspace.add_dirty(1);
     if deadline > keyspace.now_ms() {
         keyspace.set_expire_at(key, Some(deadline));
         tell_deadline(keyspace, key, deadline);
@@ -240,6 +239,7 @@ fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
         keyspace.remove(key);
         keyspace.effects().tell([b"DEL", key]);
     }
+    keyspace.note_change(key, 1);
 }
 
 /// MGET key [key ...]: O(N), N = keys
@@ -260,8 +260,8 @@ pub fn mset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     }
     for index in (1..args.len()).step_by(2) {
         keyspace.set(&args[index], new_string(&args[index + 1]), None);
+        keyspace.note_change(&args[index], 1);
     }
-    keyspace.add_dirty(args.len() / 2);
     reply.ok();
     Ok(())
 }
@@ -276,7 +276,7 @@ pub fn append<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
             suffix.len()
         }
     };
-    keyspace.add_dirty(1);
+    keyspace.note_change(key, 1);
     reply.count(len);
     Ok(())
 }
@@ -353,7 +353,7 @@ fn add<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], increment: i64, reply: 
     let node = keyspace.node_or_new(key, || NewValue::Integer(0));
     let sum = integer_of(node.value())?.checked_add(increment).ok_or(CommandError::Overflow)?;
     node.set(NewValue::Integer(sum), node.expire_at());
-    keyspace.add_dirty(1);
+    keyspace.note_change(key, 1);
     reply.integer(sum);
     Ok(())
 }
@@ -378,7 +378,7 @@ pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_string();
     keyspace.set(key, new_string(text.as_bytes()), deadline);
-    keyspace.add_dirty(1);
+    keyspace.note_change(key, 1);
     keyspace.effects().tell([b"SET", key, text.as_bytes(), b"KEEPTTL"]);
     reply.bulk(text.as_bytes());
     Ok(())
@@ -430,7 +430,7 @@ pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
             overwrite(keyspace.node_or_new(key, || NewValue::Text(&[])), offset, value)?
         }
     };
-    keyspace.add_dirty(usize::from(!value.is_empty()));
+    keyspace.note_change(key, usize::from(!value.is_empty()));
     reply.count(len);
     Ok(())
 }

@@ -93,8 +93,9 @@ impl<S: Store> Keyspace<S> {
         &mut self.effects
     }
 
-    /// Counts changes made by the running command.
-    pub fn add_dirty(&mut self, changes: usize) {
+    /// Notes that the running command has made `changes` to a key. Every command tells this, once for each key that is
+    /// not as it was before, after the change; here is where those learn of it who wait for keys or watch them.
+    pub fn note_change(&mut self, _key: &[u8], changes: usize) {
         self.dirty += changes as u64;
     }
 
@@ -184,13 +185,13 @@ impl<S: Store> Keyspace<S> {
         let hash = hash_of(key);
         let Some(place) = self.store.locate(hash, key) else {
             self.store.insert(hash, Node::new(key, value, expire_at));
-            self.change_deadline(hash, None, expire_at);
+            self.change_deadline(hash, key, None, expire_at);
             return;
         };
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set(value, expire_at);
-        self.change_deadline(hash, old, expire_at);
+        self.change_deadline(hash, key, old, expire_at);
     }
 
     /// Changes when a key expires; false when there is no such key.
@@ -200,7 +201,7 @@ impl<S: Store> Keyspace<S> {
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set_expire_at(expire_at);
-        self.change_deadline(hash, old, expire_at);
+        self.change_deadline(hash, key, old, expire_at);
         true
     }
 
@@ -220,11 +221,10 @@ impl<S: Store> Keyspace<S> {
         self.len() == 0
     }
 
-    /// Removes all keys; gives how many there were.
-    pub fn clear(&mut self) -> usize {
-        let len = self.store.len();
+    /// Removes all keys; each counts as a change.
+    pub fn clear(&mut self) {
+        self.dirty += self.store.len() as u64;
         self.store.clear();
-        len
     }
 
     /// Visits every key that has not expired, in no order.
@@ -249,11 +249,7 @@ impl<S: Store> Keyspace<S> {
 
     /// Removes the key of the deadline `(at, hash)`, which has come; gives whether there was one.
     pub fn expire(&mut self, (at, hash): (u64, u64)) -> bool {
-        let removed = self.store.remove(hash, &mut |node| {
-            node.expire_at().is_some_and(|deadline| deadline <= at) && hash_of(node.key()) == hash
-        });
-        self.store.with_deadlines(hash, |deadlines| deadlines.remove((at, hash)));
-        let Some(node) = removed else { return false };
+        let Some(node) = self.store.remove_due((at, hash)) else { return false };
         self.note_expired(node.key());
         true
     }
@@ -285,14 +281,14 @@ impl<S: Store> Keyspace<S> {
     }
 
     fn take(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
-        let node = self.store.remove(hash, &mut |node| node.key() == key)?;
-        self.change_deadline(hash, node.expire_at(), None);
+        let node = self.store.remove(hash, key)?;
+        self.change_deadline(hash, key, node.expire_at(), None);
         Some(node)
     }
 
-    fn change_deadline(&mut self, hash: u64, old: Option<u64>, new: Option<u64>) {
+    fn change_deadline(&mut self, hash: u64, key: &[u8], old: Option<u64>, new: Option<u64>) {
         if old != new {
-            self.store.with_deadlines(hash, |deadlines| deadlines.change(hash, old, new));
+            self.store.with_deadlines(hash, key, |deadlines| deadlines.change(hash, old, new));
         }
     }
 }

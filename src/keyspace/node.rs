@@ -13,6 +13,7 @@
 //! Everything unsafe about that is in this file; its interface is safe, and its tests run under Miri.
 #![allow(unsafe_code)]
 
+use super::hashing::hash_of;
 use super::object::Object;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -185,6 +186,11 @@ impl Node {
     pub fn expire_at(&self) -> Option<u64> {
         // SAFETY: with `has_expiry`, eight initialised bytes stand behind the header.
         self.header().has_expiry.then(|| unsafe { self.pointer.add(1).cast::<u64>().read() })
+    }
+
+    /// Whether this is a key of the deadline `(at, hash)`: its hash is this one, and its own deadline no later.
+    pub fn is_of_deadline(&self, (at, hash): (u64, u64)) -> bool {
+        self.expire_at().is_some_and(|deadline| deadline <= at) && hash_of(self.key()) == hash
     }
 
     /// Changes when the key expires.

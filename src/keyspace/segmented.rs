@@ -36,6 +36,17 @@ impl Segmented {
     fn segment(hash: u64) -> usize {
         (hash >> SEGMENT_SHIFT) as usize % SEGMENTS
     }
+
+    fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
+        let segment = &mut self.segments[Self::segment(hash)];
+        let (node, _) = segment.find_entry(hash, matches).ok()?.remove();
+        self.len -= 1;
+        // A table that held many keys once should not keep their room for ever, nor shrink and grow in turn.
+        if segment.capacity() > 64 && segment.len() * 8 < segment.capacity() {
+            segment.shrink_to(segment.len() * 2, |node| hash_of(node.key()));
+        }
+        Some(node)
+    }
 }
 
 impl Store for Segmented {
@@ -64,18 +75,16 @@ impl Store for Segmented {
         segment.insert_unique(hash, node, |node| hash_of(node.key())).into_mut()
     }
 
-    fn remove(&mut self, hash: u64, matches: &mut dyn FnMut(&Node) -> bool) -> Option<Node> {
-        let segment = &mut self.segments[Self::segment(hash)];
-        let (node, _) = segment.find_entry(hash, |node| matches(node)).ok()?.remove();
-        self.len -= 1;
-        // A table that held many keys once should not keep their room for ever, nor shrink and grow in turn.
-        if segment.capacity() > 64 && segment.len() * 8 < segment.capacity() {
-            segment.shrink_to(segment.len() * 2, |node| hash_of(node.key()));
-        }
-        Some(node)
+    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
+        self.take(hash, |node| node.key() == key)
     }
 
-    fn with_deadlines<R>(&mut self, _hash: u64, change: impl FnOnce(&mut Deadlines) -> R) -> R {
+    fn remove_due(&mut self, (at, hash): (u64, u64)) -> Option<Node> {
+        self.deadlines.remove((at, hash));
+        self.take(hash, |node| node.is_of_deadline((at, hash)))
+    }
+
+    fn with_deadlines<R>(&mut self, _hash: u64, _key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R {
         change(&mut self.deadlines)
     }
 

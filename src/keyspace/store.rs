@@ -5,7 +5,8 @@ use super::node::Node;
 
 /// Access to nodes, as wide as a command needs it: a whole table, or the locked parts of a shared one.
 ///
-/// Hashes are those of [`hash_of`](super::hash_of).
+/// Hashes are those of [`hash_of`](super::hash_of). Whatever concerns one key is given the key: its hash may not tell
+/// where it lives.
 pub trait Store {
     /// Where a node stands. Good until the store changes.
     type Place: Copy;
@@ -18,10 +19,13 @@ pub trait Store {
     fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node;
     /// Adds a node whose key is not there.
     fn insert(&mut self, hash: u64, node: Node) -> &mut Node;
-    /// Takes out a node with this hash for which `matches` holds.
-    fn remove(&mut self, hash: u64, matches: &mut dyn FnMut(&Node) -> bool) -> Option<Node>;
-    /// Changes the deadlines of the part that `hash` belongs to.
-    fn with_deadlines<R>(&mut self, hash: u64, change: impl FnOnce(&mut Deadlines) -> R) -> R;
+    /// Takes out the node of a key. Its deadline stays until [`with_deadlines`](Self::with_deadlines) changes it.
+    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node>;
+    /// Takes out a node with the hash of a deadline, `(at, hash)`, whose own has come by then, and forgets this
+    /// deadline, whether there is one or not.
+    fn remove_due(&mut self, deadline: (u64, u64)) -> Option<Node>;
+    /// Changes the deadlines of the part that `key` belongs to.
+    fn with_deadlines<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R;
     /// Whether nodes may be changed; otherwise only [`locate`](Self::locate), [`at`](Self::at) and the like are called.
     fn is_writable(&self) -> bool;
     /// How many nodes there are.

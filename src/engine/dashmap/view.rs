@@ -88,8 +88,7 @@ impl<'a> View<'a> {
     /// Takes in a node that the log held, with its deadline.
     pub fn insert_recovered(&mut self, node: Node) {
         let hash = hash_of(node.key());
-        let expire_at = node.expire_at();
-        self.with_deadlines(hash, |deadlines| deadlines.change(hash, None, expire_at));
+        self.deadlines_of(hash).lock().change(hash, None, node.expire_at());
         self.insert(hash, node);
     }
 
@@ -116,6 +115,15 @@ impl<'a> View<'a> {
                 &mut guards[position].1
             }
         }
+    }
+
+    fn deadlines_of(&self, hash: u64) -> &'a Mutex<Deadlines> {
+        &self.deadlines[self.map.determine_shard(hash as usize)]
+    }
+
+    fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
+        let table = self.guard_mut(hash).table_mut();
+        table.remove_entry(hash, |(node, _)| matches(node)).map(|(node, _)| node)
     }
 
     fn tables(&self) -> impl Iterator<Item = &Table> {
@@ -162,13 +170,17 @@ impl Store for View<'_> {
         &mut table.insert_entry(hash, entry, |(node, _)| hash_of(node.key())).0
     }
 
-    fn remove(&mut self, hash: u64, matches: &mut dyn FnMut(&Node) -> bool) -> Option<Node> {
-        let table = self.guard_mut(hash).table_mut();
-        table.remove_entry(hash, |(node, _)| matches(node)).map(|(node, _)| node)
+    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
+        self.take(hash, |node| node.key() == key)
     }
 
-    fn with_deadlines<R>(&mut self, hash: u64, change: impl FnOnce(&mut Deadlines) -> R) -> R {
-        change(&mut self.deadlines[self.map.determine_shard(hash as usize)].lock())
+    fn remove_due(&mut self, (at, hash): (u64, u64)) -> Option<Node> {
+        self.deadlines_of(hash).lock().remove((at, hash));
+        self.take(hash, |node| node.is_of_deadline((at, hash)))
+    }
+
+    fn with_deadlines<R>(&mut self, hash: u64, _key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R {
+        change(&mut self.deadlines_of(hash).lock())
     }
 
     fn is_writable(&self) -> bool {
