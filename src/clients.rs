@@ -1,6 +1,7 @@
 //! The connections that are open, as the others see them.
 
 use crate::commands::{CommandId, command};
+use crate::keyspace::Waiter;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -45,6 +46,8 @@ pub struct Client {
     pub no_touch: AtomicBool,
     /// What it says of itself.
     pub labels: Mutex<Labels>,
+    /// What it waits with while it waits for something to take.
+    pub waiter: Mutex<Option<Arc<Waiter>>>,
 }
 
 fn add(counter: &AtomicU64, value: u64) {
@@ -97,6 +100,7 @@ impl Client {
         for (flag, letter) in [(&self.no_evict, 'e'), (&self.no_touch, 'T')] {
             flags.extend(flag.load(Ordering::Relaxed).then_some(letter));
         }
+        flags.extend(self.waiter.lock().is_some().then_some('b'));
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
              qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem={} tot-mem={} events=r cmd={} \
@@ -142,6 +146,11 @@ impl Clients {
             open.insert(client.id, Arc::clone(client));
         }
         has_room
+    }
+
+    /// A connection by its number.
+    pub fn get(&self, id: u64) -> Option<Arc<Client>> {
+        self.open.lock().get(&id).cloned()
     }
 
     /// Removes a connection.

@@ -5,8 +5,9 @@
 
 use crate::buffers;
 use crate::clients::Client;
-use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, LocalCall, Request};
+use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, Flags, LocalCall, Request};
 use crate::config::Directive;
+use crate::deferred::{self, Deferred, Parties};
 use crate::engine::Session;
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
@@ -23,6 +24,9 @@ const OUTPUT_HIGH_WATER: usize = 1024 * 1024;
 /// Replies, in bytes, that are written without waiting for those that are still to come.
 const COALESCE_MAX: usize = 64 * 1024;
 
+/// Bytes of requests that are read while one before them waits for something to take.
+const WAITING_READ_MAX: usize = 1024 * 1024;
+
 /// A request that goes on is read in pieces of this many bytes at least.
 const PARTIAL_READ_MIN: usize = 16 * 1024;
 
@@ -36,9 +40,9 @@ enum Event {
 /// Serves one connection until it ends.
 pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {
     let is_authenticated = server.config.text(Directive::Requirepass).is_empty();
-    let state = ConnectionState { resp3: false, is_authenticated, is_closing: false };
+    let state = ConnectionState { resp3: false, is_authenticated, is_closing: false, multi: None, watched: None };
     let mut connection = Connection {
-        requests: Requests { server, client, session, state, parser: RequestParser::default() },
+        requests: Requests { server, client, session, state, parser: RequestParser::default(), deferred: None },
         partial: Vec::new(),
         has_unparsed: false,
         is_at_end: false,
@@ -72,7 +76,11 @@ impl<S: Session> Connection<S> {
         loop {
             self.requests.session.flush().await;
             self.requests.session.collect(&mut self.out);
+            let is_further = self.requests.go_on(&mut self.out);
             self.send_replies().await?;
+            if is_further {
+                continue;
+            }
             if self.is_finished() {
                 return Ok(());
             }
@@ -104,11 +112,17 @@ impl<S: Session> Connection<S> {
 
     /// Waits for something to go on with.
     async fn next_event(&mut self) -> io::Result<Event> {
-        let wants_replies = self.requests.session.is_waiting();
-        let wants_read = !self.is_at_end && !self.has_unparsed && !self.requests.state.is_closing && self.has_room();
+        let is_session_waiting = self.requests.session.is_waiting();
+        let wants_replies = is_session_waiting || self.requests.deferred.is_some();
+        let wants_read = !self.is_at_end && !self.requests.state.is_closing && self.has_room_to_read();
         let wants_write = self.is_blocked;
-        let Requests { client, session, .. } = &mut self.requests;
-        let mut replies = pin!(session.wait());
+        let Requests { client, session, deferred, .. } = &mut self.requests;
+        let mut replies = pin!(async {
+            match deferred {
+                Some(deferred) if !is_session_waiting => deferred.changed(session).await,
+                _ => session.wait().await,
+            }
+        });
         poll_fn(|context| {
             if wants_replies && replies.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Event::Replies));
@@ -126,7 +140,7 @@ impl<S: Session> Connection<S> {
 
     /// Reads once: into this thread's buffer where a request begins, behind its start where one goes on.
     fn read(&mut self) -> io::Result<()> {
-        if !self.partial.is_empty() {
+        if !self.partial.is_empty() || self.requests.deferred.is_some() {
             return self.read_on();
         }
         buffers::with_scratch(|scratch| {
@@ -248,12 +262,23 @@ impl<S: Session> Connection<S> {
 
     /// Whether another read's worth of requests may be taken on.
     fn has_room(&self) -> bool {
-        self.unsent() < OUTPUT_HIGH_WATER && self.requests.session.has_room()
+        self.unsent() < OUTPUT_HIGH_WATER && self.requests.session.has_room() && self.requests.deferred.is_none()
+    }
+
+    /// Whether the socket is read. While a request waits for others it is, a little: to see whether the client goes.
+    fn has_room_to_read(&self) -> bool {
+        match &self.requests.deferred {
+            Some(deferred) => deferred.is_waiting() && self.partial.len() < WAITING_READ_MAX,
+            None => !self.has_unparsed && self.has_room(),
+        }
     }
 
     fn is_finished(&self) -> bool {
+        if self.is_at_end && self.requests.deferred.as_ref().is_some_and(Deferred::is_waiting) {
+            return true;
+        }
         let is_ending = self.requests.state.is_closing || (self.is_at_end && !self.has_unparsed);
-        is_ending && self.unsent() == 0 && !self.requests.session.is_waiting()
+        is_ending && self.requests.deferred.is_none() && self.unsent() == 0 && !self.requests.session.is_waiting()
     }
 
     fn give_back_buffers(&mut self) {
@@ -276,6 +301,8 @@ struct Requests<S> {
     session: S,
     state: ConnectionState,
     parser: RequestParser,
+    /// A request whose reply comes later: none is taken on before.
+    deferred: Option<Deferred>,
 }
 
 impl<S: Session> Requests<S> {
@@ -289,7 +316,7 @@ impl<S: Session> Requests<S> {
         let mut consumed = 0;
         let mut commands = 0;
         let has_stopped = loop {
-            if out.len() > room || self.state.is_closing {
+            if out.len() > room || self.state.is_closing || self.deferred.is_some() {
                 break true;
             }
             let limits = Limits { authenticated: self.state.is_authenticated, ..limits };
@@ -322,10 +349,20 @@ impl<S: Session> Requests<S> {
         let Self { session, state, parser, .. } = self;
         let args = parser.args(input);
         match accepted(args, state) {
-            Err(error) => session.reply_here(state.resp3, out, |reply| reply.error(error)),
+            Err(error) => {
+                if let Some(multi) = &mut state.multi {
+                    multi.refuse();
+                }
+                session.reply_here(state.resp3, out, |reply| reply.error(error));
+            }
             Ok((id, command)) => {
                 self.client.last_command.store(id.0, Ordering::Relaxed);
-                if command.request == Request::Local {
+                if state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
+                    queue(session, state, id, args, out);
+                } else if command.flags.has(Flags::DEFERS) || !session.fits(id, args) {
+                    let Self { server, client, session, state, .. } = self;
+                    self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
+                } else if command.request == Request::Local {
                     run_local(&self.server, &self.client, session, state, id, args, out);
                 } else {
                     session.submit(id, args, state.resp3, out);
@@ -333,6 +370,32 @@ impl<S: Session> Requests<S> {
             }
         }
     }
+
+    /// Goes on with a request whose reply comes later; true when it got further.
+    fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(deferred) = self.deferred.take() else { return false };
+        let was_waiting = deferred.is_waiting();
+        let Self { server, client, session, state, .. } = self;
+        self.deferred = deferred::go_on(deferred, &mut Parties { server, client, session, state }, out);
+        self.deferred.as_ref().is_none_or(|deferred| deferred.is_waiting() != was_waiting)
+    }
+}
+
+/// Queues a command for EXEC.
+fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId, args: Args<'_>, out: &mut Vec<u8>) {
+    let multi = state.multi.as_mut().expect("the caller has seen it");
+    let queued =
+        commands::subcommand(id, args).and_then(|_| match multi.is_refused || multi.transaction.queue(id, args) {
+            true => Ok(()),
+            false => Err(CommandError::Text("ERR Transaction is too large")),
+        });
+    if queued.is_err() {
+        multi.refuse();
+    }
+    session.reply_here(state.resp3, out, |reply| match queued {
+        Ok(()) => reply.simple("QUEUED"),
+        Err(error) => reply.error(error),
+    });
 }
 
 fn run_local<S: Session>(

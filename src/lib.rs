@@ -11,6 +11,7 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod connection;
+mod deferred;
 pub mod docs;
 pub mod engine;
 pub mod info;

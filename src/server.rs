@@ -235,7 +235,7 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
         let recovered = recover(&dir, &Layout { engine, shards }, &policy)?;
         (recovered.stores, recovered.segments, recovered.threads)
     } else {
-        ((0..shards).map(|_| Segmented::default()).collect(), Vec::new(), Vec::new())
+        ((0..shards).map(|index| Segmented::of_part(index, shards)).collect(), Vec::new(), Vec::new())
     };
     let foundation = Foundation {
         stores,
@@ -432,6 +432,7 @@ fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client
         no_evict: AtomicBool::new(false),
         no_touch: AtomicBool::new(false),
         labels: Mutex::new(Labels::default()),
+        waiter: Mutex::default(),
     }
 }
 

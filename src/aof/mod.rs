@@ -9,6 +9,6 @@ mod recovery;
 mod segment;
 
 pub use manifest::{Layout, Manifest};
-pub use record::{Frame, Salt, decode, frame_onto};
+pub use record::{Frame, Salt, decode, frame_onto, joint_payload};
 pub use recovery::{Recovered, recover};
 pub use segment::{FsyncPolicy, LogThread, Segment, SegmentMetrics, SharedPolicy};

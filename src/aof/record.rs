@@ -4,7 +4,14 @@
 //! ```text
 //! segment: magic 8 | salt u32 | CRC-32 of salt u32 | records
 //! record:  length u32 | CRC-32 of payload u32 | CRC-32 of salt, length and payload's CRC u32 | payload
-//! payload: effects of one command (see `keyspace::Effects`)                (all integers little endian)
+//! payload: effects of one command or transaction (see `keyspace::Effects`)  (all integers little endian)
+//! ```
+//!
+//! What was done over several shards at once is written whole into the segment of each of them. The length then has its
+//! highest bit set, and before the effects stand the number of the transaction and its shards:
+//!
+//! ```text
+//! payload: number u64 | shards u16 | (shard u16) for each, in ascending order | effects
 //! ```
 //!
 //! The check of the header tells a damaged length from a torn end; the salt, random for each file, keeps clients from
@@ -69,9 +76,52 @@ pub fn decode_header(bytes: &[u8]) -> Header {
     }
 }
 
+/// Marks the length of a record that stands in several segments.
+const JOINT: u32 = 1 << 31;
+
 /// Appends a record with this payload.
 pub fn frame_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
-    let len = payload.len() as u32;
+    frame(out, salt, payload, 0);
+}
+
+/// Appends a record with a payload of [`joint_payload`].
+pub fn frame_joint_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
+    frame(out, salt, payload, JOINT);
+}
+
+/// The payload of a record that stands in the segments of all of `shards`.
+pub fn joint_payload(number: u64, shards: &[usize], effects: &[u8]) -> Vec<u8> {
+    let mut payload = number.to_le_bytes().to_vec();
+    payload.extend((shards.len() as u16).to_le_bytes());
+    shards.iter().for_each(|&shard| payload.extend((shard as u16).to_le_bytes()));
+    payload.extend_from_slice(effects);
+    payload
+}
+
+/// A record that stands in several segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JointRecord<'a> {
+    /// Which one: its copies have the same number.
+    pub number: u64,
+    /// The shards in whose segments it stands.
+    pub shards: Vec<usize>,
+    /// What it changed.
+    pub effects: &'a [u8],
+}
+
+impl<'a> JointRecord<'a> {
+    /// Reads a payload of [`joint_payload`].
+    pub fn parse(payload: &'a [u8]) -> Option<Self> {
+        let (number, rest) = payload.split_first_chunk::<8>()?;
+        let (count, rest) = rest.split_first_chunk::<2>()?;
+        let (shards, effects) = rest.split_at_checked(2 * usize::from(u16::from_le_bytes(*count)))?;
+        let shards = shards.as_chunks::<2>().0.iter().map(|shard| usize::from(u16::from_le_bytes(*shard))).collect();
+        Some(Self { number: u64::from_le_bytes(*number), shards, effects })
+    }
+}
+
+fn frame(out: &mut Vec<u8>, salt: Salt, payload: &[u8], mark: u32) {
+    let len = payload.len() as u32 | mark;
     let crc = crc32fast::hash(payload);
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(&crc.to_le_bytes());
@@ -84,6 +134,8 @@ pub fn frame_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
 pub enum Frame<'a> {
     /// A whole record, and how many bytes it takes.
     Record(&'a [u8], usize),
+    /// A whole record that stands in several segments, and how many bytes it takes.
+    Joint(&'a [u8], usize),
     /// Nothing: the end.
     End,
     /// No whole record: the bytes end within it, or are not what was written.
@@ -100,15 +152,18 @@ pub fn decode(bytes: &[u8], salt: Salt) -> Frame<'_> {
     if salt.check(len, crc) != u32_at(header, 8) {
         return Frame::Broken;
     }
-    match rest.get(..len as usize) {
-        Some(payload) if crc32fast::hash(payload) == crc => Frame::Record(payload, FRAME_HEADER + len as usize),
-        _ => Frame::Broken,
+    let payload_len = (len & !JOINT) as usize;
+    match rest.get(..payload_len) {
+        Some(payload) if crc32fast::hash(payload) != crc => Frame::Broken,
+        Some(payload) if len & JOINT != 0 => Frame::Joint(payload, FRAME_HEADER + payload_len),
+        Some(payload) => Frame::Record(payload, FRAME_HEADER + payload_len),
+        None => Frame::Broken,
     }
 }
 
 /// Whether a whole record stands anywhere in `bytes`: what comes before it is damage, not a torn end.
 pub fn holds_record(bytes: &[u8], salt: Salt) -> bool {
-    (0..bytes.len()).any(|start| matches!(decode(&bytes[start..], salt), Frame::Record(..)))
+    (0..bytes.len()).any(|start| matches!(decode(&bytes[start..], salt), Frame::Record(..) | Frame::Joint(..)))
 }
 
 /// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them.
@@ -159,6 +214,17 @@ mod tests {
             assert_eq!(decode(&damaged, SALT), Frame::Broken, "byte {position}");
         }
         assert_eq!(decode(&[0; 100], SALT), Frame::Broken);
+    }
+
+    #[test]
+    fn a_joint_record_reads_back() {
+        let mut bytes = Vec::new();
+        let payload = joint_payload(7, &[0, 2, 500], b"effects");
+        frame_joint_onto(&mut bytes, SALT, &payload);
+        assert_eq!(decode(&bytes, SALT), Frame::Joint(&payload, bytes.len()));
+        let record = JointRecord { number: 7, shards: vec![0, 2, 500], effects: b"effects" };
+        assert_eq!(JointRecord::parse(&payload), Some(record));
+        (0..14).for_each(|cut| assert_eq!(JointRecord::parse(&payload[..cut]), None, "cut at {cut}"));
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! Recovery: reading the log back at the start.
 //!
-//! Each chain is replayed in the layout that wrote it, one segment after the other into a keyspace of its own; where
-//! the layout changed, the nodes then move to the keyspaces of the next. A torn tail is cut; damage before the end is
+//! Each chain is replayed in the layout that wrote it, each segment into a keyspace of its own; where
+//! the layout changed, the nodes then move to the keyspaces of the next. What was done over several shards is applied
+//! once, when all of their segments have come to it, and given back to a segment that lost it. A torn tail is cut; damage before the end is
 //! refused, because what follows it may depend on what is lost.
 
 use super::manifest::{Layout, Manifest};
 use super::record::{
-    Frame, Header, SEGMENT_HEADER, Salt, decode, decode_header, for_each_effect, holds_record, segment_header,
+    Frame, Header, JointRecord, SEGMENT_HEADER, Salt, decode, decode_header, for_each_effect, frame_joint_onto,
+    holds_record, segment_header,
 };
 use super::segment::{LogThread, Segment, SharedPolicy};
 use crate::commands;
-use crate::keyspace::{Effects, Keyspace, Segmented, Store};
+use crate::keyspace::{Effects, Joint, Keyspace, Segmented, Store};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,9 +40,7 @@ pub fn recover(dir: &Path, layout: &Layout, policy: &SharedPolicy) -> Result<Rec
     let mut stores = empty_stores(1);
     for (number, chain) in manifest.chains() {
         stores = divide(stores, chain.shards);
-        for (index, store) in stores.iter_mut().enumerate() {
-            replay_file(&Manifest::segment_path(dir, *number, index), store, &mut totals)?;
-        }
+        replay_chain(dir, *number, &mut stores, &mut totals)?;
     }
     stores = divide(stores, layout.shards);
 
@@ -69,7 +69,7 @@ struct Totals {
 }
 
 fn empty_stores(count: usize) -> Vec<Segmented> {
-    (0..count).map(|_| Segmented::default()).collect()
+    (0..count).map(|index| Segmented::of_part(index, count)).collect()
 }
 
 /// Moves every node to the owner it has among `shards`.
@@ -87,95 +87,212 @@ fn divide(stores: Vec<Segmented>, shards: usize) -> Vec<Segmented> {
     divided
 }
 
-fn replay_file(path: &Path, store: &mut Segmented, totals: &mut Totals) -> Result<(), String> {
-    let mut bytes = Vec::new();
-    let describe = |what: &str, error: std::io::Error| format!("can't {what} {}: {error}", path.display());
-    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
-        // A crash between the manifest and the first segment leaves files out: they held nothing.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(describe("open", error)),
-    };
-    file.read_to_end(&mut bytes).map_err(|error| describe("read", error))?;
-    let whole = match decode_header(&bytes) {
-        Header::Whole(salt) => replay_records(path, &bytes, salt, store, totals)?,
-        Header::Torn => 0,
-        Header::Foreign => return Err(format!("{}: its header is damaged or of another format", path.display())),
-    };
-    if whole < bytes.len() {
-        let cut = bytes.len() - whole;
-        totals.cut += cut as u64;
-        tracing::warn!("{}: the last {cut} bytes are no whole record; cut at {whole}", path.display());
-        file.set_len(whole as u64).and_then(|()| file.sync_all()).map_err(|error| describe("cut", error))?;
-    }
-    Ok(())
-}
-
-/// Replays the records of a segment; gives where the whole ones end.
-fn replay_records(
-    path: &Path,
-    bytes: &[u8],
-    salt: Salt,
-    store: &mut Segmented,
-    totals: &mut Totals,
-) -> Result<usize, String> {
-    let mut replay = Replay::new(std::mem::take(store));
-    let mut position = SEGMENT_HEADER;
+/// Replays the segments of one chain, each into the store of its owner.
+///
+/// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come to
+/// it; a segment that ends before it has lost its copy with its tail, and gets it back.
+fn replay_chain(dir: &Path, chain: u32, stores: &mut [Segmented], totals: &mut Totals) -> Result<(), String> {
+    let paths = (0..stores.len()).map(|index| Manifest::segment_path(dir, chain, index));
+    let mut readers = paths.map(SegmentReader::open).collect::<Result<Vec<_>, String>>()?;
+    let mut replay = Replay::new();
     loop {
-        match decode(&bytes[position..], salt) {
-            Frame::Record(payload, len) => {
-                replay
-                    .apply(payload)
-                    .map_err(|reason| format!("{}: record at byte {position}: {reason}", path.display()))?;
-                totals.records += 1;
-                totals.bytes += len as u64;
-                position += len;
-            }
-            Frame::Broken if holds_record(&bytes[position..], salt) => {
-                return Err(format!(
-                    "{}: the record at byte {position} is damaged and is not the last one. Refusing to start with a \
-                     part of the data; move the file away to start without it",
-                    path.display(),
-                ));
-            }
-            Frame::End | Frame::Broken => break,
+        for (index, reader) in readers.iter_mut().enumerate() {
+            reader.replay_own(&mut replay, index, stores, totals)?;
+        }
+        let Some(waiting) = next_joint(&readers)? else { break };
+        let payload = waiting.payload.clone();
+        let record = JointRecord::parse(&payload).expect("it has been read before");
+        replay.apply(record.effects, whole(stores)).map_err(|reason| waiting.describe(&reason))?;
+        totals.records += 1;
+        for &shard in &record.shards {
+            readers[shard].pass(record.number, &payload);
         }
     }
-    *store = replay.into_store();
-    Ok(position)
+    readers.into_iter().try_for_each(|reader| reader.finish(totals))
 }
 
-/// Runs logged effects over a keyspace in which nothing expires: expiry is in the log.
+/// All stores of a chain as one.
+fn whole(stores: &mut [Segmented]) -> Joint<'_> {
+    Joint::new(stores.len(), stores.iter_mut().enumerate())
+}
+
+/// A joint record that some segments stand at, and every other of its shards has come to the end of its segment.
+fn next_joint(readers: &[SegmentReader]) -> Result<Option<&Waiting>, String> {
+    let standing = || readers.iter().filter_map(|reader| reader.waiting.as_ref());
+    let is_next = |waiting: &&Waiting| {
+        waiting
+            .shards
+            .iter()
+            .all(|&shard| readers[shard].waiting.as_ref().is_none_or(|other| other.number == waiting.number))
+    };
+    match standing().find(is_next) {
+        Some(waiting) => Ok(Some(waiting)),
+        None => match standing().next() {
+            Some(stuck) => Err(stuck.describe("stands in another order in another segment")),
+            None => Ok(None),
+        },
+    }
+}
+
+/// One segment while it is replayed.
+struct SegmentReader {
+    path: PathBuf,
+    /// None where the file was never made: it held nothing.
+    file: Option<File>,
+    bytes: Vec<u8>,
+    salt: Option<Salt>,
+    position: usize,
+    /// The joint record that it stands at; none at its end.
+    waiting: Option<Waiting>,
+    /// Copies of joint records that it has lost, framed.
+    lost: Vec<u8>,
+}
+
+/// A joint record that waits for every segment to come to it.
+struct Waiting {
+    path: PathBuf,
+    at: usize,
+    len: usize,
+    number: u64,
+    shards: Vec<usize>,
+    payload: Vec<u8>,
+}
+
+impl Waiting {
+    fn describe(&self, reason: &str) -> String {
+        describe_record(&self.path, self.at, reason)
+    }
+}
+
+fn describe_record(path: &Path, at: usize, reason: &str) -> String {
+    format!("{}: record at byte {at}: {reason}", path.display())
+}
+
+impl SegmentReader {
+    fn open(path: PathBuf) -> Result<Self, String> {
+        let describe = |what: &str, error: std::io::Error| format!("can't {what} {}: {error}", path.display());
+        let mut bytes = Vec::new();
+        let file = match OpenOptions::new().read(true).append(true).open(&path) {
+            Ok(mut file) => {
+                file.read_to_end(&mut bytes).map_err(|error| describe("read", error))?;
+                Some(file)
+            }
+            // A crash between the manifest and the first segment leaves files out: they held nothing.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(describe("open", error)),
+        };
+        let (salt, position) = match decode_header(&bytes) {
+            Header::Whole(salt) => (Some(salt), SEGMENT_HEADER),
+            Header::Torn => (None, 0),
+            Header::Foreign => return Err(format!("{}: its header is damaged or of another format", path.display())),
+        };
+        Ok(Self { path, file, bytes, salt, position, waiting: None, lost: Vec::new() })
+    }
+
+    /// Replays what this shard did alone, up to a joint record or the end.
+    fn replay_own(
+        &mut self,
+        replay: &mut Replay,
+        index: usize,
+        stores: &mut [Segmented],
+        totals: &mut Totals,
+    ) -> Result<(), String> {
+        let Some(salt) = self.salt else { return Ok(()) };
+        while self.waiting.is_none() {
+            match decode(&self.bytes[self.position..], salt) {
+                Frame::Record(payload, len) => {
+                    let store = Joint::new(stores.len(), [(index, &mut stores_at(stores, index)[0])]);
+                    replay
+                        .apply(payload, store)
+                        .map_err(|reason| describe_record(&self.path, self.position, &reason))?;
+                    totals.records += 1;
+                    totals.bytes += len as u64;
+                    self.position += len;
+                }
+                Frame::Joint(payload, len) => self.waiting = Some(self.joint(payload, len, stores.len())?),
+                Frame::Broken if holds_record(&self.bytes[self.position..], salt) => {
+                    return Err(format!(
+                        "{}: the record at byte {} is damaged and is not the last one. Refusing to start with a part \
+                         of the data; move the file away to start without it",
+                        self.path.display(),
+                        self.position,
+                    ));
+                }
+                Frame::End | Frame::Broken => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn joint(&self, payload: &[u8], len: usize, shards: usize) -> Result<Waiting, String> {
+        let record = JointRecord::parse(payload).filter(|record| record.shards.iter().all(|&shard| shard < shards));
+        let record = record
+            .ok_or_else(|| describe_record(&self.path, self.position, "is no record of shards that there are"))?;
+        let (path, payload) = (self.path.clone(), payload.to_vec());
+        Ok(Waiting { path, at: self.position, len, number: record.number, shards: record.shards, payload })
+    }
+
+    /// Goes on behind a joint record that was applied, or notes that it was lost here.
+    fn pass(&mut self, number: u64, payload: &[u8]) {
+        match self.waiting.take_if(|waiting| waiting.number == number) {
+            Some(waiting) => self.position += waiting.len,
+            None => {
+                if let Some(salt) = self.salt {
+                    frame_joint_onto(&mut self.lost, salt, payload);
+                }
+            }
+        }
+    }
+
+    /// Cuts off a torn tail, and writes what was lost and restored.
+    fn finish(mut self, totals: &mut Totals) -> Result<(), String> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let whole = self.position;
+        let cut = self.bytes.len() - whole;
+        if cut > 0 {
+            totals.cut += cut as u64;
+            tracing::warn!("{}: the last {cut} bytes are no whole record; cut at {whole}", self.path.display());
+        }
+        if cut == 0 && self.lost.is_empty() {
+            return Ok(());
+        }
+        file.set_len(whole as u64)
+            .and_then(|()| file.write_all(&self.lost))
+            .and_then(|()| file.sync_all())
+            .map_err(|error| format!("can't mend {}: {error}", self.path.display()))
+    }
+}
+
+fn stores_at(stores: &mut [Segmented], index: usize) -> &mut [Segmented] {
+    &mut stores[index..=index]
+}
+
+/// Runs logged effects over keyspaces in which nothing expires: expiry is in the log.
 struct Replay {
-    keyspace: Keyspace<Segmented>,
     spans: Vec<crate::resp::Span>,
     replies: Vec<u8>,
 }
 
 impl Replay {
-    fn new(store: Segmented) -> Self {
-        // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
-        let keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
-        Self { keyspace, spans: Vec::new(), replies: Vec::new() }
+    fn new() -> Self {
+        Self { spans: Vec::new(), replies: Vec::new() }
     }
 
-    fn apply(&mut self, payload: &[u8]) -> Result<(), String> {
-        let Self { keyspace, spans, replies } = self;
+    fn apply(&mut self, effects: &[u8], store: Joint<'_>) -> Result<(), String> {
+        let Self { spans, replies } = self;
+        // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
+        let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
         let mut outcome = Ok(());
-        for_each_effect(payload, spans, |bytes, spans| {
+        for_each_effect(effects, spans, |bytes, spans| {
             let args = Args::new(bytes, spans);
-            outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| apply_effect(keyspace, args, replies));
+            outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| apply_effect(&mut keyspace, args, replies));
         })
         .ok_or("is no list of effects")?;
         outcome
     }
-
-    fn into_store(self) -> Segmented {
-        self.keyspace.into_parts().0
-    }
 }
 
-fn apply_effect(keyspace: &mut Keyspace<Segmented>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
+fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
     let name = args.get(0).ok_or("holds an effect without a command")?;
     let id = commands::find(name).filter(|id| commands::command(*id).is_write());
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));

@@ -4,7 +4,7 @@
 //! in this order: appended (in memory), written (in the operating system: survives a kill), synced (on the disk:
 //! survives a power loss). A reply leaves when the mark that the fsync policy asks for has passed what it shows.
 
-use super::record::Salt;
+use super::record::{Salt, frame_joint_onto};
 use hdrhistogram::Histogram;
 use parking_lot::{Condvar, Mutex};
 use std::fs::File;
@@ -175,6 +175,14 @@ impl Segment {
         let mut queue = self.queue.lock();
         let before = queue.len();
         super::frame_onto(&mut queue, self.salt, payload);
+        self.appended.fetch_add((queue.len() - before) as u64, Ordering::Release);
+    }
+
+    /// Appends the copy of a record that stands in several segments; the caller has all of their owners' exclusion.
+    pub fn append_joint_payload(&self, payload: &[u8]) {
+        let mut queue = self.queue.lock();
+        let before = queue.len();
+        frame_joint_onto(&mut queue, self.salt, payload);
         self.appended.fetch_add((queue.len() - before) as u64, Ordering::Release);
     }
 

@@ -23,6 +23,8 @@ pub enum CommandError {
     IndexOutOfRange,
     /// Wrong number of arguments for the command named here.
     Arity(String),
+    /// Nothing is wrong: the command found nothing to take and waits. Never replied.
+    Waits,
     /// A text of its own.
     Text(&'static str),
     /// A text of its own, made for the occasion.
@@ -41,6 +43,7 @@ impl fmt::Display for CommandError {
             Self::NoSuchKey => "ERR no such key",
             Self::IndexOutOfRange => "ERR index out of range",
             Self::Arity(command) => return write!(f, "ERR wrong number of arguments for '{command}' command"),
+            Self::Waits => "ERR the command waits",
             Self::Text(text) => text,
             Self::Owned(text) => text,
         };

@@ -3,11 +3,14 @@
 use super::glob;
 use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
+use super::transaction::Transaction;
 use super::{CommandError, Outcome};
 use crate::clients::Client;
 use crate::config::{DIRECTIVES, Directive};
+use crate::keyspace::Watch;
 use crate::resp::{Args, Reply, parse_i64, parse_u64, quoted};
 use crate::server::Server;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a local command works on.
@@ -21,7 +24,7 @@ pub struct LocalCall<'a> {
 }
 
 /// State of a connection that commands change.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ConnectionState {
     /// Whether it speaks RESP3.
     pub resp3: bool,
@@ -29,6 +32,30 @@ pub struct ConnectionState {
     pub is_authenticated: bool,
     /// Whether it closes when its replies are out.
     pub is_closing: bool,
+    /// What it has queued since MULTI.
+    pub multi: Option<Multi>,
+    /// The keys that it watches, and what breaks when one changes.
+    pub watched: Option<Watched>,
+}
+
+/// What WATCH has gathered.
+pub type Watched = (Arc<Watch>, Vec<Box<[u8]>>);
+
+/// A transaction while it is queued.
+#[derive(Debug, Default)]
+pub struct Multi {
+    /// Its commands.
+    pub transaction: Box<Transaction>,
+    /// Whether one of them was refused, so that none will run.
+    pub is_refused: bool,
+}
+
+impl Multi {
+    /// Forgets the commands, which will not run.
+    pub fn refuse(&mut self) {
+        self.is_refused = true;
+        self.transaction = Box::default();
+    }
 }
 
 /// The function of a command that runs in the connection.
@@ -48,7 +75,8 @@ pub fn dispatch_local(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, r
     }
 }
 
-fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandError> {
+/// The subcommand that the arguments of a container name; any other command itself.
+pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandError> {
     let container = command(id);
     let Some(name) = args.get(1).filter(|_| matches!(container.name, "client" | "command" | "config")) else {
         return Ok(id);
@@ -111,7 +139,50 @@ pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
     call.client.no_evict.store(false, Ordering::Relaxed);
     call.client.no_touch.store(false, Ordering::Relaxed);
     call.client.labels.lock().name.clear();
+    call.state.multi = None;
+    call.state.watched = None;
     reply.simple("RESET");
+    Ok(())
+}
+
+/// MULTI: O(1)
+pub fn multi(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if call.state.multi.is_some() {
+        return Err(CommandError::Text("ERR MULTI calls can not be nested"));
+    }
+    call.state.multi = Some(Multi::default());
+    reply.ok();
+    Ok(())
+}
+
+/// DISCARD: O(N), N = queued commands
+pub fn discard(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.state.multi.take().ok_or(CommandError::Text("ERR DISCARD without MULTI"))?;
+    call.state.watched = None;
+    reply.ok();
+    Ok(())
+}
+
+/// UNWATCH: O(1)
+pub fn unwatch(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.state.watched = None;
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT UNBLOCK client-id [TIMEOUT | ERROR]: O(log N), N = connections
+pub fn client_unblock(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let with_error = match args.len() {
+        3 => false,
+        4 if args.is(3, "TIMEOUT") => false,
+        4 if args.is(3, "ERROR") => true,
+        4 => return Err(CommandError::Text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        _ => return Err(CommandError::Syntax),
+    };
+    let id = parse_i64(&args[2]).ok_or(CommandError::NotInteger)?;
+    let client = u64::try_from(id).ok().and_then(|id| call.server.clients.get(id));
+    let waiter = client.and_then(|client| client.waiter.lock().clone());
+    reply.integer(i64::from(waiter.is_some_and(|waiter| waiter.unblock(with_error))));
     Ok(())
 }
 

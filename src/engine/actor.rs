@@ -8,7 +8,7 @@ mod session;
 mod shard;
 
 use super::metrics::{EngineMetrics, ShardMetrics};
-use super::{Engine, Foundation, Metered};
+use super::{Engine, Foundation, Metered, released};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::keyspace::KeyspaceStats;
@@ -76,6 +76,23 @@ impl ActorEngine {
 
     fn shards(&self) -> usize {
         self.router.shards()
+    }
+
+    /// Whether the log allows to show the replies of a batch.
+    fn is_released(&self, batch: &Batch) -> bool {
+        let Some(segment) = self.segments.get(batch.shard()) else { return true };
+        let marks = batch.transaction.iter().flat_map(|transaction| &transaction.marks);
+        segment.is_released(batch.lsn) && { marks }.all(|&(index, lsn)| self.segments[index].is_released(lsn))
+    }
+
+    /// Waits until the log allows to show the replies of a batch.
+    async fn released(&self, batch: &Batch) {
+        if let Some(segment) = self.segments.get(batch.shard()) {
+            segment.released(batch.lsn).await;
+        }
+        if let Some(transaction) = &batch.transaction {
+            released(&self.segments, &transaction.marks).await;
+        }
     }
 }
 

@@ -7,29 +7,44 @@
 mod view;
 
 use super::expiration::{Slice, expire_slice};
-use super::inline::{InlineEngine, InlineSession, Lent};
+use super::gather::Gather;
+use super::inline::{InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
-use crate::commands::{self, CommandId, Request};
-use crate::keyspace::{Deadlines, Effects, Keyspace, KeyspaceStats, Node, ProcessHash, hash_of};
+use crate::commands::{self, CommandId, Request, Transaction};
+use crate::keyspace::{Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, hash_of};
 use crate::resp::{Args, Reply};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use view::View;
 
 /// The table: the node is key and value, so the map's own value is empty.
 type Map = DashMap<Node, (), ProcessHash>;
 
+/// What stands beside the nodes of each of the map's shards.
+struct Sides {
+    /// Locked only by who holds the lock of the map's shard, or to look.
+    parts: Box<[Mutex<Side>]>,
+    /// How many of them have listeners.
+    listening: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Side {
+    deadlines: Deadlines,
+    listeners: Listeners,
+}
+
 /// One DashMap.
 pub struct DashmapEngine {
     map: Map,
-    /// The deadlines of each of the map's shards; locked only by who holds the shard's write lock, or to look.
-    deadlines: Box<[Mutex<Deadlines>]>,
+    sides: Sides,
+    is_multi_key_atomic: bool,
     segment: Option<Arc<Segment>>,
     clock: Clock,
     seeds: Mutex<fastrand::Rng>,
@@ -50,17 +65,18 @@ impl DashmapEngine {
     pub fn new(mut foundation: Foundation) -> Self {
         let shards = foundation.map_shards.get().next_power_of_two().max(2);
         let map = Map::with_hasher_and_shard_amount(ProcessHash, shards);
-        let deadlines: Box<[Mutex<Deadlines>]> = (0..shards).map(|_| Mutex::default()).collect();
+        let parts: Box<[Mutex<Side>]> = (0..shards).map(|_| Mutex::default()).collect();
         let store = foundation.stores.pop().expect("the dashmap engine's layout has one owner");
         let engine = Self {
             map,
-            deadlines,
+            sides: Sides { parts, listening: AtomicUsize::new(0) },
+            is_multi_key_atomic: foundation.is_multi_key_atomic,
             segment: foundation.segments.pop(),
             clock: foundation.clock,
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
         };
-        let mut view = View::all(&engine.map, &engine.deadlines);
+        let mut view = View::all(&engine.map, &engine.sides);
         store.into_nodes().for_each(|node| view.insert_recovered(node));
         drop(view);
         engine
@@ -69,13 +85,14 @@ impl DashmapEngine {
     /// Locks what the command needs.
     fn view(&self, id: CommandId, args: Args<'_>, is_writable: bool) -> View<'_> {
         let command = commands::command(id);
-        let mut keys = command.keys.positions(args.len()).map(|position| hash_of(&args[position]));
+        let mut keys = command.keys.positions(args).map(|position| hash_of(&args[position]));
         match command.request {
-            Request::AllShards => View::all(&self.map, &self.deadlines),
-            Request::MultiShard => View::several(&self.map, &self.deadlines, keys, is_writable),
+            Request::AllShards => View::all(&self.map, &self.sides),
+            Request::Cursor => unreachable!("comes with SCAN"),
+            Request::MultiShard | Request::Joint => View::several(&self.map, &self.sides, keys, is_writable),
             Request::OneShard | Request::Local => {
                 let hash = keys.next().expect("a command of one shard has a key");
-                View::one(&self.map, &self.deadlines, hash, is_writable)
+                View::one(&self.map, &self.sides, hash, is_writable)
             }
         }
     }
@@ -105,17 +122,62 @@ impl DashmapEngine {
             segment.append_payload(keyspace.effects().payload());
             keyspace.effects().clear();
         }
+        if keyspace.has_served() {
+            keyspace.deliver(&marks(self.segment.as_deref()));
+        }
+    }
+
+    /// Locks the keys of a transaction. To change them: one that only reads may meet what has expired.
+    fn transaction_view(&self, transaction: &Transaction) -> View<'_> {
+        if transaction.needs_all() {
+            return View::all(&self.map, &self.sides);
+        }
+        let mut hashes = Vec::new();
+        transaction.for_each_key(|key| hashes.push(hash_of(key)));
+        View::several(&self.map, &self.sides, hashes.into_iter(), true)
+    }
+
+    /// Each key, or each shard of the map, by itself: nobody promises what happens in between.
+    fn run_relaxed(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) {
+        let command = commands::command(id);
+        let mut encoded = Vec::new();
+        let mut run = |view: View<'_>, args: Args<'_>, lent: &mut Lent| {
+            encoded.clear();
+            self.run_over(view, id, args, &mut Reply::new(&mut encoded, reply.is_resp3()), lent);
+            encoded.clone()
+        };
+        let parts: Vec<Vec<u8>> = if command.request == Request::AllShards {
+            let views = (0..self.sides.parts.len()).map(|index| View::shard(&self.map, &self.sides, index));
+            views.map(|view| run(view, args, lent)).collect()
+        } else {
+            let step = usize::from(command.keys.step);
+            let positions = command.keys.positions(args);
+            positions
+                .map(|position| {
+                    let view = View::one(&self.map, &self.sides, hash_of(&args[position]), true);
+                    let spans = args.spans_of(std::iter::once(0).chain(position..position + step));
+                    run(view, args.with_spans(&spans), lent)
+                })
+                .collect()
+        };
+        let key_shards = (0..parts.len()).map(|part| part as u16).collect();
+        let mut gather = Gather::new(command.response, reply.is_resp3(), key_shards, parts.len());
+        parts.iter().enumerate().for_each(|(part, encoded)| _ = gather.add(part, encoded));
+        let mut whole = Vec::new();
+        let keys_of = |shard: usize| self.map.shards()[shard].read().len() as u64;
+        gather.write(&mut whole, keys_of, |below| lent.random.u64(..below));
+        reply.raw(&whole);
     }
 
     /// Removes due keys of one shard of the map for a slice of time.
     fn expire_shard(&self, index: usize, random: &mut fastrand::Rng) -> Slice {
         let now_ms = self.clock.now_ms();
-        if self.deadlines[index].lock().first().is_none_or(|(at, _)| at > now_ms) {
+        if self.sides.parts[index].lock().deadlines.first().is_none_or(|(at, _)| at > now_ms) {
             return Slice::default();
         }
-        let view = View::shard(&self.map, &self.deadlines, index);
+        let view = View::shard(&self.map, &self.sides, index);
         let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_some()));
-        let slice = expire_slice(&mut keyspace, |_| self.deadlines[index].lock().first());
+        let slice = expire_slice(&mut keyspace, |_| self.sides.parts[index].lock().deadlines.first());
         self.log(&mut keyspace);
         self.counters.add(keyspace.stats());
         slice
@@ -134,8 +196,27 @@ impl Counters {
 }
 
 impl InlineEngine for DashmapEngine {
+    fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
+        self.counters.commands.fetch_add(transaction.len() as u64, Ordering::Relaxed);
+        let view = self.transaction_view(transaction);
+        let effects = std::mem::take(&mut lent.effects);
+        let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
+        transaction.run(&mut keyspace);
+        self.log(&mut keyspace);
+        self.counters.add(keyspace.stats());
+        lent.effects = keyspace.into_parts().2;
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.is_multi_key_atomic
+    }
+
     fn run(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) {
         self.counters.commands.fetch_add(1, Ordering::Relaxed);
+        let is_scattered = matches!(commands::command(id).request, Request::MultiShard | Request::AllShards);
+        if is_scattered && !self.is_multi_key_atomic {
+            return self.run_relaxed(id, args, reply, lent);
+        }
         let mark = reply.mark();
         let is_write = commands::command(id).is_write();
         if !self.run_over(self.view(id, args, is_write), id, args, reply, lent) {
@@ -167,7 +248,7 @@ impl Engine for DashmapEngine {
         let mut random = self.seeds.lock().fork();
         loop {
             let mut all = Slice::default();
-            for index in 0..self.deadlines.len() {
+            for index in 0..self.sides.parts.len() {
                 let slice = self.expire_shard(index, &mut random);
                 all = Slice { more: all.more || slice.more, lag_ms: all.lag_ms.max(slice.lag_ms) };
                 if slice.more {
@@ -193,11 +274,11 @@ impl Metered for DashmapEngine {
             engine: "dashmap",
             shards: vec![ShardMetrics {
                 keys: self.map.len() as u64,
-                expires: self.deadlines.iter().map(|deadlines| deadlines.lock().len() as u64).sum(),
+                expires: self.sides.parts.iter().map(|side| side.lock().deadlines.len() as u64).sum(),
                 commands: load(&self.counters.commands),
                 ..ShardMetrics::default()
             }],
-            map_shards: self.deadlines.len(),
+            map_shards: self.sides.parts.len(),
             keyspace: KeyspaceStats {
                 hits: load(&self.counters.hits),
                 misses: load(&self.counters.misses),

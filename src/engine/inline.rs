@@ -2,10 +2,10 @@
 //!
 //! They pay for no channel and keep no reply waiting, so their part in a request is one call.
 
-use super::Session;
+use super::{Session, released};
 use crate::aof::Segment;
-use crate::commands::CommandId;
-use crate::keyspace::Effects;
+use crate::commands::{CommandId, Transaction};
+use crate::keyspace::{Effects, LogMark};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
 
@@ -20,10 +20,19 @@ pub struct Lent {
     pub now_ms: u64,
 }
 
+/// Where the log stands that covers everything executed so far.
+pub fn marks(segment: Option<&Segment>) -> Vec<LogMark> {
+    segment.iter().map(|segment| (0, segment.appended())).collect()
+}
+
 /// An engine that runs commands in the connection task.
 pub trait InlineEngine: Send + Sync + 'static {
     /// Runs one command and logs what it changed.
     fn run(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent);
+    /// Runs a transaction and logs what it changed.
+    fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent);
+    /// Whether commands over several keys, and transactions, are one step.
+    fn is_atomic(&self) -> bool;
     /// Unix time in milliseconds.
     fn now_ms(&self) -> u64;
     /// Where changes are logged.
@@ -35,27 +44,62 @@ pub struct InlineSession<E> {
     engine: Arc<E>,
     lent: Lent,
     is_new_read: bool,
+    finished: Option<Box<Transaction>>,
 }
 
 impl<E: InlineEngine> InlineSession<E> {
     /// A session of `engine`.
     pub fn new(engine: Arc<E>, random: fastrand::Rng) -> Self {
         let effects = Effects::new(engine.segment().is_some());
-        Self { engine, lent: Lent { random, effects, now_ms: 0 }, is_new_read: true }
+        Self { engine, lent: Lent { random, effects, now_ms: 0 }, is_new_read: true, finished: None }
+    }
+}
+
+impl<E: InlineEngine> InlineSession<E> {
+    fn read_clock(&mut self) {
+        if self.is_new_read {
+            self.lent.now_ms = self.engine.now_ms();
+            self.is_new_read = false;
+        }
     }
 }
 
 impl<E: InlineEngine> Session for InlineSession<E> {
     fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, out: &mut Vec<u8>) {
-        if self.is_new_read {
-            self.lent.now_ms = self.engine.now_ms();
-            self.is_new_read = false;
-        }
+        self.read_clock();
         self.engine.run(id, args, &mut Reply::new(out, resp3), &mut self.lent);
     }
 
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         write(&mut Reply::new(out, resp3));
+    }
+
+    fn begin(&mut self, mut transaction: Box<Transaction>) {
+        self.read_clock();
+        self.engine.run_transaction(&mut transaction, &mut self.lent);
+        self.finished = Some(transaction);
+    }
+
+    fn take_finished(&mut self) -> Option<Box<Transaction>> {
+        self.finished.take()
+    }
+
+    fn fits(&self, _id: CommandId, _args: Args<'_>) -> bool {
+        true
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.engine.is_atomic()
+    }
+
+    fn is_released(&self, marks: &[LogMark]) -> bool {
+        self.engine.segment().is_none_or(|segment| marks.iter().all(|(_, lsn)| segment.is_released(*lsn)))
+    }
+
+    async fn released(&self, marks: &[LogMark]) {
+        if let Some(segment) = self.engine.segment() {
+            released(std::slice::from_ref(segment), marks).await;
+        }
     }
 
     async fn flush(&mut self) {

@@ -18,8 +18,8 @@ pub use mutex::MutexEngine;
 
 use crate::aof::{LogThread, Segment};
 use crate::clock::Clock;
-use crate::commands::CommandId;
-use crate::keyspace::Segmented;
+use crate::commands::{CommandId, Transaction};
+use crate::keyspace::{LogMark, Segmented};
 use crate::resp::{Args, Reply};
 use std::future::Future;
 use std::num::NonZeroUsize;
@@ -65,12 +65,31 @@ pub trait Metered: Send + Sync + 'static {
 ///
 /// Invariant: each request submitted, and each reply made here, takes the next sequence number; replies leave by
 /// [`collect`](Self::collect) in the order of these numbers, one for each.
-pub trait Session: Send + 'static {
+pub trait Session: Send + Sync + 'static {
     /// Takes on a command over the keyspace. Its reply may be appended to `out` now, or come later.
     fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, out: &mut Vec<u8>);
 
     /// Makes a reply that needs no data, in its turn.
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>));
+
+    /// Whether [`submit`](Self::submit) takes a command; one over several shards that needs them together has to be
+    /// begun as a transaction of one.
+    fn fits(&self, id: CommandId, args: Args<'_>) -> bool;
+
+    /// Takes on a transaction, behind everything that was submitted. Nothing else is submitted until it is taken back.
+    fn begin(&mut self, transaction: Box<Transaction>);
+
+    /// Gives back the transaction when it has run and every reply before it was collected.
+    fn take_finished(&mut self) -> Option<Box<Transaction>>;
+
+    /// Whether commands over several keys, and transactions, are one step.
+    fn is_atomic(&self) -> bool;
+
+    /// Whether the log allows to show what stands at these marks.
+    fn is_released(&self, marks: &[LogMark]) -> bool;
+
+    /// Waits until the log allows to show what stands at these marks. Dropping the future loses nothing.
+    fn released(&self, marks: &[LogMark]) -> impl Future<Output = ()> + Send;
 
     /// Sends off what was submitted since the last call.
     fn flush(&mut self) -> impl Future<Output = ()> + Send;
@@ -89,6 +108,14 @@ pub trait Session: Send + 'static {
 
     /// Waits until [`collect`](Self::collect) may have more to give. Dropping the future loses nothing.
     fn wait(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// Waits until the log allows to show what stands at these marks of its segments.
+async fn released(segments: &[Arc<Segment>], marks: &[LogMark]) {
+    for &(segment, lsn) in marks {
+        segments[segment].commit(lsn);
+        segments[segment].released(lsn).await;
+    }
 }
 
 /// The log threads of an engine, ended in order when the server stops.

@@ -1,12 +1,12 @@
 //! The mutex engine: one keyspace, one lock, taken once per command. The baseline that everybody builds first.
 
 use super::expiration::expire_slice;
-use super::inline::{InlineEngine, InlineSession, Lent};
+use super::inline::{InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{EngineMetrics, LatencySummary, ShardMetrics};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
-use crate::commands::{self, CommandId};
+use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Effects, Keyspace, Segmented};
 use crate::resp::{Args, Reply};
 use hdrhistogram::Histogram;
@@ -72,10 +72,27 @@ impl MutexEngine {
             segment.append_payload(keyspace.effects().payload());
             keyspace.effects().clear();
         }
+        if keyspace.has_served() {
+            keyspace.deliver(&marks(self.segment.as_deref()));
+        }
     }
 }
 
 impl InlineEngine for MutexEngine {
+    fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
+        let mut owned = self.lock();
+        owned.commands += transaction.len() as u64;
+        let keyspace = &mut owned.keyspace;
+        keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
+        transaction.run(keyspace);
+        self.log(keyspace);
+    }
+
+    /// One lock for all keys: nothing else is possible.
+    fn is_atomic(&self) -> bool {
+        true
+    }
+
     fn run(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) {
         let mut owned = self.lock();
         owned.commands += 1;

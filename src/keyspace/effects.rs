@@ -28,7 +28,7 @@ impl Effects {
         self.is_logged
     }
 
-    /// Tells an effect in place of the command's own arguments.
+    /// Tells an effect in place of the command's own arguments; several stand in the order in which they were told.
     pub fn tell<'a>(&mut self, arguments: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
         self.is_told = true;
         self.add(arguments);
@@ -52,6 +52,11 @@ impl Effects {
         if changes > 0 && !self.is_told {
             self.add(args.iter());
         }
+        self.is_told = false;
+    }
+
+    /// Ends what was told outside of a command: somebody who waited was served.
+    pub fn end_serving(&mut self) {
         self.is_told = false;
     }
 

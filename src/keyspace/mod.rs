@@ -6,20 +6,27 @@
 mod deadlines;
 mod effects;
 mod hashing;
+mod joint;
+mod listeners;
 mod node;
 mod object;
 mod segmented;
 mod store;
+mod waiter;
 
 pub use deadlines::Deadlines;
 pub use effects::Effects;
 pub use hashing::{ProcessHash, hash_of};
+pub use joint::Joint;
+pub use listeners::{End, InLine, Listeners, Watch, Wish};
 pub use node::{LEN_MAX, NewValue, Node, Value};
 pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
 pub use store::Store;
+pub use waiter::{LogMark, Served, Wait, Waiter};
 
 use crate::commands::CommandError;
+use std::sync::Arc;
 
 /// Counts of what commands found and what expired.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +52,37 @@ pub struct Keyspace<S> {
     dirty: u64,
     effects: Effects,
     saw_expired: bool,
+    caller: Caller,
+    /// Changed keys that somebody waits for.
+    ready: Vec<Box<[u8]>>,
+    /// Who was served by the running command, and what.
+    served: Vec<(Arc<Waiter>, Vec<u8>)>,
+}
+
+/// What a connection brings to commands that need more of it than their arguments.
+#[derive(Debug, Default, Clone)]
+pub struct Caller {
+    /// What breaks when a key that it watches changes.
+    pub watch: Option<Arc<Watch>>,
+    /// What waits where a command finds nothing to take; without it nothing waits.
+    pub waiter: Option<Arc<Waiter>>,
 }
 
 impl<S: Store> Keyspace<S> {
     /// A keyspace over `store`; `effects` says whether a log is kept.
     pub fn new(store: S, now_ms: u64, random: fastrand::Rng, effects: Effects) -> Self {
-        Self { store, now_ms, random, stats: KeyspaceStats::default(), dirty: 0, effects, saw_expired: false }
+        Self {
+            store,
+            now_ms,
+            random,
+            stats: KeyspaceStats::default(),
+            dirty: 0,
+            effects,
+            saw_expired: false,
+            caller: Caller::default(),
+            ready: Vec::new(),
+            served: Vec::new(),
+        }
     }
 
     /// Unix time in milliseconds, as it stands for the commands of this turn.
@@ -95,8 +127,98 @@ impl<S: Store> Keyspace<S> {
 
     /// Notes that the running command has made `changes` to a key. Every command tells this, once for each key that is
     /// not as it was before, after the change; here is where those learn of it who wait for keys or watch them.
-    pub fn note_change(&mut self, _key: &[u8], changes: usize) {
+    pub fn note_change(&mut self, key: &[u8], changes: usize) {
         self.dirty += changes as u64;
+        if changes > 0 && self.store.has_listeners() {
+            self.tell_listeners(key);
+        }
+    }
+
+    #[cold]
+    fn tell_listeners(&mut self, key: &[u8]) {
+        let has_line = self.store.with_listeners(hash_of(key), key, |listeners| listeners.note_change(key));
+        if has_line {
+            self.ready.push(key.into());
+        }
+    }
+
+    /// Makes `caller` the one whose commands run.
+    pub fn set_caller(&mut self, caller: Caller) {
+        self.caller = caller;
+    }
+
+    /// Watches a key for the caller.
+    pub fn watch(&mut self, key: &[u8]) {
+        // A key whose time has come goes first: its going is no change that the watch should see.
+        self.contains(key);
+        if let Some(watch) = &self.caller.watch {
+            self.store.with_listeners(hash_of(key), key, |listeners| listeners.watch(key, watch));
+        }
+    }
+
+    /// Puts the caller in the lines of keys that hold nothing to take; false when it does not wait.
+    pub fn wait_in_line<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>, wish: &Wish) -> bool {
+        let Some(waiter) = &self.caller.waiter else { return false };
+        for key in keys {
+            self.store.with_listeners(hash_of(key), key, |listeners| listeners.wait(key, waiter, wish));
+        }
+        true
+    }
+
+    /// A changed key that somebody waits for, with the first in its line.
+    pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
+        while let Some(key) = self.ready.last() {
+            let first = self.store.with_listeners(hash_of(key), key, |listeners| listeners.first_in_line(key));
+            if let Some(first) = first {
+                return Some((key.clone(), first));
+            }
+            self.ready.pop();
+        }
+        None
+    }
+
+    /// The key that was ready has nothing more to take, or not for who is first in its line.
+    pub fn pass_over_ready(&mut self, key: &[u8]) {
+        self.ready.retain(|ready| **ready != *key);
+    }
+
+    /// Whether a changed key may have something for those who wait.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Notes the reply of a waiter that was claimed: it leaves when the log allows it.
+    pub fn note_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
+        self.served.push((waiter, reply));
+    }
+
+    /// Gives the replies of those who were served, once what they show is in the log at `marks`.
+    pub fn deliver(&mut self, marks: &[LogMark]) {
+        for (waiter, reply) in self.served.drain(..) {
+            waiter.serve(Served { reply, marks: marks.to_vec() });
+        }
+    }
+
+    /// Whether [`deliver`](Self::deliver) has something to give.
+    pub fn has_served(&self) -> bool {
+        !self.served.is_empty()
+    }
+
+    /// Whether a key belongs to the store, or to another.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        self.store.covers(key)
+    }
+
+    /// Where the nodes live, to lend it.
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Adds counts of what was found elsewhere.
+    pub fn add_stats(&mut self, stats: KeyspaceStats) {
+        self.stats.hits += stats.hits;
+        self.stats.misses += stats.misses;
+        self.stats.expired += stats.expired;
     }
 
     /// Changes made so far.
@@ -224,7 +346,22 @@ impl<S: Store> Keyspace<S> {
     /// Removes all keys; each counts as a change.
     pub fn clear(&mut self) {
         self.dirty += self.store.len() as u64;
+        self.break_watches_on_all();
         self.store.clear();
+    }
+
+    /// FLUSHALL changes the watched keys that exist.
+    fn break_watches_on_all(&mut self) {
+        if !self.store.has_listeners() {
+            return;
+        }
+        let mut watched = Vec::new();
+        self.store.for_each_watched(&mut |key| watched.push(key.to_vec()));
+        for key in watched {
+            if self.contains(&key) {
+                self.tell_listeners(&key);
+            }
+        }
     }
 
     /// Visits every key that has not expired, in no order.
@@ -277,6 +414,9 @@ impl<S: Store> Keyspace<S> {
 
     fn note_expired(&mut self, key: &[u8]) {
         self.stats.expired += 1;
+        if self.store.has_listeners() {
+            self.tell_listeners(key);
+        }
         self.effects.add([b"DEL".as_slice(), key]);
     }
 

@@ -5,8 +5,10 @@
 
 use super::deadlines::Deadlines;
 use super::hashing::hash_of;
+use super::listeners::Listeners;
 use super::node::Node;
 use super::store::Store;
+use crate::routing::shard_of;
 use hashbrown::HashTable;
 
 const SEGMENTS: usize = 256;
@@ -23,15 +25,33 @@ pub struct Segmented {
     segments: Box<[HashTable<Node>]>,
     len: usize,
     deadlines: Deadlines,
+    listeners: Listeners,
+    /// Which part of the keyspace this is, out of how many.
+    part: (usize, usize),
 }
 
 impl Default for Segmented {
     fn default() -> Self {
-        Self { segments: (0..SEGMENTS).map(|_| HashTable::new()).collect(), len: 0, deadlines: Deadlines::default() }
+        Self {
+            segments: empty_segments(),
+            len: 0,
+            deadlines: Deadlines::default(),
+            listeners: Listeners::default(),
+            part: (0, 1),
+        }
     }
 }
 
+fn empty_segments() -> Box<[HashTable<Node>]> {
+    (0..SEGMENTS).map(|_| HashTable::new()).collect()
+}
+
 impl Segmented {
+    /// An empty table for part `index` of `count`.
+    pub fn of_part(index: usize, count: usize) -> Self {
+        Self { part: (index, count), ..Self::default() }
+    }
+
     #[inline]
     fn segment(hash: u64) -> usize {
         (hash >> SEGMENT_SHIFT) as usize % SEGMENTS
@@ -88,6 +108,23 @@ impl Store for Segmented {
         change(&mut self.deadlines)
     }
 
+    fn with_listeners<R>(&mut self, _hash: u64, _key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R {
+        change(&mut self.listeners)
+    }
+
+    fn has_listeners(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
+    fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8])) {
+        self.listeners.watched_keys().for_each(visit);
+    }
+
+    fn covers(&self, key: &[u8]) -> bool {
+        let (index, count) = self.part;
+        shard_of(key, count) == index
+    }
+
     fn is_writable(&self) -> bool {
         true
     }
@@ -97,7 +134,9 @@ impl Store for Segmented {
     }
 
     fn clear(&mut self) {
-        *self = Self::default();
+        self.segments = empty_segments();
+        self.len = 0;
+        self.deadlines.clear();
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {

@@ -1,6 +1,7 @@
 //! What an engine supplies: where the nodes live.
 
 use super::deadlines::Deadlines;
+use super::listeners::Listeners;
 use super::node::Node;
 
 /// Access to nodes, as wide as a command needs it: a whole table, or the locked parts of a shared one.
@@ -26,6 +27,14 @@ pub trait Store {
     fn remove_due(&mut self, deadline: (u64, u64)) -> Option<Node>;
     /// Changes the deadlines of the part that `key` belongs to.
     fn with_deadlines<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R;
+    /// Changes the listeners of the part that `key` belongs to.
+    fn with_listeners<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R;
+    /// Whether anybody listens to any key: nobody does, nearly always.
+    fn has_listeners(&self) -> bool;
+    /// Visits the keys that are watched.
+    fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8]));
+    /// Whether a key belongs to this store, or to another.
+    fn covers(&self, key: &[u8]) -> bool;
     /// Whether nodes may be changed; otherwise only [`locate`](Self::locate), [`at`](Self::at) and the like are called.
     fn is_writable(&self) -> bool;
     /// How many nodes there are.

@@ -39,6 +39,24 @@ impl<'a> Args<'a> {
         self.spans.get(index).map(|span| &self.bytes[span.start as usize..][..span.len as usize])
     }
 
+    /// The bytes of all arguments together.
+    pub fn byte_len(&self) -> usize {
+        self.spans.iter().map(|span| span.len as usize).sum()
+    }
+
+    /// Where some of the arguments stand, for [`with_spans`](Self::with_spans).
+    pub fn spans_of(&self, positions: impl Iterator<Item = usize>) -> Vec<Span> {
+        positions.map(|position| self.spans[position]).collect()
+    }
+
+    /// Other arguments in the same bytes.
+    pub fn with_spans<'b>(&self, spans: &'b [Span]) -> Args<'b>
+    where
+        'a: 'b,
+    {
+        Args { bytes: self.bytes, spans }
+    }
+
     /// The arguments from `start` on.
     pub fn from(&self, start: usize) -> Args<'a> {
         Args { bytes: self.bytes, spans: &self.spans[start.min(self.spans.len())..] }

@@ -1,6 +1,6 @@
 //! A batch: the commands of one read for one shard on the way there, their replies on the way back.
 
-use crate::commands::CommandId;
+use crate::commands::{CommandId, Transaction};
 use crate::resp::{Args, Span};
 use std::cell::RefCell;
 
@@ -55,6 +55,8 @@ pub struct Batch {
     pub overflowed: bool,
     /// The position in the shard's log that covers what the replies show.
     pub lsn: u64,
+    /// A transaction, which is all that the batch holds then.
+    pub transaction: Option<Box<Transaction>>,
     arena: Vec<u8>,
     spans: Vec<Span>,
     /// In the order they run.
@@ -78,8 +80,16 @@ impl Batch {
         batch
     }
 
+    /// A batch that is a transaction; `shard` is the first that it needs.
+    pub fn of_transaction(shard: usize, transaction: Box<Transaction>) -> Box<Self> {
+        let mut batch = Self::take(shard);
+        batch.transaction = Some(transaction);
+        batch
+    }
+
     /// Gives the batch to this thread's pool.
     pub fn recycle(mut self: Box<Self>) {
+        self.transaction = None;
         self.work = Work::Commands;
         self.has_parts = false;
         self.overflowed = false;

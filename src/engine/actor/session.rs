@@ -1,11 +1,12 @@
 //! One connection's way to the shards: gathers batches, sends them, and puts what comes back in request order.
 
-use super::super::Session;
+use super::super::{Session, released};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
+use crate::commands::{self, Command, CommandId, Request, Transaction};
 use crate::engine::gather::Gather;
-use crate::commands::{self, Command, CommandId, Request};
+use crate::keyspace::LogMark;
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
 use actors::{Port, ReorderBuffer};
@@ -15,6 +16,9 @@ use std::sync::Arc;
 /// In-flight window in batches per shard: this many reads' worth of commands may be out before the connection stops
 /// reading its socket.
 const READS_IN_FLIGHT: usize = 4;
+
+/// A connection waits for its transaction before it goes on.
+const TRANSACTIONS_IN_FLIGHT: usize = 1;
 
 /// Where a reply stands until its turn comes.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +62,10 @@ pub struct ActorSession {
     /// A batch that is back while the log has not caught up with what its replies show.
     arriving: Option<Box<Batch>>,
     is_overflowed: bool,
+    /// A transaction that goes out behind what is gathered.
+    begun: Option<Box<Transaction>>,
+    /// A transaction that is back.
+    finished: Option<Box<Transaction>>,
 }
 
 impl ActorSession {
@@ -65,7 +73,7 @@ impl ActorSession {
     pub fn new(engine: Arc<ActorEngine>) -> Self {
         let shards = engine.shards();
         Self {
-            port: Port::new(engine.router.clone(), READS_IN_FLIGHT * shards),
+            port: Port::new(engine.router.clone(), READS_IN_FLIGHT * shards + TRANSACTIONS_IN_FLIGHT),
             next_seq: 0,
             gathering: (0..shards).map(|_| None).collect(),
             touched: Vec::new(),
@@ -77,6 +85,8 @@ impl ActorSession {
             gathers: HashMap::new(),
             arriving: None,
             is_overflowed: false,
+            begun: None,
+            finished: None,
             engine,
         }
     }
@@ -99,7 +109,7 @@ impl ActorSession {
     fn submit_to_shards_of_keys(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
         let shards = self.gathering.len();
         let key_shards: Vec<u16> =
-            command.keys.positions(args.len()).map(|position| shard_of(&args[position], shards) as u16).collect();
+            command.keys.positions(args).map(|position| shard_of(&args[position], shards) as u16).collect();
         let first = key_shards[0];
         let seq = self.take_seq();
         if key_shards.iter().all(|&shard| shard == first) {
@@ -107,7 +117,7 @@ impl ActorSession {
         }
         // Each part is the command itself with the keys of one shard, and with what follows each key.
         let step = usize::from(command.keys.step);
-        for (position, &shard) in command.keys.positions(args.len()).zip(&key_shards) {
+        for (position, &shard) in command.keys.positions(args).zip(&key_shards) {
             let batch = self.batch(usize::from(shard));
             if !batch.has_open_part() {
                 batch.push_argument(&args[0]);
@@ -126,6 +136,20 @@ impl ActorSession {
         self.gathers.insert(seq, Gather::new(command.response, resp3, key_shards, parts));
     }
 
+    /// The shard of all keys of a command, if there is one. A request whose keys cannot be found is told so by any.
+    fn shard_of_all(&self, command: &Command, args: Args<'_>) -> Option<usize> {
+        let shards = self.gathering.len();
+        let mut key_shards = command.keys.positions(args).map(|position| shard_of(&args[position], shards));
+        let first = key_shards.next().unwrap_or(0);
+        key_shards.all(|shard| shard == first).then_some(first)
+    }
+
+    fn submit_jointly(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
+        let shard = self.shard_of_all(command, args).expect("others are transactions");
+        let seq = self.take_seq();
+        self.batch(shard).push(id, seq, resp3, args);
+    }
+
     fn submit_to_all_shards(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
         let shards = self.gathering.len();
         let seq = self.take_seq();
@@ -141,19 +165,58 @@ impl ActorSession {
         self.gathers.insert(seq, Gather::new(command.response, resp3, Vec::new(), shards));
     }
 
+    async fn send_gathered(&mut self, is_group: bool) {
+        let Self { touched, gathering, port, .. } = self;
+        let mut gathered = touched.drain(..).map(|shard| (shard, take_gathered(gathering, shard)));
+        let sent = if is_group {
+            port.send_group(gathered.collect()).await
+        } else {
+            let mut sent = Ok(());
+            while let (true, Some((shard, batch))) = (sent.is_ok(), gathered.next()) {
+                sent = port.send(shard, batch).await;
+            }
+            sent
+        };
+        sent.expect("shards live as long as the server");
+    }
+
+    async fn send_transaction(&mut self, transaction: Box<Transaction>) {
+        let shards = self.shards_of(&transaction);
+        let batch = Batch::of_transaction(shards[0], transaction);
+        let sent = match shards.len() {
+            1 => self.port.send(shards[0], batch).await,
+            _ => self.port.send_joint(shards, batch).await,
+        };
+        sent.expect("shards live as long as the server");
+    }
+
+    /// The shards that a transaction needs, in order. One that needs none runs somewhere.
+    fn shards_of(&self, transaction: &Transaction) -> Vec<usize> {
+        let count = self.gathering.len();
+        if transaction.needs_all() {
+            return (0..count).collect();
+        }
+        let mut is_needed = vec![false; count];
+        transaction.for_each_key(|key| is_needed[shard_of(key, count)] = true);
+        let needed: Vec<usize> = (0..count).filter(|&shard| is_needed[shard]).collect();
+        if needed.is_empty() { vec![0] } else { needed }
+    }
+
     /// Takes in the next batch that is back and whose replies may be shown.
     fn next_arrived(&mut self) -> Option<Box<Batch>> {
         let batch = self.arriving.take().or_else(|| self.port.try_recv())?;
-        match self.engine.segments.get(batch.shard()) {
-            Some(segment) if !segment.is_released(batch.lsn) => {
-                self.arriving = Some(batch);
-                None
-            }
-            _ => Some(batch),
+        if self.engine.is_released(&batch) {
+            return Some(batch);
         }
+        self.arriving = Some(batch);
+        None
     }
 
-    fn accept(&mut self, batch: Box<Batch>, out: &mut Vec<u8>) {
+    fn accept(&mut self, mut batch: Box<Batch>, out: &mut Vec<u8>) {
+        if let Some(transaction) = batch.transaction.take() {
+            self.finished = Some(transaction);
+            return batch.recycle();
+        }
         self.is_overflowed |= batch.overflowed;
         if self.reorder.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
             self.accept_run(batch, out);
@@ -249,6 +312,8 @@ impl Session for ActorSession {
                 self.batch(shard).push(id, seq, resp3, args);
             }
             Request::MultiShard => self.submit_to_shards_of_keys(id, command, args, resp3),
+            Request::Joint => self.submit_jointly(id, command, args, resp3),
+            Request::Cursor => unreachable!("comes with SCAN"),
             Request::AllShards => self.submit_to_all_shards(id, command, args, resp3),
             Request::Local => unreachable!("the connection runs local commands"),
         }
@@ -265,22 +330,39 @@ impl Session for ActorSession {
         self.insert_here(seq, start);
     }
 
+    fn begin(&mut self, transaction: Box<Transaction>) {
+        self.begun = Some(transaction);
+    }
+
+    fn take_finished(&mut self) -> Option<Box<Transaction>> {
+        self.finished.take_if(|_| self.port.in_flight() == 0 && self.arriving.is_none())
+    }
+
+    fn fits(&self, id: CommandId, args: Args<'_>) -> bool {
+        let command = commands::command(id);
+        command.request != Request::Joint || self.shard_of_all(command, args).is_some()
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.engine.is_multi_key_atomic
+    }
+
+    fn is_released(&self, marks: &[LogMark]) -> bool {
+        marks.iter().all(|&(index, lsn)| self.engine.segments[index].is_released(lsn))
+    }
+
+    async fn released(&self, marks: &[LogMark]) {
+        released(&self.engine.segments, marks).await;
+    }
+
     /// The parts of a command go through the sequencer, and with them everything that was read with them: it is no
     /// dearer, and the order of the connection's requests holds on every shard.
     async fn flush(&mut self) {
         let is_group = std::mem::take(&mut self.has_parts) && self.engine.is_multi_key_atomic;
-        let Self { touched, gathering, port, .. } = self;
-        let mut gathered = touched.drain(..).map(|shard| (shard, take_gathered(gathering, shard)));
-        let sent = if is_group {
-            port.send_group(gathered.collect()).await
-        } else {
-            let mut sent = Ok(());
-            while let (Some((shard, batch)), true) = (gathered.next(), sent.is_ok()) {
-                sent = port.send(shard, batch).await;
-            }
-            sent
-        };
-        sent.expect("shards live as long as the server");
+        self.send_gathered(is_group).await;
+        if let Some(transaction) = self.begun.take() {
+            self.send_transaction(transaction).await;
+        }
     }
 
     fn collect(&mut self, out: &mut Vec<u8>) {
@@ -300,7 +382,7 @@ impl Session for ActorSession {
     }
 
     fn has_room(&self) -> bool {
-        self.port.room() >= self.gathering.len() && self.arriving.is_none()
+        self.port.room() >= self.gathering.len() + TRANSACTIONS_IN_FLIGHT && self.arriving.is_none()
     }
 
     fn is_overflowed(&self) -> bool {
@@ -312,8 +394,6 @@ impl Session for ActorSession {
             self.arriving = Some(self.port.recv().await);
         }
         let batch = self.arriving.as_ref().expect("it was just put there");
-        if let Some(segment) = self.engine.segments.get(batch.shard()) {
-            segment.released(batch.lsn).await;
-        }
+        self.engine.released(batch).await;
     }
 }

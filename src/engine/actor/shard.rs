@@ -2,10 +2,10 @@
 
 use super::super::expiration::expire_slice;
 use super::batch::{Batch, GROUP, Op};
-use crate::aof::{Salt, Segment, frame_onto};
+use crate::aof::{Salt, Segment, frame_onto, joint_payload};
 use crate::clock::Clock;
-use crate::commands::{self, CommandId};
-use crate::keyspace::{Effects, Keyspace, Segmented, Store, hash_of};
+use crate::commands::{self, CommandId, Transaction};
+use crate::keyspace::{Effects, Joint, Keyspace, LogMark, Segmented, Store, hash_of};
 use crate::resp::{Args, Reply};
 use actors::Shard;
 use std::sync::Arc;
@@ -131,6 +131,14 @@ impl KeyspaceShard {
         }
     }
 
+    fn run_transaction(&mut self, transaction: &mut Transaction) {
+        self.commands += transaction.len() as u64;
+        transaction.run(&mut self.keyspace);
+        if let Some(segment) = &self.segment {
+            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+        }
+    }
+
     fn run_expiration(&mut self, batch: &mut Batch) {
         let slice = expire_slice(&mut self.keyspace, |keyspace| keyspace.store().deadlines().first());
         self.expire_lag_ms = slice.lag_ms;
@@ -171,6 +179,20 @@ fn take_record(keyspace: &mut Keyspace<Segmented>, salt: Salt, records: &mut Vec
     }
 }
 
+/// Logs what a transaction over several shards changed, whole, in the log of each of them: whichever survives restores
+/// all of it. Gives where each log stands then.
+fn log_jointly(keyspace: &mut Keyspace<Joint<'_>>, indexes: &[usize], segments: &[Arc<Segment>]) -> Vec<LogMark> {
+    if !keyspace.effects().payload().is_empty() && !segments.is_empty() {
+        let number = keyspace.random().u64(..);
+        let payload = joint_payload(number, indexes, keyspace.effects().payload());
+        keyspace.effects().clear();
+        segments.iter().for_each(|segment| segment.append_joint_payload(&payload));
+    }
+    let marks: Vec<LogMark> = indexes.iter().zip(segments).map(|(&index, log)| (index, log.appended())).collect();
+    segments.iter().zip(&marks).for_each(|(segment, (_, lsn))| segment.commit(*lsn));
+    marks
+}
+
 impl Shard for KeyspaceShard {
     type Batch = Box<Batch>;
 
@@ -182,6 +204,9 @@ impl Shard for KeyspaceShard {
     fn execute(&mut self, batch: &mut Box<Batch>) {
         if batch.is_expiration() {
             self.run_expiration(batch);
+        } else if let Some(transaction) = &mut batch.transaction {
+            self.batches += 1;
+            self.run_transaction(transaction);
         } else {
             self.batches += 1;
             self.run_commands(batch);
@@ -199,6 +224,27 @@ impl Shard for KeyspaceShard {
         }
     }
 
+    /// Runs a transaction over the keyspaces that its shards have lent.
+    fn execute_jointly(shards: &mut [Self], batch: &mut Box<Batch>) {
+        let transaction = batch.transaction.as_mut().expect("what shards do jointly is a transaction");
+        let count = shards[0].gauges.all.len();
+        let indexes: Vec<usize> = shards.iter().map(|shard| shard.gauges.index).collect();
+        let segments: Vec<Arc<Segment>> = shards.iter().filter_map(|shard| shard.segment.clone()).collect();
+        let now_ms = shards[0].clock.now_ms();
+        let random = shards[0].keyspace.random().fork();
+
+        let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
+        let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, Effects::new(!segments.is_empty()));
+        transaction.run(&mut keyspace);
+        transaction.marks = log_jointly(&mut keyspace, &indexes, &segments);
+        keyspace.deliver(&transaction.marks);
+        let stats = keyspace.stats();
+
+        shards[0].keyspace.add_stats(stats);
+        shards[0].commands += transaction.len() as u64;
+        shards.iter_mut().for_each(Self::publish);
+    }
+
     /// Logs the turn, and tells each batch which position of the log covers what its replies show: its own writes, and
     /// those of others that it read.
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Box<Batch>>) {
@@ -210,6 +256,11 @@ impl Shard for KeyspaceShard {
             let lsn = segment.appended();
             segment.commit(lsn);
             batches.for_each(|batch| batch.lsn = lsn);
+        }
+        if self.keyspace.has_served() {
+            let marks: Vec<LogMark> =
+                self.segment.iter().map(|segment| (self.gauges.index, segment.appended())).collect();
+            self.keyspace.deliver(&marks);
         }
         self.publish();
     }

@@ -6,11 +6,12 @@
 //! iterators would take the locks one by one, and a command over the whole keyspace would not be atomic.
 #![allow(unsafe_code)]
 
-use super::Map;
-use crate::keyspace::{Deadlines, Node, Store, hash_of};
+use super::{Map, Side, Sides};
+use crate::keyspace::{Deadlines, Listeners, Node, Store, hash_of};
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
 use parking_lot::Mutex;
+use std::sync::atomic::Ordering;
 
 type Table = RawTable<(Node, SharedValue<()>)>;
 
@@ -42,7 +43,7 @@ impl Guard<'_> {
 /// command names lives in one of them; all are write locks, or none.
 pub struct View<'a> {
     map: &'a Map,
-    deadlines: &'a [Mutex<Deadlines>],
+    sides: &'a Sides,
     guards: Guards<'a>,
     is_writable: bool,
 }
@@ -55,40 +56,35 @@ enum Guards<'a> {
 
 impl<'a> View<'a> {
     /// The shard of one key.
-    pub fn one(map: &'a Map, deadlines: &'a [Mutex<Deadlines>], hash: u64, is_writable: bool) -> Self {
+    pub fn one(map: &'a Map, sides: &'a Sides, hash: u64, is_writable: bool) -> Self {
         let index = map.determine_shard(hash as usize);
-        Self { map, deadlines, guards: Guards::One(index, lock(map, index, is_writable)), is_writable }
+        Self { map, sides, guards: Guards::One(index, lock(map, index, is_writable)), is_writable }
     }
 
     /// One shard, to change it.
-    pub fn shard(map: &'a Map, deadlines: &'a [Mutex<Deadlines>], index: usize) -> Self {
-        Self { map, deadlines, guards: Guards::One(index, lock(map, index, true)), is_writable: true }
+    pub fn shard(map: &'a Map, sides: &'a Sides, index: usize) -> Self {
+        Self { map, sides, guards: Guards::One(index, lock(map, index, true)), is_writable: true }
     }
 
     /// The shards of several keys, in index order.
-    pub fn several(
-        map: &'a Map,
-        deadlines: &'a [Mutex<Deadlines>],
-        hashes: impl Iterator<Item = u64>,
-        is_writable: bool,
-    ) -> Self {
+    pub fn several(map: &'a Map, sides: &'a Sides, hashes: impl Iterator<Item = u64>, is_writable: bool) -> Self {
         let mut indexes: Vec<usize> = hashes.map(|hash| map.determine_shard(hash as usize)).collect();
         indexes.sort_unstable();
         indexes.dedup();
         let guards = indexes.into_iter().map(|index| (index, lock(map, index, is_writable))).collect();
-        Self { map, deadlines, guards: Guards::Several(guards), is_writable }
+        Self { map, sides, guards: Guards::Several(guards), is_writable }
     }
 
     /// Every shard, to change it.
-    pub fn all(map: &'a Map, deadlines: &'a [Mutex<Deadlines>]) -> Self {
-        let guards = (0..deadlines.len()).map(|index| (index, lock(map, index, true))).collect();
-        Self { map, deadlines, guards: Guards::Several(guards), is_writable: true }
+    pub fn all(map: &'a Map, sides: &'a Sides) -> Self {
+        let guards = (0..sides.parts.len()).map(|index| (index, lock(map, index, true))).collect();
+        Self { map, sides, guards: Guards::Several(guards), is_writable: true }
     }
 
     /// Takes in a node that the log held, with its deadline.
     pub fn insert_recovered(&mut self, node: Node) {
         let hash = hash_of(node.key());
-        self.deadlines_of(hash).lock().change(hash, None, node.expire_at());
+        self.side_of(hash).lock().deadlines.change(hash, None, node.expire_at());
         self.insert(hash, node);
     }
 
@@ -117,8 +113,8 @@ impl<'a> View<'a> {
         }
     }
 
-    fn deadlines_of(&self, hash: u64) -> &'a Mutex<Deadlines> {
-        &self.deadlines[self.map.determine_shard(hash as usize)]
+    fn side_of(&self, hash: u64) -> &'a Mutex<Side> {
+        &self.sides.parts[self.map.determine_shard(hash as usize)]
     }
 
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
@@ -175,12 +171,41 @@ impl Store for View<'_> {
     }
 
     fn remove_due(&mut self, (at, hash): (u64, u64)) -> Option<Node> {
-        self.deadlines_of(hash).lock().remove((at, hash));
+        self.side_of(hash).lock().deadlines.remove((at, hash));
         self.take(hash, |node| node.is_of_deadline((at, hash)))
     }
 
     fn with_deadlines<R>(&mut self, hash: u64, _key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R {
-        change(&mut self.deadlines_of(hash).lock())
+        change(&mut self.side_of(hash).lock().deadlines)
+    }
+
+    fn with_listeners<R>(&mut self, hash: u64, _key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R {
+        let mut side = self.side_of(hash).lock();
+        let was_empty = side.listeners.is_empty();
+        let result = change(&mut side.listeners);
+        // Under the shard's lock, as whoever changes the key looks under it: nobody who listens is overlooked.
+        match (was_empty, side.listeners.is_empty()) {
+            (true, false) => _ = self.sides.listening.fetch_add(1, Ordering::Relaxed),
+            (false, true) => _ = self.sides.listening.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+        result
+    }
+
+    fn has_listeners(&self) -> bool {
+        self.sides.listening.load(Ordering::Relaxed) > 0
+    }
+
+    fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8])) {
+        self.sides.parts.iter().for_each(|side| side.lock().listeners.watched_keys().for_each(&mut *visit));
+    }
+
+    fn covers(&self, key: &[u8]) -> bool {
+        let index = self.map.determine_shard(hash_of(key) as usize);
+        match &self.guards {
+            Guards::One(locked, _) => *locked == index,
+            Guards::Several(guards) => guards.binary_search_by_key(&index, |(index, _)| *index).is_ok(),
+        }
     }
 
     fn is_writable(&self) -> bool {
@@ -192,11 +217,14 @@ impl Store for View<'_> {
     }
 
     fn clear(&mut self) {
+        let clear = |index: usize, guard: &mut Guard<'_>| {
+            *guard.table_mut() = RawTable::new();
+            self.sides.parts[index].lock().deadlines.clear();
+        };
         match &mut self.guards {
-            Guards::One(_, guard) => *guard.table_mut() = RawTable::new(),
-            Guards::Several(guards) => guards.iter_mut().for_each(|(_, guard)| *guard.table_mut() = RawTable::new()),
+            Guards::One(index, guard) => clear(*index, guard),
+            Guards::Several(guards) => guards.iter_mut().for_each(|(index, guard)| clear(*index, guard)),
         }
-        self.deadlines.iter().for_each(|deadlines| deadlines.lock().clear());
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {

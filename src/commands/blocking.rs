@@ -1,0 +1,255 @@
+//! Commands that wait for something to take: BLPOP and its kin.
+//!
+//! A command that finds nothing puts its connection in the line of each of its keys. Whatever changes such a key serves
+//! those in its line, first come first served, before anything else runs over it. Taking an element to a key of another
+//! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
+//! keys, and keeps its place meanwhile.
+
+use super::arguments::{count, is};
+use super::{CommandError, Outcome};
+use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
+use crate::resp::{Args, Reply};
+use std::time::Duration;
+
+/// BLPOP key [key ...] timeout: O(N), N = keys
+pub fn blpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    pop_first(keyspace, args, reply, End::Head)
+}
+
+/// BRPOP key [key ...] timeout: O(N), N = keys
+pub fn brpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    pop_first(keyspace, args, reply, End::Tail)
+}
+
+fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
+    let last = args.len() - 1;
+    parse_timeout(&args[last])?;
+    for position in 1..last {
+        let key = &args[position];
+        if has_elements(keyspace, key)? {
+            pop_with_key(keyspace, key, end, reply);
+            return Ok(());
+        }
+    }
+    wait_for(keyspace, (1..last).map(|position| &args[position]), &Wish::Pop(end), reply)
+}
+
+/// BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]: O(N), N = keys and elements taken
+pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    parse_timeout(&args[1])?;
+    let numkeys = crate::resp::parse_i64(&args[2]).filter(|&count| count > 0);
+    let numkeys = numkeys.ok_or(CommandError::Text("ERR numkeys should be greater than 0"))? as usize;
+    let after_keys = 3_usize.saturating_add(numkeys);
+    let end = args.get(after_keys).and_then(end_of).ok_or(CommandError::Syntax)?;
+    let most = match args.len() - after_keys {
+        1 => 1,
+        3 if args.is(after_keys + 1, "COUNT") => match count(&args[after_keys + 2]) {
+            Ok(most) if most > 0 => most,
+            _ => return Err(CommandError::Text("ERR count should be greater than 0")),
+        },
+        _ => return Err(CommandError::Syntax),
+    };
+    for position in 3..after_keys {
+        let key = &args[position];
+        if has_elements(keyspace, key)? {
+            pop_many_with_key(keyspace, key, end, most, reply);
+            return Ok(());
+        }
+    }
+    wait_for(keyspace, (3..after_keys).map(|position| &args[position]), &Wish::PopMany(end, most), reply)
+}
+
+/// BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout: O(1)
+pub fn blmove<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let from = end_of(&args[3]).ok_or(CommandError::Syntax)?;
+    let to = end_of(&args[4]).ok_or(CommandError::Syntax)?;
+    move_first(keyspace, args, reply, from, to)
+}
+
+/// BRPOPLPUSH source destination timeout: O(1)
+pub fn brpoplpush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    move_first(keyspace, args, reply, End::Tail, End::Head)
+}
+
+fn move_first<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    from: End,
+    to: End,
+) -> Outcome {
+    let (source, destination) = (&args[1], &args[2]);
+    parse_timeout(&args[args.len() - 1])?;
+    if has_elements(keyspace, source)? {
+        has_elements(keyspace, destination)?;
+        move_one(keyspace, source, destination, from, to, reply);
+        return Ok(());
+    }
+    if keyspace.wait_in_line([source], &Wish::Move(from, to, destination.into())) {
+        return Err(CommandError::Waits);
+    }
+    reply.null();
+    Ok(())
+}
+
+/// Serves those who wait for keys that have changed.
+pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
+    while let Some((key, first)) = keyspace.next_ready() {
+        if !serve(keyspace, &key, first) {
+            keyspace.pass_over_ready(&key);
+        }
+    }
+}
+
+/// Serves the first in the line of a key, or finds out that it went away; false when nobody can be served now.
+fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish }: InLine) -> bool {
+    if !matches!(has_elements(keyspace, key), Ok(true)) {
+        return false;
+    }
+    if let Wish::Move(_, _, destination) = &wish
+        && !keyspace.covers(destination)
+    {
+        waiter.call();
+        return false;
+    }
+    if !waiter.claim() {
+        return true;
+    }
+    let mut encoded = Vec::new();
+    let reply = &mut Reply::new(&mut encoded, waiter.resp3());
+    match wish {
+        Wish::Pop(end) => pop_with_key(keyspace, key, end, reply),
+        Wish::PopMany(end, most) => pop_many_with_key(keyspace, key, end, most, reply),
+        Wish::Move(from, to, destination) => match has_elements(keyspace, &destination) {
+            Ok(_) => move_one(keyspace, key, &destination, from, to, reply),
+            Err(error) => reply.error(error),
+        },
+    }
+    keyspace.effects().end_serving();
+    keyspace.note_served(waiter, encoded);
+    true
+}
+
+/// Whether a key holds a list; an error when it holds something else.
+fn has_elements<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<bool, CommandError> {
+    Ok(keyspace.collection_mut::<List>(key)?.is_some())
+}
+
+fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, reply: &mut Reply<'_>) {
+    let element = take(keyspace, key, end);
+    keyspace.effects().tell([pop_name(end), key]);
+    reply.array(2);
+    reply.bulk(key);
+    reply.bulk(&element);
+}
+
+fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize, reply: &mut Reply<'_>) {
+    let mut elements = vec![take(keyspace, key, end)];
+    while elements.len() < most && keyspace.contains(key) {
+        elements.push(take(keyspace, key, end));
+    }
+    keyspace.effects().tell([pop_name(end), key, elements.len().to_string().as_bytes()]);
+    reply.array(2);
+    reply.bulk(key);
+    reply.array(elements.len());
+    elements.iter().for_each(|element| reply.bulk(element));
+}
+
+fn move_one<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    source: &[u8],
+    destination: &[u8],
+    from: End,
+    to: End,
+    reply: &mut Reply<'_>,
+) {
+    let element = take(keyspace, source, from);
+    let list = keyspace.collection_or_new::<List>(destination).expect("the caller has looked at the destination");
+    match to {
+        End::Head => list.push_front(element.clone()),
+        End::Tail => list.push_back(element.clone()),
+    }
+    keyspace.note_change(destination, 1);
+    keyspace.effects().tell([b"LMOVE", source, destination, end_name(from), end_name(to)]);
+    reply.bulk(&element);
+}
+
+/// Takes an element from the list of a key, which has one.
+fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End) -> crate::keyspace::Bytes {
+    let list = keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list");
+    let element = match end {
+        End::Head => list.pop_front(),
+        End::Tail => list.pop_back(),
+    };
+    if list.shrink() {
+        keyspace.remove(key);
+    }
+    keyspace.note_change(key, 1);
+    element.expect("a list that is kept is not empty")
+}
+
+fn wait_for<'k, S: Store>(
+    keyspace: &mut Keyspace<S>,
+    keys: impl IntoIterator<Item = &'k [u8]>,
+    wish: &Wish,
+    reply: &mut Reply<'_>,
+) -> Outcome {
+    if keyspace.wait_in_line(keys, wish) {
+        return Err(CommandError::Waits);
+    }
+    reply.null_array();
+    Ok(())
+}
+
+fn end_of(word: &[u8]) -> Option<End> {
+    match word {
+        _ if is(word, "LEFT") => Some(End::Head),
+        _ if is(word, "RIGHT") => Some(End::Tail),
+        _ => None,
+    }
+}
+
+fn pop_name(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LPOP",
+        End::Tail => b"RPOP",
+    }
+}
+
+fn end_name(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LEFT",
+        End::Tail => b"RIGHT",
+    }
+}
+
+/// How long the command in `args` waits, `None` for as long as it takes. Its arguments have been checked.
+pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
+    let position = if name == "blmpop" { 1 } else { args.len() - 1 };
+    Some(parse_timeout(&args[position]).expect("the command has checked its arguments")).filter(|wait| !wait.is_zero())
+}
+
+/// What a command that waited replies when its time is over.
+pub fn write_timed_out(name: &str, reply: &mut Reply<'_>) {
+    match name {
+        "blmove" | "brpoplpush" => reply.null(),
+        _ => reply.null_array(),
+    }
+}
+
+/// A timeout in seconds, with a fraction if it likes.
+fn parse_timeout(argument: &[u8]) -> Result<Duration, CommandError> {
+    const MS_PER_S: f64 = 1000.0;
+    let seconds = std::str::from_utf8(argument).ok().and_then(|text| text.parse::<f64>().ok());
+    // Redis's parser takes no spaces and no NaN, and neither does this one.
+    let seconds = seconds.filter(|seconds| !seconds.is_nan());
+    let seconds = seconds.ok_or(CommandError::Text("ERR timeout is not a float or out of range"))?;
+    let ms = (seconds * MS_PER_S).ceil();
+    if ms > i64::MAX as f64 {
+        return Err(CommandError::Text("ERR timeout is out of range"));
+    }
+    if ms < 0.0 {
+        return Err(CommandError::Text("ERR timeout is negative"));
+    }
+    Ok(Duration::from_millis(ms as u64))
+}

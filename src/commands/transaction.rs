@@ -1,0 +1,186 @@
+//! A transaction: commands that run as one, over all of their keys.
+//!
+//! EXEC hands one to the engine, which gives it a keyspace as wide as its keys. A single command that needs more of its
+//! connection than its arguments (WATCH, BLPOP) is a transaction of one.
+
+use super::blocking::serve_ready;
+use super::{CommandId, Outcome, Request, command, run_one};
+use crate::keyspace::{Caller, Keyspace, LogMark, Store, Watch};
+use crate::resp::{Args, Reply, Span};
+use std::sync::Arc;
+
+/// WATCH key [key ...]: O(N), N = keys
+pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    args.from(1).iter().for_each(|key| keyspace.watch(key));
+    reply.ok();
+    Ok(())
+}
+
+/// Commands of one transaction at most.
+const COMMANDS_MAX: usize = 500_000;
+/// Bytes of their arguments at most.
+const BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ending {
+    /// It has not run.
+    #[default]
+    Open,
+    /// Every command ran.
+    Done,
+    /// A watched key had changed: nothing ran.
+    Aborted,
+    /// Its one command found nothing to take, and waits.
+    Blocked,
+}
+
+/// One command of a transaction.
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    id: CommandId,
+    spans_end: u32,
+    reply_end: u32,
+}
+
+/// Commands in order, and their replies once they have run. Commands of the connection itself (PING, CLIENT …) keep
+/// their places and are run by the connection.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    arena: Vec<u8>,
+    spans: Vec<Span>,
+    commands: Vec<Queued>,
+    /// The keys that are watched, with what breaks when one changes.
+    watched: Option<(Arc<Watch>, Vec<Box<[u8]>>)>,
+    caller: Caller,
+    resp3: bool,
+    replies: Vec<u8>,
+    ending: Ending,
+    /// Where the log stands that covers what the replies show.
+    pub marks: Vec<LogMark>,
+}
+
+impl Transaction {
+    /// A transaction of one command, with what it needs of its connection.
+    pub fn of_one(id: CommandId, args: Args<'_>, resp3: bool, caller: Caller) -> Self {
+        let mut transaction = Self { resp3, caller, ..Self::default() };
+        transaction.push(id, args);
+        transaction
+    }
+
+    /// Adds a command; false when there is no more room.
+    #[must_use]
+    pub fn queue(&mut self, id: CommandId, args: Args<'_>) -> bool {
+        let has_room = self.commands.len() < COMMANDS_MAX && self.arena.len() + args.byte_len() <= BYTES_MAX;
+        if has_room {
+            self.push(id, args);
+        }
+        has_room
+    }
+
+    fn push(&mut self, id: CommandId, args: Args<'_>) {
+        for argument in args.iter() {
+            let start = self.arena.len() as u32;
+            self.arena.extend_from_slice(argument);
+            self.spans.push(Span { start, len: argument.len() as u32 });
+        }
+        self.commands.push(Queued { id, spans_end: self.spans.len() as u32, reply_end: 0 });
+    }
+
+    /// Readies it to run: what it watches, and the protocol of its replies.
+    pub fn close(&mut self, watched: Option<(Arc<Watch>, Vec<Box<[u8]>>)>, resp3: bool) {
+        self.watched = watched;
+        self.resp3 = resp3;
+    }
+
+    /// How many commands there are.
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// How it ended.
+    pub fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// Whether a key that it watches is known to have changed.
+    pub fn is_broken(&self) -> bool {
+        self.watched.as_ref().is_some_and(|(watch, _)| watch.is_broken())
+    }
+
+    /// The commands with their arguments.
+    pub fn commands(&self) -> impl Iterator<Item = (CommandId, Args<'_>)> {
+        let mut start = 0;
+        self.commands.iter().map(move |queued| {
+            let end = queued.spans_end as usize;
+            let args = Args::new(&self.arena, &self.spans[start..end]);
+            start = end;
+            (queued.id, args)
+        })
+    }
+
+    /// The commands with their arguments, and their replies where they have run.
+    pub fn replies(&self) -> impl Iterator<Item = (CommandId, Args<'_>, &[u8])> {
+        let mut start = 0;
+        self.commands().zip(&self.commands).map(move |((id, args), queued)| {
+            let reply = &self.replies[start..queued.reply_end as usize];
+            start = queued.reply_end as usize;
+            (id, args, reply)
+        })
+    }
+
+    /// Whether it needs the whole keyspace.
+    pub fn needs_all(&self) -> bool {
+        self.commands().any(|(id, _)| matches!(command(id).request, Request::AllShards | Request::Cursor))
+    }
+
+    /// Calls `visit` with each key that its commands name or that it watches.
+    pub fn for_each_key(&self, mut visit: impl FnMut(&[u8])) {
+        for (id, args) in self.commands() {
+            command(id).keys.positions(args).for_each(|position| visit(&args[position]));
+        }
+        self.watched.iter().flat_map(|(_, keys)| keys).for_each(|key| visit(key));
+    }
+
+    /// Whether it only reads, as far as its commands' rows say.
+    pub fn is_write(&self) -> bool {
+        self.commands().any(|(id, _)| command(id).is_write())
+    }
+
+    /// Runs it over a keyspace that has all of its keys.
+    pub fn run<S: Store>(&mut self, keyspace: &mut Keyspace<S>) {
+        self.replies.clear();
+        self.ending = if self.has_lost_its_watch(keyspace) { Ending::Aborted } else { self.run_commands(keyspace) };
+        serve_ready(keyspace);
+    }
+
+    /// A watched key whose time has come has changed, whether or not somebody has noticed.
+    fn has_lost_its_watch<S: Store>(&self, keyspace: &mut Keyspace<S>) -> bool {
+        let Some((watch, keys)) = &self.watched else { return false };
+        keys.iter().for_each(|key| _ = keyspace.contains(key));
+        watch.is_broken()
+    }
+
+    fn run_commands<S: Store>(&mut self, keyspace: &mut Keyspace<S>) -> Ending {
+        let Self { arena, spans, commands, caller, resp3, replies, .. } = self;
+        keyspace.set_caller(caller.clone());
+        let mut has_blocked = false;
+        let mut start = 0;
+        for queued in commands.iter_mut() {
+            let end = queued.spans_end as usize;
+            if command(queued.id).request != Request::Local {
+                let args = Args::new(arena, &spans[start..end]);
+                has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, *resp3));
+            }
+            queued.reply_end = replies.len() as u32;
+            start = end;
+        }
+        keyspace.set_caller(Caller::default());
+        if has_blocked { Ending::Blocked } else { Ending::Done }
+    }
+}

@@ -1,0 +1,271 @@
+//! Requests whose reply comes later: EXEC, commands over several shards that need them together, and commands that wait
+//! for something to take. The connection takes on nothing else meanwhile; its replies before it leave as ever.
+
+use crate::clients::Client;
+use crate::commands::{
+    self, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking,
+};
+use crate::engine::Session;
+use crate::keyspace::{Caller, Wait, Waiter};
+use crate::resp::{Args, Reply};
+use crate::server::Server;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What the connection waits for before it takes on another request.
+#[derive(Debug)]
+pub enum Deferred {
+    /// A transaction is out.
+    Running(Kind, Option<Place>),
+    /// A command found nothing to take.
+    Waiting { command: CommandId, place: Place, until: Option<Instant>, transaction: Box<Transaction> },
+}
+
+/// Whose replies a transaction has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// EXEC: an array.
+    Exec,
+    /// One command: its own.
+    One,
+}
+
+/// A place in the lines of some keys, given up when it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    waiter: Arc<Waiter>,
+    client: Arc<Client>,
+}
+
+impl Place {
+    fn take(client: &Arc<Client>, resp3: bool) -> Self {
+        let waiter = Arc::new(Waiter::new(resp3));
+        *client.waiter.lock() = Some(Arc::clone(&waiter));
+        Self { waiter, client: Arc::clone(client) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What it was served already, it is served; that nobody reads the reply is no reason to put it back.
+        let _ = self.waiter.give_up();
+        *self.client.waiter.lock() = None;
+    }
+}
+
+/// The parts of a connection that deferred requests need.
+pub struct Parties<'a, S> {
+    pub server: &'a Server,
+    pub client: &'a Arc<Client>,
+    pub session: &'a mut S,
+    pub state: &'a mut ConnectionState,
+}
+
+/// Begins a request whose reply comes later; `None` when it was replied at once after all.
+pub fn begin<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let command = commands::command(id);
+    let begun = match command.name {
+        "exec" => return begin_exec(parties, out),
+        "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
+        "watch" => Ok((watching(parties.state, args), None)),
+        _ if command.flags.has(commands::Flags::BLOCKING) => {
+            let place = Place::take(parties.client, parties.state.resp3);
+            Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), watch: None }, Some(place)))
+        }
+        _ => Ok((Caller::default(), None)),
+    };
+    match begun {
+        Err(error) => {
+            reply_error(parties, out, error);
+            None
+        }
+        Ok((caller, place)) => {
+            let transaction = Transaction::of_one(id, args, parties.state.resp3, caller);
+            parties.session.begin(Box::new(transaction));
+            Some(Deferred::Running(Kind::One, place))
+        }
+    }
+}
+
+/// Adds the keys to those that are watched.
+fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
+    let (watch, keys) = state.watched.get_or_insert_default();
+    for key in args.from(1).iter().filter(|key| !keys.iter().any(|known| **known == **key)).collect::<Vec<_>>() {
+        keys.push(key.into());
+    }
+    Caller { watch: Some(Arc::clone(watch)), waiter: None }
+}
+
+fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
+    let refusal = match parties.state.multi.take() {
+        None => "ERR EXEC without MULTI",
+        Some(Multi { is_refused: true, .. }) => {
+            parties.state.watched = None;
+            "EXECABORT Transaction discarded because of previous errors."
+        }
+        Some(Multi { mut transaction, .. }) => {
+            transaction.close(parties.state.watched.take(), parties.state.resp3);
+            if !parties.session.is_atomic() && is_scattered(parties.session, &transaction) {
+                scatter(parties, &transaction, out);
+                return None;
+            }
+            parties.session.begin(transaction);
+            return Some(Deferred::Running(Kind::Exec, None));
+        }
+    };
+    reply_error(parties, out, CommandError::Text(refusal));
+    None
+}
+
+fn reply_error<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>, error: CommandError) {
+    parties.session.reply_here(parties.state.resp3, out, |reply| reply.error(error));
+}
+
+fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
+    transaction
+        .commands()
+        .all(|(id, args)| session.fits(id, args) && !commands::command(id).flags.has(commands::Flags::DEFERS))
+}
+
+/// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
+fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, out: &mut Vec<u8>) {
+    let resp3 = parties.state.resp3;
+    if transaction.is_broken() {
+        return parties.session.reply_here(resp3, out, |reply| reply.null_array());
+    }
+    parties.session.reply_here(resp3, out, |reply| reply.array(transaction.len()));
+    for (id, args) in transaction.commands() {
+        if commands::command(id).request == Request::Local {
+            let Parties { server, client, session, state } = parties;
+            session.reply_here(resp3, out, |reply| {
+                commands::dispatch_local(id, &mut LocalCall { server, client, state }, args, reply);
+            });
+        } else {
+            parties.session.submit(id, args, resp3, out);
+        }
+    }
+}
+
+impl Deferred {
+    /// Whether it waits for others than the engine.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self, Self::Waiting { .. })
+    }
+
+    /// Waits until [`go_on`] may get further. Dropping the future loses nothing.
+    pub async fn changed<S: Session>(&self, session: &S) {
+        let Self::Waiting { place, until, .. } = self else { return std::future::pending().await };
+        if let Some(served) = place.waiter.served() {
+            return session.released(&served.marks).await;
+        }
+        match until {
+            None => place.waiter.changed().await,
+            Some(until) => _ = tokio::time::timeout_at(*until, place.waiter.changed()).await,
+        }
+    }
+}
+
+/// Goes on with a deferred request; `None` when it has its reply.
+pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
+    match deferred {
+        Deferred::Running(kind, place) => match parties.session.take_finished() {
+            None => Some(Deferred::Running(kind, place)),
+            Some(transaction) => finish(kind, place, transaction, parties, out),
+        },
+        Deferred::Waiting { command, place, until, transaction } => {
+            wait_on(command, place, until, transaction, parties, out)
+        }
+    }
+}
+
+fn finish<S: Session>(
+    kind: Kind,
+    place: Option<Place>,
+    transaction: Box<Transaction>,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    match (transaction.ending(), kind) {
+        (Ending::Open, _) => unreachable!("an engine gives back what has run"),
+        (Ending::Blocked, _) => {
+            let place = place.expect("only a command with a waiter waits");
+            let (command, args) = transaction.commands().next().expect("it is the one command");
+            let name = commands::command(command).name;
+            let until = blocking::timeout(name, args).and_then(|wait| Instant::now().checked_add(wait));
+            return wait_on(command, place, until, transaction, parties, out);
+        }
+        (Ending::Aborted, _) => parties.session.reply_here(parties.state.resp3, out, |reply| reply.null_array()),
+        (Ending::Done, Kind::One) => write_one(&transaction, parties, out),
+        (Ending::Done, Kind::Exec) => write_all(&transaction, parties, out),
+    }
+    None
+}
+
+fn write_one<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) {
+    let (_, _, encoded) = transaction.replies().next().expect("it has one command");
+    parties.session.reply_here(parties.state.resp3, out, |reply| reply.raw(encoded));
+}
+
+/// An array of the replies. The connection's own commands run now, each in its place.
+fn write_all<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) {
+    let Parties { server, client, session, state } = parties;
+    session.reply_here(state.resp3, out, |reply| {
+        reply.array(transaction.len());
+        for (id, args, encoded) in transaction.replies() {
+            if commands::command(id).request == Request::Local {
+                commands::dispatch_local(id, &mut LocalCall { server, client, state }, args, reply);
+            } else {
+                reply.raw(encoded);
+            }
+        }
+    });
+}
+
+fn wait_on<S: Session>(
+    command: CommandId,
+    place: Place,
+    until: Option<Instant>,
+    transaction: Box<Transaction>,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let resp3 = parties.state.resp3;
+    let name = commands::command(command).name;
+    match place.waiter.state() {
+        Wait::Served => {
+            let served = place.waiter.served().expect("served is what it was");
+            if parties.session.is_released(&served.marks) {
+                parties.session.reply_here(resp3, out, |reply| reply.raw(&served.reply));
+                return None;
+            }
+        }
+        Wait::Called => {
+            place.waiter.note_called();
+            parties.session.begin(transaction);
+            return Some(Deferred::Running(Kind::One, Some(place)));
+        }
+        Wait::Failed => {
+            let text = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+            parties.session.reply_here(resp3, out, |reply| reply.error(text));
+            return None;
+        }
+        Wait::Unblocked => return time_out(name, parties, out),
+        Wait::Waiting if until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
+            return time_out(name, parties, out);
+        }
+        Wait::Waiting | Wait::Claimed | Wait::Gone => {}
+    }
+    Some(Deferred::Waiting { command, place, until, transaction })
+}
+
+fn time_out<S: Session>(name: &str, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
+    parties
+        .session
+        .reply_here(parties.state.resp3, out, |reply: &mut Reply<'_>| blocking::write_timed_out(name, reply));
+    None
+}

@@ -1,0 +1,181 @@
+//! Who wants to know when a key changes: transactions that watch it, and connections that wait for something to take.
+
+use super::hashing::ProcessHash;
+use super::waiter::Waiter;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// What WATCH promises a connection: that its next transaction runs only if no watched key has changed.
+#[derive(Debug, Default)]
+pub struct Watch {
+    is_broken: AtomicBool,
+}
+
+impl Watch {
+    /// Whether a watched key has changed. Final for who holds the keys; a hint for others.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Acquire)
+    }
+
+    fn break_it(&self) {
+        self.is_broken.store(true, Ordering::Release);
+    }
+}
+
+/// Which end of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The left.
+    Head,
+    /// The right.
+    Tail,
+}
+
+/// What a waiting connection wants to do with a key that has something to take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// Take an element: BLPOP, BRPOP.
+    Pop(End),
+    /// Take up to so many elements: BLMPOP.
+    PopMany(End, usize),
+    /// Move an element from this end to that end of the list of a key: BLMOVE, BRPOPLPUSH.
+    Move(End, End, Box<[u8]>),
+}
+
+/// A connection in the line of a key.
+#[derive(Debug, Clone)]
+pub struct InLine {
+    /// Who waits.
+    pub waiter: Arc<Waiter>,
+    /// What for.
+    pub wish: Wish,
+}
+
+/// The listeners of a part of the keyspace.
+///
+/// Those that went away are dropped when their key changes, and by a sweep each time the number of entries has doubled:
+/// what they take is bounded by what the living take.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    watching: HashMap<Box<[u8]>, Vec<Weak<Watch>>, ProcessHash>,
+    waiting: HashMap<Box<[u8]>, VecDeque<InLine>, ProcessHash>,
+    entries: usize,
+    sweep_at: usize,
+}
+
+/// Entries below which nothing is swept.
+const SWEEP_MIN: usize = 64;
+
+impl Listeners {
+    /// Whether nobody listens.
+    pub fn is_empty(&self) -> bool {
+        self.watching.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Adds a watch to a key.
+    pub fn watch(&mut self, key: &[u8], watch: &Arc<Watch>) {
+        let watches = self.watching.entry(key.into()).or_default();
+        if !watches.iter().any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(watch))) {
+            watches.push(Arc::downgrade(watch));
+            self.note_entry();
+        }
+    }
+
+    /// Puts a waiter at the end of the line of a key, unless it stands there already.
+    pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, wish: &Wish) {
+        let line = self.waiting.entry(key.into()).or_default();
+        if !line.iter().any(|other| Arc::ptr_eq(&other.waiter, waiter)) {
+            line.push_back(InLine { waiter: Arc::clone(waiter), wish: wish.clone() });
+            self.note_entry();
+        }
+    }
+
+    /// A key has changed: breaks the watches on it. Whether somebody waits for it.
+    pub fn note_change(&mut self, key: &[u8]) -> bool {
+        if let Some(watches) = self.watching.remove(key) {
+            watches.iter().filter_map(Weak::upgrade).for_each(|watch| watch.break_it());
+        }
+        self.waiting.contains_key(key)
+    }
+
+    /// The first in the line of a key that still waits.
+    pub fn first_in_line(&mut self, key: &[u8]) -> Option<InLine> {
+        let line = self.waiting.get_mut(key)?;
+        while line.front().is_some_and(|first| !first.waiter.is_waiting()) {
+            line.pop_front();
+        }
+        let first = line.front().cloned();
+        if first.is_none() {
+            self.waiting.remove(key);
+        }
+        first
+    }
+
+    /// The keys that are watched.
+    pub fn watched_keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.watching.keys().map(|key| &key[..])
+    }
+
+    fn note_entry(&mut self) {
+        self.entries += 1;
+        if self.entries > self.sweep_at.max(SWEEP_MIN) {
+            self.sweep();
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.watching.retain(|_, watches| {
+            watches.retain(|watch| watch.strong_count() > 0);
+            !watches.is_empty()
+        });
+        self.waiting.retain(|_, line| {
+            line.retain(|place| place.waiter.is_waiting());
+            !line.is_empty()
+        });
+        self.entries = self.watching.values().map(Vec::len).sum::<usize>()
+            + self.waiting.values().map(VecDeque::len).sum::<usize>();
+        self.sweep_at = 2 * self.entries;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_breaks_the_watches_on_its_key_alone() {
+        let mut listeners = Listeners::default();
+        let (one, other) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
+        listeners.watch(b"a", &one);
+        listeners.watch(b"b", &other);
+        assert!(!listeners.note_change(b"a"));
+        assert!(one.is_broken() && !other.is_broken());
+    }
+
+    #[test]
+    fn a_line_is_served_in_order_of_arrival_and_forgets_who_went_away() {
+        let mut listeners = Listeners::default();
+        let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new(false))).collect();
+        waiters.iter().for_each(|waiter| listeners.wait(b"k", waiter, &Wish::Pop(End::Head)));
+        assert!(listeners.note_change(b"k"));
+        assert!(waiters[0].give_up());
+        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k").unwrap().waiter, &waiters[1]));
+        waiters[1..].iter().for_each(|waiter| assert!(waiter.give_up()));
+        assert!(listeners.first_in_line(b"k").is_none());
+        assert!(listeners.is_empty());
+    }
+
+    #[test]
+    fn those_who_went_away_take_no_memory_for_ever() {
+        let mut listeners = Listeners::default();
+        for number in 0..10_000_u32 {
+            listeners.watch(&number.to_le_bytes(), &Arc::new(Watch::default()));
+            let waiter = Arc::new(Waiter::new(false));
+            listeners.wait(b"k", &waiter, &Wish::Pop(End::Tail));
+            waiter.give_up();
+        }
+        assert!(listeners.watching.len() <= 2 * SWEEP_MIN, "{} keys", listeners.watching.len());
+        assert!(listeners.waiting[b"k".as_slice()].len() <= 2 * SWEEP_MIN);
+    }
+}
