@@ -56,7 +56,9 @@ fn command_line(command: &Command) -> String {
         Request::Local => "connection",
         Request::OneShard => "shard",
         Request::MultiShard => "shards of keys",
+        Request::Joint => "shards of keys, together",
         Request::AllShards => "all shards",
+        Request::Cursor => "shard of the cursor",
     };
     let reply = match command.response {
         Response::First => "",

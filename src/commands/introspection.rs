@@ -58,7 +58,7 @@ fn write_info(row: &Command, reply: &mut Reply<'_>) {
     reply.array(10);
     reply.bulk(row.name.as_bytes());
     reply.integer(i64::from(row.arity));
-    write_words(row.flags.names(), reply);
+    write_words(row.flags.names().chain((row.keys.count_at > 0).then_some("movablekeys")), reply);
     reply.integer(i64::from(row.keys.first));
     reply.integer(i64::from(row.keys.last));
     reply.integer(i64::from(row.keys.step));
@@ -106,7 +106,9 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
     let request = match row.request {
         Request::MultiShard => Some("request_policy:multi_shard"),
         Request::AllShards => Some("request_policy:all_shards"),
-        Request::Local | Request::OneShard => None,
+        Request::Cursor => Some("request_policy:special"),
+        // Cluster's clients would split what must stay together.
+        Request::Local | Request::OneShard | Request::Joint => None,
     };
     let response = match row.response {
         Response::Sum => Some("response_policy:agg_sum"),
@@ -120,19 +122,26 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
 }
 
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step } = row.keys;
-    if row.keys == Keys::NONE {
-        return reply.set(0);
+    let Keys { first, last, step, count_at } = row.keys;
+    reply.set(usize::from(first > 0) + usize::from(count_at > 0));
+    if first > 0 {
+        let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
+        let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
+        write_key_specification(row, first, ("range", &range), reply);
     }
+    if count_at > 0 {
+        let numbered = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
+        write_key_specification(row, count_at, ("keynum", &numbered), reply);
+    }
+}
+
+fn write_key_specification(row: &Command, index: u16, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
     let access = if row.is_write() { "RW" } else { "RO" };
-    let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
-    reply.set(1);
     reply.map(3);
     reply.bulk(b"flags");
     write_words([access].into_iter(), reply);
-    write_search("begin_search", "index", &[("index", i64::from(first))], reply);
-    let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
-    write_search("find_keys", "range", &range, reply);
+    write_search("begin_search", "index", &[("index", i64::from(index))], reply);
+    write_search("find_keys", find.0, find.1, reply);
 }
 
 fn write_search(name: &str, kind: &str, fields: &[(&str, i64)], reply: &mut Reply<'_>) {
@@ -194,8 +203,11 @@ pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Re
     if !row.accepts(request.len()) {
         return Err(CommandError::Text("ERR Invalid number of arguments specified for command"));
     }
-    let positions = row.keys.positions(request.len());
-    reply.array(positions.len());
+    if row.keys.counted(request).is_none() {
+        return Err(CommandError::Text("ERR Invalid arguments specified for command"));
+    }
+    let positions = row.keys.positions(request);
+    reply.array(positions.clone().count());
     positions.for_each(|position| reply.bulk(&request[position]));
     Ok(())
 }

@@ -15,6 +15,7 @@ mod keys;
 mod lists;
 mod lookup;
 mod row;
+mod scan;
 mod server;
 mod sets;
 mod strings;
@@ -23,6 +24,7 @@ mod table;
 pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_subcommand};
 pub use row::{Command, Flags, Group, Keys, Request, Response};
+pub use scan::Cursor;
 pub use server::{ConnectionState, LocalCall, LocalFn, dispatch_local};
 pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};
 

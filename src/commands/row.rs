@@ -1,5 +1,8 @@
 //! The shape of a row of the command table.
 
+use crate::resp::{Args, parse_i64};
+use std::ops::Range;
+
 /// One command, or one subcommand (`client|id`).
 #[derive(Debug)]
 pub struct Command {
@@ -109,7 +112,8 @@ impl Flags {
     }
 }
 
-/// Which arguments are keys: every `step`th from `first` to `last`; a negative `last` counts from the end.
+/// Which arguments are keys: every `step`th from `first` to `last`, where a negative `last` counts from the end; and
+/// those that follow an argument which says how many they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
     /// Position of the first key; 0 for none.
@@ -118,23 +122,47 @@ pub struct Keys {
     pub last: i16,
     /// Distance from one key to the next.
     pub step: u16,
+    /// Position of the argument that says how many keys follow it; 0 for none.
+    pub count_at: u16,
 }
 
 impl Keys {
     /// No keys.
-    pub const NONE: Self = Self { first: 0, last: 0, step: 0 };
+    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0 };
     /// The first argument is the only key.
-    pub const ONE: Self = Self { first: 1, last: 1, step: 1 };
+    pub const ONE: Self = Self::fixed(1, 1, 1);
+    /// The first two arguments are the keys.
+    pub const TWO: Self = Self::fixed(1, 2, 1);
     /// All arguments are keys.
-    pub const ALL: Self = Self { first: 1, last: -1, step: 1 };
+    pub const ALL: Self = Self::fixed(1, -1, 1);
     /// Keys and values in turn.
-    pub const PAIRS: Self = Self { first: 1, last: -1, step: 2 };
+    pub const PAIRS: Self = Self::fixed(1, -1, 2);
+    /// The first argument says how many keys follow.
+    pub const COUNTED: Self = Self { first: 0, last: 0, step: 0, count_at: 1 };
 
-    /// The positions of the keys in a request of `len` arguments.
-    pub fn positions(self, len: usize) -> impl ExactSizeIterator<Item = usize> {
+    const fn fixed(first: u16, last: i16, step: u16) -> Self {
+        Self { first, last, step, count_at: 0 }
+    }
+
+    /// The positions of the keys in a request. Where their number is given and cannot be, there are none of these: the
+    /// command replies what is wrong.
+    pub fn positions(self, args: Args<'_>) -> impl Iterator<Item = usize> + Clone {
+        let len = args.len();
         let last = if self.last < 0 { (len as i64 + i64::from(self.last)).max(0) as usize } else { self.last as usize };
         let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
-        (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)))
+        let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
+        fixed.chain(self.counted(args).unwrap_or(0..0))
+    }
+
+    /// The positions of the keys whose number is given; none where it is no number of keys, or more than there are
+    /// arguments.
+    pub fn counted(self, args: Args<'_>) -> Option<Range<usize>> {
+        if self.count_at == 0 {
+            return Some(0..0);
+        }
+        let first = usize::from(self.count_at) + 1;
+        let count = args.get(first - 1).and_then(parse_i64).and_then(|count| usize::try_from(count).ok())?;
+        (1..=args.len() - first).contains(&count).then_some(first..first + count)
     }
 }
 
@@ -147,8 +175,12 @@ pub enum Request {
     OneShard,
     /// On each shard that holds one of its keys, with these keys.
     MultiShard,
+    /// On all shards of its keys at once, which the function needs together.
+    Joint,
     /// On every shard.
     AllShards,
+    /// On the shard that the cursor in its first argument names.
+    Cursor,
 }
 
 /// How the replies of the parts of a command become its reply.

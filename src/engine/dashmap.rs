@@ -60,7 +60,7 @@ impl DashmapEngine {
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
         };
-        let mut view = View::all(&engine.map, &engine.deadlines);
+        let mut view = View::all(&engine.map, &engine.deadlines, true);
         store.into_nodes().for_each(|node| view.insert_recovered(node));
         drop(view);
         engine
@@ -69,14 +69,17 @@ impl DashmapEngine {
     /// Locks what the command needs.
     fn view(&self, id: CommandId, args: Args<'_>, is_writable: bool) -> View<'_> {
         let command = commands::command(id);
-        let mut keys = command.keys.positions(args.len()).map(|position| hash_of(&args[position]));
         match command.request {
-            Request::AllShards => View::all(&self.map, &self.deadlines),
-            Request::MultiShard => View::several(&self.map, &self.deadlines, keys, is_writable),
-            Request::OneShard | Request::Local => {
-                let hash = keys.next().expect("a command of one shard has a key");
+            Request::AllShards | Request::Cursor => View::all(&self.map, &self.deadlines, is_writable),
+            Request::MultiShard | Request::Joint => {
+                let keys = command.keys.positions(args).map(|position| hash_of(&args[position]));
+                View::several(&self.map, &self.deadlines, keys, is_writable)
+            }
+            Request::OneShard => {
+                let hash = hash_of(&args[usize::from(command.keys.first)]);
                 View::one(&self.map, &self.deadlines, hash, is_writable)
             }
+            Request::Local => unreachable!("the connection runs local commands"),
         }
     }
 

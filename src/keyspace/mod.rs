@@ -10,6 +10,7 @@ mod node;
 mod object;
 mod segmented;
 mod store;
+mod walk;
 
 pub use deadlines::Deadlines;
 pub use effects::Effects;
@@ -18,6 +19,7 @@ pub use node::{LEN_MAX, NewValue, Node, Value};
 pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
 pub use store::Store;
+pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
 
@@ -45,12 +47,25 @@ pub struct Keyspace<S> {
     dirty: u64,
     effects: Effects,
     saw_expired: bool,
+    /// Which shard this is, out of how many.
+    shard: (usize, usize),
 }
 
 impl<S: Store> Keyspace<S> {
     /// A keyspace over `store`; `effects` says whether a log is kept.
     pub fn new(store: S, now_ms: u64, random: fastrand::Rng, effects: Effects) -> Self {
-        Self { store, now_ms, random, stats: KeyspaceStats::default(), dirty: 0, effects, saw_expired: false }
+        let stats = KeyspaceStats::default();
+        Self { store, now_ms, random, stats, dirty: 0, effects, saw_expired: false, shard: (0, 1) }
+    }
+
+    /// Says that this is one of several shards.
+    pub fn as_shard(self, index: usize, shards: usize) -> Self {
+        Self { shard: (index, shards), ..self }
+    }
+
+    /// Which shard this is, out of how many.
+    pub fn shard(&self) -> (usize, usize) {
+        self.shard
     }
 
     /// Unix time in milliseconds, as it stands for the commands of this turn.
@@ -157,6 +172,27 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// The collections of several keys together, for a command that reads: each is counted as a hit or a miss.
+    pub fn read_collections<'k, C: Collection>(
+        &mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<&C>>, CommandError> {
+        // First those that have expired go, which changes the store; then it is only looked at.
+        for key in keys.clone() {
+            self.read_collection::<C>(key)?;
+        }
+        Ok(keys.map(|key| self.collection(key)).collect())
+    }
+
+    fn collection<C: Collection>(&self, key: &[u8]) -> Option<&C> {
+        let hash = hash_of(key);
+        let node = self.store.at(self.store.locate(hash, key)?, hash, key);
+        match node.value() {
+            Value::Object(object) if !is_due(node, self.now_ms) => C::of(object),
+            _ => None,
+        }
+    }
+
     /// The collection of a key, for a command that writes.
     pub fn collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
         match self.node_mut(key) {
@@ -211,6 +247,33 @@ impl<S: Store> Keyspace<S> {
         self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
     }
 
+    /// Moves what a key holds to another, in place of what that held, with its deadline; false when there is no such
+    /// key.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
+        if !self.contains(from) {
+            return false;
+        }
+        let Some(node) = self.take(hash_of(from), from) else { return false };
+        self.replace(node.renamed(to));
+        true
+    }
+
+    /// Copies what a key holds to another, in place of what that held, with its deadline; false when there is no such
+    /// key.
+    pub fn copy(&mut self, from: &[u8], to: &[u8]) -> bool {
+        let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
+        self.replace(node);
+        true
+    }
+
+    /// Takes in a node in place of another of its key.
+    fn replace(&mut self, node: Node) {
+        let hash = hash_of(node.key());
+        self.remove(node.key());
+        self.change_deadline(hash, node.key(), None, node.expire_at());
+        self.store.insert(hash, node);
+    }
+
     /// How many keys there are, those included whose time has come but who have not been removed.
     pub fn len(&self) -> usize {
         self.store.len()
@@ -235,6 +298,17 @@ impl<S: Store> Keyspace<S> {
                 visit(node);
             }
         });
+    }
+
+    /// Visits the next keys in the order of SCAN, about `count`, from the position `start` on; gives where those after
+    /// them start, if there may be any. Keys that have expired are passed over.
+    pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+        let now_ms = self.now_ms;
+        self.store.walk(start, count, &mut |node| {
+            if !is_due(node, now_ms) {
+                visit(node);
+            }
+        })
     }
 
     /// A key at random that has not expired, if one is found in a bounded number of draws.

@@ -7,6 +7,7 @@ use super::deadlines::Deadlines;
 use super::hashing::hash_of;
 use super::node::Node;
 use super::store::Store;
+use super::walk::{Homes, walk};
 use hashbrown::HashTable;
 
 const SEGMENTS: usize = 256;
@@ -104,6 +105,10 @@ impl Store for Segmented {
         self.segments.iter().flat_map(HashTable::iter).for_each(visit);
     }
 
+    fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+        walk(self.segments.iter(), SEGMENTS, start, count, visit)
+    }
+
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
         // A random segment by its share of the keys, then random buckets until one is taken.
         let mut rank = draw(self.len.max(1));
@@ -151,5 +156,23 @@ impl Segmented {
         let hash = hash_of(node.key());
         self.deadlines.change(hash, None, node.expire_at());
         self.insert(hash, node);
+    }
+}
+
+impl Homes for HashTable<Node> {
+    fn keys(&self) -> usize {
+        self.len()
+    }
+
+    fn homes(&self) -> usize {
+        self.num_buckets()
+    }
+
+    fn for_each<'a>(&'a self, visit: impl FnMut(&'a Node)) {
+        self.iter().for_each(visit);
+    }
+
+    fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&Node)) {
+        self.iter_hash(hash).for_each(visit);
     }
 }

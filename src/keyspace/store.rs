@@ -38,6 +38,9 @@ pub trait Store {
     fn clear(&mut self);
     /// Visits all nodes, in no order.
     fn for_each(&self, visit: &mut dyn FnMut(&Node));
+    /// Visits the next nodes in an order of their own that does not change, about `count`, from the position `start` of
+    /// 48 bits on; gives where those after them start, if there may be any.
+    fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64>;
     /// A node at random; `draw(n)` gives a random number below `n`.
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node>;
 }

@@ -4,7 +4,7 @@ use super::super::Session;
 use super::ActorEngine;
 use super::batch::Batch;
 use super::gather::Gather;
-use crate::commands::{self, Command, CommandId, Request};
+use crate::commands::{self, Command, CommandId, Cursor, Request};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
 use actors::{Port, ReorderBuffer};
@@ -95,7 +95,7 @@ impl ActorSession {
     fn submit_to_shards_of_keys(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
         let shards = self.gathering.len();
         let key_shards: Vec<u16> =
-            command.keys.positions(args.len()).map(|position| shard_of(&args[position], shards) as u16).collect();
+            command.keys.positions(args).map(|position| shard_of(&args[position], shards) as u16).collect();
         let first = key_shards[0];
         let seq = self.take_seq();
         if key_shards.iter().all(|&shard| shard == first) {
@@ -103,7 +103,7 @@ impl ActorSession {
         }
         // Each part is the command itself with the keys of one shard, and with what follows each key.
         let step = usize::from(command.keys.step);
-        for (position, &shard) in command.keys.positions(args.len()).zip(&key_shards) {
+        for (position, &shard) in command.keys.positions(args).zip(&key_shards) {
             let batch = self.batch(usize::from(shard));
             if !batch.has_open_part() {
                 batch.push_argument(&args[0]);
@@ -119,6 +119,18 @@ impl ActorSession {
             }
         }
         self.gathers.insert(seq, Gather::new(command.response, resp3, key_shards, parts));
+    }
+
+    fn submit_jointly(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool, out: &mut Vec<u8>) {
+        let shards = self.gathering.len();
+        let mut key_shards = command.keys.positions(args).map(|position| shard_of(&args[position], shards));
+        // A request whose keys cannot be found is told so by any shard.
+        let first = key_shards.next().unwrap_or(0);
+        if key_shards.all(|shard| shard == first) {
+            let seq = self.take_seq();
+            return self.batch(first).push(id, seq, resp3, args);
+        }
+        self.reply_here(resp3, out, |reply| reply.error("CROSSSLOT Keys in request don't hash to the same slot"));
     }
 
     fn submit_to_all_shards(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
@@ -230,7 +242,7 @@ impl ActorSession {
 }
 
 impl Session for ActorSession {
-    fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, _out: &mut Vec<u8>) {
+    fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, out: &mut Vec<u8>) {
         let command = commands::command(id);
         match command.request {
             Request::OneShard => {
@@ -239,7 +251,15 @@ impl Session for ActorSession {
                 self.batch(shard).push(id, seq, resp3, args);
             }
             Request::MultiShard => self.submit_to_shards_of_keys(id, command, args, resp3),
+            Request::Joint => self.submit_jointly(id, command, args, resp3, out),
             Request::AllShards => self.submit_to_all_shards(id, command, args, resp3),
+            Request::Cursor => {
+                // A cursor that names no shard is told so, or is at its end, on any.
+                let shards = self.gathering.len();
+                let shard = Cursor::parse(&args[1]).map_or(0, |cursor| cursor.shard).min(shards - 1);
+                let seq = self.take_seq();
+                self.batch(shard).push(id, seq, resp3, args);
+            }
             Request::Local => unreachable!("the connection runs local commands"),
         }
     }

@@ -75,7 +75,7 @@ impl KeyspaceShard {
     ) -> Self {
         let effects = Effects::new(segment.is_some());
         let mut shard = Self {
-            keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
+            keyspace: Keyspace::new(store, clock.now_ms(), random, effects).as_shard(gauges.index, gauges.all.len()),
             segment,
             records: Vec::new(),
             clock,
