@@ -15,6 +15,17 @@ pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
     parse_i64(argument).and_then(|count| usize::try_from(count).ok()).ok_or(CommandError::Text(TEXT))
 }
 
+/// A count that is at least one. Redis's words for anything else depend on the command.
+pub fn positive(argument: &[u8], otherwise: &'static str) -> Result<usize, CommandError> {
+    let count = parse_i64(argument).and_then(|count| usize::try_from(count).ok());
+    count.filter(|&count| count > 0).ok_or(CommandError::Text(otherwise))
+}
+
+/// How many keys follow an argument, as it says.
+pub fn number_of_keys(argument: &[u8]) -> Result<usize, CommandError> {
+    positive(argument, "ERR numkeys should be greater than 0")
+}
+
 /// Whether an argument is `word`, in whatever case.
 pub fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())

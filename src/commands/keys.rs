@@ -1,6 +1,6 @@
 //! Keys, whatever they hold.
 
-use super::arguments::is;
+use super::arguments::{integer, is};
 use super::glob;
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Store, Value};
@@ -27,12 +27,89 @@ pub fn exists<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 
 /// TYPE key: O(1)
 pub fn type_of<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.simple(match keyspace.read(&args[1]) {
-        None => "none",
-        Some(Value::Integer(_) | Value::Text(_)) => "string",
-        Some(Value::Object(object)) => object.type_name(),
-    });
+    reply.simple(keyspace.read(&args[1]).map_or("none", type_name));
     Ok(())
+}
+
+/// The type's name as TYPE replies it.
+pub fn type_name(value: Value<'_>) -> &'static str {
+    match value {
+        Value::Integer(_) | Value::Text(_) => "string",
+        Value::Object(object) => object.type_name(),
+    }
+}
+
+/// RENAME key newkey: O(1), and the elements of what newkey held
+pub fn rename<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (from, to) = (&args[1], &args[2]);
+    must_exist(keyspace, from)?;
+    if from != to {
+        move_key(keyspace, from, to);
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// RENAMENX key newkey: O(1)
+pub fn renamenx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (from, to) = (&args[1], &args[2]);
+    must_exist(keyspace, from)?;
+    // A key is there when it is to become itself.
+    let is_free = !keyspace.contains(to);
+    if is_free {
+        move_key(keyspace, from, to);
+    }
+    reply.flag(is_free);
+    Ok(())
+}
+
+fn must_exist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
+    keyspace.contains(key).then_some(()).ok_or(CommandError::NoSuchKey)
+}
+
+fn move_key<S: Store>(keyspace: &mut Keyspace<S>, from: &[u8], to: &[u8]) {
+    if keyspace.rename(from, to) {
+        keyspace.note_change(from, 1);
+        keyspace.note_change(to, 1);
+    }
+}
+
+/// COPY source destination [DB destination-db] [REPLACE]: O(N), N = elements or bytes of the value
+pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (from, to) = (&args[1], &args[2]);
+    let is_replacing = is_copy_replacing(args)?;
+    if from == to {
+        return Err(CommandError::Text("ERR source and destination objects are the same"));
+    }
+    let is_copied =
+        keyspace.read(from).is_some() && (is_replacing || !keyspace.contains(to)) && keyspace.copy(from, to);
+    keyspace.note_change(to, usize::from(is_copied));
+    reply.flag(is_copied);
+    Ok(())
+}
+
+/// Whether a COPY may replace what the destination holds.
+fn is_copy_replacing(args: Args<'_>) -> Result<bool, CommandError> {
+    let mut is_replacing = false;
+    let mut words = args.from(3).iter();
+    while let Some(word) = words.next() {
+        match word {
+            _ if is(word, "REPLACE") => is_replacing = true,
+            _ if is(word, "DB") => must_be_the_database(words.next().ok_or(CommandError::Syntax)?)?,
+            _ => return Err(CommandError::Syntax),
+        }
+    }
+    Ok(is_replacing)
+}
+
+/// There is one database, number 0.
+fn must_be_the_database(argument: &[u8]) -> Outcome {
+    const NO_INDEX: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
+    match i32::try_from(integer(argument)?) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(CommandError::Text("ERR DB index is out of range")),
+        Err(_) => Err(CommandError::Text(NO_INDEX)),
+    }
 }
 
 /// KEYS pattern: O(N), N = keys of the server

@@ -1,8 +1,8 @@
 //! Lists.
 
-use super::arguments::{count, integer, position, positions};
+use super::arguments::{count, integer, is, number_of_keys, position, positions, positive};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Collection, Keyspace, List, Store};
+use crate::keyspace::{Bytes, Collection, Keyspace, List, Store};
 use crate::resp::{Args, Reply};
 
 /// The end of a list that a command works at.
@@ -10,6 +10,17 @@ use crate::resp::{Args, Reply};
 enum End {
     Head,
     Tail,
+}
+
+impl End {
+    /// LEFT or RIGHT
+    fn parse(argument: &[u8]) -> Result<Self, CommandError> {
+        match argument {
+            _ if is(argument, "LEFT") => Ok(Self::Head),
+            _ if is(argument, "RIGHT") => Ok(Self::Tail),
+            _ => Err(CommandError::Syntax),
+        }
+    }
 }
 
 /// LPUSH key element [element ...]: O(N), N = elements given
@@ -52,11 +63,13 @@ fn push_existing<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &m
 }
 
 fn push_elements(list: &mut List, elements: Args<'_>, end: End) {
-    for element in elements.iter() {
-        match end {
-            End::Head => list.push_front(element.into()),
-            End::Tail => list.push_back(element.into()),
-        }
+    elements.iter().for_each(|element| push_element(list, element.into(), end));
+}
+
+fn push_element(list: &mut List, element: Bytes, end: End) {
+    match end {
+        End::Head => list.push_front(element),
+        End::Tail => list.push_back(element),
     }
 }
 
@@ -84,16 +97,20 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'
         reply.null();
         return Ok(());
     };
-    let element = match end {
-        End::Head => list.pop_front(),
-        End::Tail => list.pop_back(),
-    };
+    let element = pop_element(list, end);
     reply.bulk_or_null(element.as_deref());
     if list.shrink() {
         keyspace.remove(key);
     }
     keyspace.note_change(key, 1);
     Ok(())
+}
+
+fn pop_element(list: &mut List, end: End) -> Option<Bytes> {
+    match end {
+        End::Head => list.pop_front(),
+        End::Tail => list.pop_back(),
+    }
 }
 
 fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
@@ -103,16 +120,102 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         reply.null_array();
         return Ok(());
     };
+    let taken = pop_elements(list, wanted, end, reply);
+    if list.shrink() {
+        keyspace.remove(key);
+    }
+    keyspace.note_change(key, taken);
+    Ok(())
+}
+
+/// Takes at most `wanted` elements and replies them; gives how many.
+fn pop_elements(list: &mut List, wanted: usize, end: End, reply: &mut Reply<'_>) -> usize {
     let taken = wanted.min(list.len());
     reply.array(taken);
     match end {
         End::Head => list.drain(..taken).for_each(|element| reply.bulk(&element)),
         End::Tail => list.drain(list.len() - taken..).rev().for_each(|element| reply.bulk(&element)),
     }
-    if list.shrink() {
-        keyspace.remove(key);
+    taken
+}
+
+/// LMPOP numkeys key [key ...] <LEFT | RIGHT> [COUNT count]: O(N + M), N = keys, M = elements taken
+pub fn lmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let keys = number_of_keys(&args[1])?;
+    let options = keys.checked_add(2).map(|after_keys| args.from(after_keys)).ok_or(CommandError::Syntax)?;
+    let end = End::parse(options.get(0).ok_or(CommandError::Syntax)?)?;
+    let wanted = match (options.len(), options.get(2)) {
+        (1, _) => 1,
+        (3.., Some(count)) if options.is(1, "COUNT") => positive(count, "ERR count should be greater than 0")?,
+        _ => return Err(CommandError::Syntax),
+    };
+    if options.len() > 3 {
+        return Err(CommandError::Syntax);
     }
-    keyspace.note_change(key, taken);
+    for key in args.from(2).iter().take(keys) {
+        if let Some(list) = keyspace.collection_mut::<List>(key)? {
+            reply.array(2);
+            reply.bulk(key);
+            let taken = pop_elements(list, wanted, end, reply);
+            if list.shrink() {
+                keyspace.remove(key);
+            }
+            keyspace.note_change(key, taken);
+            tell_popped(keyspace, key, taken, end);
+            return Ok(());
+        }
+    }
+    reply.null_array();
+    Ok(())
+}
+
+/// Tells the log that elements were taken from one end of a list, whatever other keys had been asked for.
+fn tell_popped<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize, end: End) {
+    if keyspace.effects().is_logged() {
+        let name: &[u8] = match end {
+            End::Head => b"LPOP",
+            End::Tail => b"RPOP",
+        };
+        keyspace.effects().tell([name, key, itoa::Buffer::new().format(taken).as_bytes()]);
+    }
+}
+
+/// RPOPLPUSH source destination: O(1)
+pub fn rpoplpush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    move_element(keyspace, args, reply, End::Tail, End::Head)
+}
+
+/// LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>: O(1)
+pub fn lmove<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (from, to) = (End::parse(&args[3])?, End::parse(&args[4])?);
+    move_element(keyspace, args, reply, from, to)
+}
+
+fn move_element<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    from: End,
+    to: End,
+) -> Outcome {
+    let (source, destination) = (&args[1], &args[2]);
+    if keyspace.collection_mut::<List>(source)?.is_none() {
+        reply.null();
+        return Ok(());
+    }
+    keyspace.collection_mut::<List>(destination)?;
+    let list = keyspace.collection_mut::<List>(source)?;
+    let element = list.and_then(|list| pop_element(list, from)).expect("keys of empty lists do not exist");
+    reply.bulk(&element);
+    // The source may be empty now, and is removed after it got the element back where it is the destination too.
+    push_element(keyspace.collection_or_new::<List>(destination)?, element, to);
+    if keyspace.collection_mut::<List>(source)?.is_some_and(List::shrink) {
+        keyspace.remove(source);
+    }
+    keyspace.note_change(destination, 1);
+    if source != destination {
+        keyspace.note_change(source, 1);
+    }
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Sets.
 
-use super::arguments::{count, integer};
+use super::arguments::{count, integer, is, number_of_keys};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Collection, Keyspace, Set, Store};
+use crate::keyspace::{Bytes, Collection, Keyspace, NewValue, ProcessHash, Set, Store};
 use crate::resp::{Args, Reply};
 use std::collections::HashSet;
 
@@ -61,6 +61,151 @@ pub fn smismember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
 pub fn scard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.count(keyspace.read_collection::<Set>(&args[1])?.map_or(0, Set::len));
     Ok(())
+}
+
+/// SMOVE source destination member: O(1)
+pub fn smove<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (source, destination, member) = (&args[1], &args[2], &args[3]);
+    let is_moved = move_member(keyspace, source, destination, member)?;
+    reply.flag(is_moved);
+    Ok(())
+}
+
+/// Moves a member; false when the source has no such member. A set that is its own destination stays as it is.
+fn move_member<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    source: &[u8],
+    destination: &[u8],
+    member: &[u8],
+) -> Result<bool, CommandError> {
+    let Some(set) = keyspace.collection_mut::<Set>(source)? else { return Ok(false) };
+    let has_member = set.contains(member);
+    keyspace.collection_mut::<Set>(destination)?;
+    if !has_member || source == destination {
+        return Ok(has_member);
+    }
+    let set = keyspace.collection_mut::<Set>(source)?.expect("the source was found above");
+    let member = set.swap_take(member).expect("the source has the member");
+    if set.shrink() {
+        keyspace.remove(source);
+    }
+    let is_added = keyspace.collection_or_new::<Set>(destination)?.insert(member);
+    keyspace.note_change(source, 1);
+    keyspace.note_change(destination, usize::from(is_added));
+    Ok(true)
+}
+
+/// SINTER key [key ...]: O(N * M), N = members of the smallest set, M = keys
+pub fn sinter<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_combined(keyspace, args, reply, intersection)
+}
+
+/// SUNION key [key ...]: O(N), N = members of all sets
+pub fn sunion<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_combined(keyspace, args, reply, union)
+}
+
+/// SDIFF key [key ...]: O(N * M), N = members of the first set, M = keys
+pub fn sdiff<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_combined(keyspace, args, reply, difference)
+}
+
+/// SINTERSTORE destination key [key ...]: O(N * M), N = members of the smallest set, M = keys
+pub fn sinterstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    store_combined(keyspace, args, reply, intersection)
+}
+
+/// SUNIONSTORE destination key [key ...]: O(N), N = members of all sets
+pub fn sunionstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    store_combined(keyspace, args, reply, union)
+}
+
+/// SDIFFSTORE destination key [key ...]: O(N * M), N = members of the first set, M = keys
+pub fn sdiffstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    store_combined(keyspace, args, reply, difference)
+}
+
+/// SINTERCARD numkeys key [key ...] [LIMIT limit]: O(N * M), N = members of the smallest set, M = keys
+pub fn sintercard<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let keys = number_of_keys(&args[1])?;
+    if keys > args.len() - 2 {
+        return Err(CommandError::Text("ERR Number of keys can't be greater than number of args"));
+    }
+    let limit = cardinality_limit(args.from(2 + keys))?;
+    let sets = keyspace.read_collections::<Set>(args.from(2).iter().take(keys))?;
+    reply.count(common_members(&sets).take(limit).count());
+    Ok(())
+}
+
+/// How many members SINTERCARD counts at most. The last LIMIT is the one; 0 is for no limit.
+fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
+    let mut limit = 0;
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().filter(|_| is(word, "LIMIT")).ok_or(CommandError::Syntax)?;
+        limit = count(value).map_err(|_| CommandError::Text("ERR LIMIT can't be negative"))?;
+    }
+    Ok(if limit == 0 { usize::MAX } else { limit })
+}
+
+/// What members several sets give, of which some may not exist.
+type Combine = for<'a> fn(&[Option<&'a Set>]) -> Vec<&'a Bytes>;
+
+fn reply_combined<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    combine: Combine,
+) -> Outcome {
+    let members = combine(&keyspace.read_collections::<Set>(args.from(1).iter())?);
+    reply.set(members.len());
+    members.into_iter().for_each(|member| reply.bulk(member));
+    Ok(())
+}
+
+/// Stores what several sets give, in place of whatever the destination holds. It may be one of the sets.
+fn store_combined<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    combine: Combine,
+) -> Outcome {
+    let destination = &args[1];
+    let members = combine(&keyspace.read_collections::<Set>(args.from(2).iter())?);
+    let set: Set = members.into_iter().cloned().collect();
+    let len = set.len();
+    if len > 0 {
+        keyspace.set(destination, NewValue::Object(Box::new(set.into_object())), None);
+        keyspace.note_change(destination, 1);
+    } else if keyspace.remove(destination) {
+        keyspace.note_change(destination, 1);
+    }
+    reply.count(len);
+    Ok(())
+}
+
+fn intersection<'a>(sets: &[Option<&'a Set>]) -> Vec<&'a Bytes> {
+    common_members(sets).collect()
+}
+
+/// The members that all sets have: those of the smallest that the others have too.
+fn common_members<'a>(sets: &[Option<&'a Set>]) -> impl Iterator<Item = &'a Bytes> {
+    let mut sets: Vec<&Set> = sets.iter().copied().collect::<Option<_>>().unwrap_or_default();
+    sets.sort_by_key(|set| set.len());
+    let smallest = sets.first().copied();
+    smallest.into_iter().flatten().filter(move |&member| sets[1..].iter().all(|set| set.contains(member)))
+}
+
+fn union<'a>(sets: &[Option<&'a Set>]) -> Vec<&'a Bytes> {
+    let mut seen = HashSet::with_hasher(ProcessHash);
+    sets.iter().copied().flatten().flatten().filter(|&member| seen.insert(member)).collect()
+}
+
+/// The members of the first set that no other has.
+fn difference<'a>(sets: &[Option<&'a Set>]) -> Vec<&'a Bytes> {
+    let Some((Some(first), others)) = sets.split_first() else { return Vec::new() };
+    let others: Vec<&Set> = others.iter().copied().flatten().collect();
+    first.iter().filter(|&member| !others.iter().any(|set| set.contains(member))).collect()
 }
 
 /// SPOP key [count]: O(N), N = members taken

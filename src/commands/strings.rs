@@ -258,11 +258,28 @@ pub fn mset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     if args.len().is_multiple_of(2) {
         return Err(CommandError::Arity("mset".to_owned()));
     }
+    set_pairs(keyspace, args);
+    reply.ok();
+    Ok(())
+}
+
+fn set_pairs<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) {
     for index in (1..args.len()).step_by(2) {
         keyspace.set(&args[index], new_string(&args[index + 1]), None);
         keyspace.note_change(&args[index], 1);
     }
-    reply.ok();
+}
+
+/// MSETNX key value [key value ...]: O(N), N = keys
+pub fn msetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if args.len().is_multiple_of(2) {
+        return Err(CommandError::Arity("msetnx".to_owned()));
+    }
+    let are_new = !args.from(1).iter().step_by(2).any(|key| keyspace.contains(key));
+    if are_new {
+        set_pairs(keyspace, args);
+    }
+    reply.flag(are_new);
     Ok(())
 }
 

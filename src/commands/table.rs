@@ -3,7 +3,7 @@
 use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
-use super::{Outcome, blocking, expiry, hashes, keys, lists, server, sets, strings};
+use super::{Outcome, blocking, expiry, hashes, keys, lists, scan, server, sets, strings};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
 use std::marker::PhantomData;
@@ -145,6 +145,7 @@ command_table! {
         ("psetex", 4, WRITE, ONE, OneShard, First, String, "2.6.0", "O(1)", "key milliseconds value", "Sets a key with a time to live in milliseconds.") => strings::psetex;
         ("mget", -2, READ_FAST, ALL, MultiShard, InKeyOrder, String, "1.0.0", "O(N), N = keys", "key [key ...]", "The strings of several keys.") => strings::mget;
         ("mset", -3, WRITE, PAIRS, MultiShard, AllSucceeded, String, "1.0.1", "O(N), N = keys", "key value [key value ...]", "Sets several keys.") => strings::mset;
+        ("msetnx", -3, WRITE, PAIRS, Joint, First, String, "1.0.1", "O(N), N = keys", "key value [key value ...]", "Sets several keys to strings if none of them exists.") => strings::msetnx;
         ("append", 3, WRITE_FAST, ONE, OneShard, First, String, "2.0.0", "O(1) amortised", "key value", "Appends to the string of a key.") => strings::append;
         ("strlen", 2, READ_FAST, ONE, OneShard, First, String, "2.2.0", "O(1)", "key", "The length of the string of a key, in bytes.") => strings::strlen;
         ("incr", 2, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "Adds one to the integer of a key.") => strings::incr;
@@ -160,7 +161,11 @@ command_table! {
         ("exists", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys", "key [key ...]", "How many of the keys exist.") => keys::exists;
         ("touch", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "3.2.1", "O(N), N = keys", "key [key ...]", "How many of the keys exist; marks them as used.") => keys::exists;
         ("type", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The type of the value of a key.") => keys::type_of;
+        ("rename", 3, SHRINK, TWO, Joint, First, Generic, "1.0.0", "O(1), and the elements of what newkey held", "key newkey", "Moves what a key holds to another key.") => keys::rename;
+        ("renamenx", 3, SHRINK_FAST, TWO, Joint, First, Generic, "1.0.0", "O(1)", "key newkey", "Moves what a key holds to a key that does not exist.") => keys::renamenx;
+        ("copy", -3, WRITE, TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
         ("keys", 2, READ, NONE, AllShards, Concatenated, Generic, "1.0.0", "O(N), N = keys of the server", "pattern", "The keys that match a pattern.") => keys::keys;
+        ("scan", -2, READ, NONE, Cursor, First, Generic, "2.8.0", "O(1) for each call, O(N) for the whole, N = keys of the server", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks over the keys, a page at a time.") => scan::scan;
         ("randomkey", 1, READ, NONE, AllShards, AnyByKeys, Generic, "1.0.0", "O(1)", "", "A key at random.") => keys::randomkey;
         ("dbsize", 1, READ_FAST, NONE, AllShards, Sum, Server, "1.0.0", "O(shards)", "", "How many keys there are.") => keys::dbsize;
         ("flushdb", -1, SHRINK, NONE, AllShards, AllSucceeded, Server, "1.0.0", "O(N), N = keys", "[ASYNC | SYNC]", "Removes all keys of the database.") => keys::flush;
@@ -181,6 +186,9 @@ command_table! {
         ("rpushx", -3, WRITE_FAST, ONE, OneShard, First, List, "2.2.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the tail of a list that exists.") => lists::rpushx;
         ("lpop", -2, SHRINK_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements taken", "key [count]", "Takes elements from the head of a list.") => lists::lpop;
         ("rpop", -2, SHRINK_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements taken", "key [count]", "Takes elements from the tail of a list.") => lists::rpop;
+        ("lmpop", -4, SHRINK, COUNTED, Joint, First, List, "7.0.0", "O(N + M), N = keys, M = elements taken", "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]", "Takes elements from the first list that exists.") => lists::lmpop;
+        ("rpoplpush", 3, WRITE, TWO, Joint, First, List, "1.2.0", "O(1)", "source destination", "Moves the last element of a list to the head of another.") => lists::rpoplpush;
+        ("lmove", 5, WRITE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT>", "Moves an element from an end of a list to an end of another.") => lists::lmove;
         ("lrange", 4, READ, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements replied", "key start stop", "A range of the elements of a list.") => lists::lrange;
         ("llen", 2, READ_FAST, ONE, OneShard, First, List, "1.0.0", "O(1)", "key", "The length of a list.") => lists::llen;
         ("lindex", 3, READ, ONE, OneShard, First, List, "1.0.0", "O(1)", "key index", "An element of a list.") => lists::lindex;
@@ -194,6 +202,14 @@ command_table! {
         ("scard", 2, READ_FAST, ONE, OneShard, First, Set, "1.0.0", "O(1)", "key", "How many members a set has.") => sets::scard;
         ("spop", -2, SHRINK_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members taken", "key [count]", "Takes random members from a set.") => sets::spop;
         ("srandmember", -2, READ, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members replied", "key [count]", "Random members of a set.") => sets::srandmember;
+        ("smove", 4, SHRINK_FAST, TWO, Joint, First, Set, "1.0.0", "O(1)", "source destination member", "Moves a member from a set to another.") => sets::smove;
+        ("sinter", -2, READ, ALL, Joint, First, Set, "1.0.0", "O(N * M), N = members of the smallest set, M = keys", "key [key ...]", "The members that all sets have.") => sets::sinter;
+        ("sinterstore", -3, WRITE, ALL, Joint, First, Set, "1.0.0", "O(N * M), N = members of the smallest set, M = keys", "destination key [key ...]", "Stores the members that all sets have.") => sets::sinterstore;
+        ("sunion", -2, READ, ALL, Joint, First, Set, "1.0.0", "O(N), N = members of all sets", "key [key ...]", "The members that any of the sets has.") => sets::sunion;
+        ("sunionstore", -3, WRITE, ALL, Joint, First, Set, "1.0.0", "O(N), N = members of all sets", "destination key [key ...]", "Stores the members that any of the sets has.") => sets::sunionstore;
+        ("sdiff", -2, READ, ALL, Joint, First, Set, "1.0.0", "O(N * M), N = members of the first set, M = keys", "key [key ...]", "The members of the first set that no other has.") => sets::sdiff;
+        ("sdiffstore", -3, WRITE, ALL, Joint, First, Set, "1.0.0", "O(N * M), N = members of the first set, M = keys", "destination key [key ...]", "Stores the members of the first set that no other has.") => sets::sdiffstore;
+        ("sintercard", -3, READ, COUNTED, Joint, First, Set, "7.0.0", "O(N * M), N = members of the smallest set, M = keys", "numkeys key [key ...] [LIMIT limit]", "How many members all sets have.") => sets::sintercard;
 
         ("hset", -4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields given", "key field value [field value ...]", "Sets fields of a hash.") => hashes::hset;
         ("hmset", -4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields given", "key field value [field value ...]", "Sets fields of a hash; replies OK.") => hashes::hmset;

@@ -76,7 +76,7 @@ impl DashmapEngine {
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
         };
-        let mut view = View::all(&engine.map, &engine.sides);
+        let mut view = View::all(&engine.map, &engine.sides, true);
         store.into_nodes().for_each(|node| view.insert_recovered(node));
         drop(view);
         engine
@@ -85,15 +85,17 @@ impl DashmapEngine {
     /// Locks what the command needs.
     fn view(&self, id: CommandId, args: Args<'_>, is_writable: bool) -> View<'_> {
         let command = commands::command(id);
-        let mut keys = command.keys.positions(args).map(|position| hash_of(&args[position]));
         match command.request {
-            Request::AllShards => View::all(&self.map, &self.sides),
-            Request::Cursor => unreachable!("comes with SCAN"),
-            Request::MultiShard | Request::Joint => View::several(&self.map, &self.sides, keys, is_writable),
-            Request::OneShard | Request::Local => {
-                let hash = keys.next().expect("a command of one shard has a key");
+            Request::AllShards | Request::Cursor => View::all(&self.map, &self.sides, is_writable),
+            Request::MultiShard | Request::Joint => {
+                let keys = command.keys.positions(args).map(|position| hash_of(&args[position]));
+                View::several(&self.map, &self.sides, keys, is_writable)
+            }
+            Request::OneShard => {
+                let hash = hash_of(&args[usize::from(command.keys.first)]);
                 View::one(&self.map, &self.sides, hash, is_writable)
             }
+            Request::Local => unreachable!("the connection runs local commands"),
         }
     }
 
@@ -130,7 +132,7 @@ impl DashmapEngine {
     /// Locks the keys of a transaction. To change them: one that only reads may meet what has expired.
     fn transaction_view(&self, transaction: &Transaction) -> View<'_> {
         if transaction.needs_all() {
-            return View::all(&self.map, &self.sides);
+            return View::all(&self.map, &self.sides, true);
         }
         let mut hashes = Vec::new();
         transaction.for_each_key(|key| hashes.push(hash_of(key)));

@@ -86,6 +86,19 @@ impl Store for Joint<'_> {
         self.stores.iter().for_each(|store| store.for_each_watched(visit));
     }
 
+    fn shards(&self) -> usize {
+        self.positions.len()
+    }
+
+    fn has_shard(&self, shard: usize) -> bool {
+        self.positions.get(shard).is_some_and(Option::is_some)
+    }
+
+    fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+        let position = self.positions[shard].expect("the caller asks whether it has the shard");
+        self.stores[position].walk(shard, start, count, visit)
+    }
+
     fn covers(&self, key: &[u8]) -> bool {
         self.positions[shard_of(key, self.positions.len())].is_some()
     }

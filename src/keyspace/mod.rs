@@ -13,6 +13,7 @@ mod object;
 mod segmented;
 mod store;
 mod waiter;
+mod walk;
 
 pub use deadlines::Deadlines;
 pub use effects::Effects;
@@ -24,6 +25,7 @@ pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
 pub use store::Store;
 pub use waiter::{LogMark, Served, Wait, Waiter};
+pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
 use std::sync::Arc;
@@ -279,6 +281,27 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// The collections of several keys together, for a command that reads: each is counted as a hit or a miss.
+    pub fn read_collections<'k, C: Collection>(
+        &mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<&C>>, CommandError> {
+        // First those that have expired go, which changes the store; then it is only looked at.
+        for key in keys.clone() {
+            self.read_collection::<C>(key)?;
+        }
+        Ok(keys.map(|key| self.collection(key)).collect())
+    }
+
+    fn collection<C: Collection>(&self, key: &[u8]) -> Option<&C> {
+        let hash = hash_of(key);
+        let node = self.store.at(self.store.locate(hash, key)?, hash, key);
+        match node.value() {
+            Value::Object(object) if !is_due(node, self.now_ms) => C::of(object),
+            _ => None,
+        }
+    }
+
     /// The collection of a key, for a command that writes.
     pub fn collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
         match self.node_mut(key) {
@@ -333,6 +356,33 @@ impl<S: Store> Keyspace<S> {
         self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
     }
 
+    /// Moves what a key holds to another, in place of what that held, with its deadline; false when there is no such
+    /// key.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
+        if !self.contains(from) {
+            return false;
+        }
+        let Some(node) = self.take(hash_of(from), from) else { return false };
+        self.replace(node.renamed(to));
+        true
+    }
+
+    /// Copies what a key holds to another, in place of what that held, with its deadline; false when there is no such
+    /// key.
+    pub fn copy(&mut self, from: &[u8], to: &[u8]) -> bool {
+        let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
+        self.replace(node);
+        true
+    }
+
+    /// Takes in a node in place of another of its key.
+    fn replace(&mut self, node: Node) {
+        let hash = hash_of(node.key());
+        self.remove(node.key());
+        self.change_deadline(hash, node.key(), None, node.expire_at());
+        self.store.insert(hash, node);
+    }
+
     /// How many keys there are, those included whose time has come but who have not been removed.
     pub fn len(&self) -> usize {
         self.store.len()
@@ -372,6 +422,17 @@ impl<S: Store> Keyspace<S> {
                 visit(node);
             }
         });
+    }
+
+    /// Visits the next keys in the order of SCAN, about `count`, from the position `start` on; gives where those after
+    /// them start, if there may be any. Keys that have expired are passed over.
+    pub fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+        let now_ms = self.now_ms;
+        self.store.walk(shard, start, count, &mut |node| {
+            if !is_due(node, now_ms) {
+                visit(node);
+            }
+        })
     }
 
     /// A key at random that has not expired, if one is found in a bounded number of draws.

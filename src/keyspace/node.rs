@@ -266,24 +266,54 @@ impl Node {
         }
     }
 
+    /// The value and the expiry under another key. A collection moves; a text moves where the keys are of one length,
+    /// and is copied otherwise.
+    pub fn renamed(mut self, key: &[u8]) -> Self {
+        if key.len() == self.key().len() {
+            // SAFETY: `key_len` bytes begin at `key_start`; the argument cannot overlap what this node owns.
+            unsafe { self.key_start().copy_from_nonoverlapping(key.as_ptr(), key.len()) };
+            return self;
+        }
+        let object = self.take_object();
+        Self::new(key, self.new_value(object), self.expire_at())
+    }
+
+    /// A copy of the value and the expiry under another key.
+    pub fn copied(&self, key: &[u8]) -> Self {
+        let object = match self.value() {
+            Value::Object(object) => Some(Box::new(object.clone())),
+            Value::Integer(_) | Value::Text(_) => None,
+        };
+        Self::new(key, self.new_value(object), self.expire_at())
+    }
+
     /// The same key and value in a layout with or without an expiry.
     fn rebuild(&mut self, expire_at: Option<u64>) {
-        let rebuilt = match self.header().kind {
-            Kind::Object => {
-                // SAFETY: the object moves to the new node; this one becomes an integer, so it is not freed twice.
-                let object = unsafe { Box::from_raw(self.header().word.object) };
-                let header = self.header_mut();
-                header.kind = Kind::Integer;
-                header.word = Word { integer: 0 };
-                Self::new(self.key(), NewValue::Object(object), expire_at)
-            }
-            Kind::Integer | Kind::Text => match self.value() {
-                Value::Integer(integer) => Self::new(self.key(), NewValue::Integer(integer), expire_at),
-                Value::Text(text) => Self::new(self.key(), NewValue::Text(text), expire_at),
-                Value::Object(_) => unreachable!("the kind was matched above"),
-            },
-        };
-        *self = rebuilt;
+        let object = self.take_object();
+        *self = Self::new(self.key(), self.new_value(object), expire_at);
+    }
+
+    /// Takes the collection out, if the value is one, and leaves an integer.
+    fn take_object(&mut self) -> Option<Box<Object>> {
+        if self.header().kind != Kind::Object {
+            return None;
+        }
+        // SAFETY: the pointer came from `Box::into_raw`; this node becomes an integer, so it is not freed twice.
+        let object = unsafe { Box::from_raw(self.header().word.object) };
+        let header = self.header_mut();
+        header.kind = Kind::Integer;
+        header.word = Word { integer: 0 };
+        Some(object)
+    }
+
+    /// The collection given, or the string of this node, as the value of a new one.
+    fn new_value(&self, object: Option<Box<Object>>) -> NewValue<'_> {
+        match (object, self.value()) {
+            (Some(object), _) => NewValue::Object(object),
+            (None, Value::Integer(integer)) => NewValue::Integer(integer),
+            (None, Value::Text(text)) => NewValue::Text(text),
+            (None, Value::Object(_)) => unreachable!("the collection is taken out or copied first"),
+        }
     }
 
     fn write_expiry(&mut self, at: u64) {
@@ -438,6 +468,26 @@ mod tests {
         node.resize_text(5000, 5000);
         assert_eq!(text(&node)[..3], *b"a\0\0");
         assert_eq!((node.key(), node.expire_at()), (b"k".as_slice(), Some(9)));
+    }
+
+    #[test]
+    fn a_node_is_renamed_and_copied_with_all_it_holds() {
+        type Make = fn() -> NewValue<'static>;
+        let values: [Make; 3] = [
+            || NewValue::Integer(7),
+            || NewValue::Text(b"some text"),
+            || NewValue::Object(Box::new(Object::Set(Set::from_iter([Box::from(b"member".as_slice())])))),
+        ];
+        for value in values {
+            for expire_at in [None, Some(9)] {
+                for key in [b"".as_slice(), b"yek", b"a longer key"] {
+                    let wanted = format!("{:?}", Node::new(key, value(), expire_at));
+                    let node = Node::new(b"key", value(), expire_at);
+                    assert_eq!(format!("{:?}", node.copied(key)), wanted);
+                    assert_eq!(format!("{:?}", node.renamed(key)), wanted);
+                }
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub type Set = indexmap::IndexSet<Bytes, ProcessHash>;
 pub type Hash = indexmap::IndexMap<Bytes, Bytes, ProcessHash>;
 
 /// A collection of any type.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Object {
     /// See [`List`].
     List(List),

@@ -8,6 +8,7 @@ use super::hashing::hash_of;
 use super::listeners::Listeners;
 use super::node::Node;
 use super::store::Store;
+use super::walk::{Homes, walk};
 use crate::routing::shard_of;
 use hashbrown::HashTable;
 
@@ -120,6 +121,14 @@ impl Store for Segmented {
         self.listeners.watched_keys().for_each(visit);
     }
 
+    fn shards(&self) -> usize {
+        self.part.1
+    }
+
+    fn has_shard(&self, shard: usize) -> bool {
+        shard == self.part.0
+    }
+
     fn covers(&self, key: &[u8]) -> bool {
         let (index, count) = self.part;
         shard_of(key, count) == index
@@ -141,6 +150,10 @@ impl Store for Segmented {
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
         self.segments.iter().flat_map(HashTable::iter).for_each(visit);
+    }
+
+    fn walk(&self, _shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+        walk(self.segments.iter(), SEGMENTS, start, count, visit)
     }
 
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
@@ -190,5 +203,23 @@ impl Segmented {
         let hash = hash_of(node.key());
         self.deadlines.change(hash, None, node.expire_at());
         self.insert(hash, node);
+    }
+}
+
+impl Homes for HashTable<Node> {
+    fn keys(&self) -> usize {
+        self.len()
+    }
+
+    fn homes(&self) -> usize {
+        self.num_buckets()
+    }
+
+    fn for_each<'a>(&'a self, visit: impl FnMut(&'a Node)) {
+        self.iter().for_each(visit);
+    }
+
+    fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&Node)) {
+        self.iter_hash(hash).for_each(visit);
     }
 }

@@ -33,6 +33,10 @@ pub trait Store {
     fn has_listeners(&self) -> bool;
     /// Visits the keys that are watched.
     fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8]));
+    /// How many shards the keyspace is divided into.
+    fn shards(&self) -> usize;
+    /// Whether a shard's keys belong to this store.
+    fn has_shard(&self, shard: usize) -> bool;
     /// Whether a key belongs to this store, or to another.
     fn covers(&self, key: &[u8]) -> bool;
     /// Whether nodes may be changed; otherwise only [`locate`](Self::locate), [`at`](Self::at) and the like are called.
@@ -47,6 +51,9 @@ pub trait Store {
     fn clear(&mut self);
     /// Visits all nodes, in no order.
     fn for_each(&self, visit: &mut dyn FnMut(&Node));
+    /// Visits the next nodes in an order of their own that does not change, about `count`, from the position `start` of
+    /// 48 bits on; gives where those after them start, if there may be any.
+    fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64>;
     /// A node at random; `draw(n)` gives a random number below `n`.
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node>;
 }

@@ -39,9 +39,19 @@ impl Generator {
         const ANY: [&[u8]; 9] =
             [b"a", b"b", b"c", b"", b"\x00\xff", b"{tag}a", b"{tag}b", b"a longer key with {braces", b"\r\n"];
         if self.chance(65) {
-            return format!("{kind}:{}", self.random.u32(..4)).into_bytes();
+            let name = format!("{kind}:{}", self.random.u32(..4)).into_bytes();
+            return if self.chance(50) { name } else { [b"{tag}", &*name].concat() };
         }
         ANY[self.random.usize(..ANY.len())].to_vec()
+    }
+
+    /// A key of those that live together: commands over several keys find them on one shard.
+    fn tagged_key(&mut self, kind: &str) -> Vec<u8> {
+        match self.random.u32(..10) {
+            0 => self.pick(&["{tag}a", "{tag}b"]),
+            1 => format!("{{tag}}string:{}", self.random.u32(..4)).into_bytes(),
+            _ => format!("{{tag}}{kind}:{}", self.random.u32(..4)).into_bytes(),
+        }
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -172,11 +182,12 @@ impl Generator {
             return request;
         }
         let mut request = match self.random.u32(..100) {
-            0..30 => self.string_request(),
-            30..48 => self.generic_request(),
-            48..63 => self.list_request(),
-            63..80 => self.set_request(),
-            80..96 => self.hash_request(),
+            0..25 => self.string_request(),
+            25..40 => self.generic_request(),
+            40..53 => self.list_request(),
+            53..67 => self.set_request(),
+            67..80 => self.hash_request(),
+            80..96 => self.joint_request(),
             96..98 => self.odd_request(),
             _ => self.connection_request(),
         };
@@ -187,7 +198,7 @@ impl Generator {
             if request[0] != b"SPOP" || cut != 2 {
                 request.truncate(cut);
             }
-        } else if self.chance(2) {
+        } else if self.chance(2) && takes_more(&request) {
             let extra = self.value();
             request.push(extra);
         }
@@ -436,6 +447,82 @@ impl Generator {
         request
     }
 
+    /// A command over several keys together.
+    fn joint_request(&mut self) -> Request {
+        let name = self.pick(&[
+            "MSETNX",
+            "RENAME",
+            "RENAMENX",
+            "COPY",
+            "LMPOP",
+            "RPOPLPUSH",
+            "LMOVE",
+            "LMOVE",
+            "SMOVE",
+            "SINTER",
+            "SUNION",
+            "SDIFF",
+            "SINTERCARD",
+            "SINTERSTORE",
+            "SUNIONSTORE",
+            "SDIFFSTORE",
+        ]);
+        let arguments = match name.as_slice() {
+            b"MSETNX" => (0..self.random.usize(1..4)).flat_map(|_| [self.tagged_key("string"), self.value()]).collect(),
+            b"RENAME" | b"RENAMENX" | b"COPY" => {
+                let kind = ["string", "list", "set", "hash"][self.random.usize(..4)];
+                let mut arguments = vec![self.tagged_key(kind), self.tagged_key(kind)];
+                if name == b"COPY" {
+                    self.copy_options(&mut arguments);
+                }
+                arguments
+            }
+            b"LMPOP" => {
+                let mut arguments = self.counted_keys("list", 3);
+                arguments.push(self.pick(&["LEFT", "RIGHT", "left", "UP"]));
+                if self.chance(50) {
+                    arguments.extend([self.pick(&["COUNT", "count", "COUNT", "LIMIT"]), self.index()]);
+                }
+                arguments
+            }
+            b"RPOPLPUSH" => vec![self.tagged_key("list"), self.tagged_key("list")],
+            b"LMOVE" => {
+                let ends = ["LEFT", "RIGHT", "left", "RIGHT", "LEFT", ""];
+                vec![self.tagged_key("list"), self.tagged_key("list"), self.pick(&ends), self.pick(&ends)]
+            }
+            b"SMOVE" => vec![self.tagged_key("set"), self.tagged_key("set"), self.member()],
+            b"SINTERCARD" => {
+                let mut arguments = self.counted_keys("set", 3);
+                if self.chance(40) {
+                    arguments.extend([self.pick(&["LIMIT", "limit", "LIMIT", "COUNT"]), self.index()]);
+                }
+                arguments
+            }
+            _ => (0..self.random.usize(2..5)).map(|_| self.tagged_key("set")).collect(),
+        };
+        [vec![name], arguments].concat()
+    }
+
+    /// There is one database here, and there are sixteen in Redis: none of the others.
+    fn copy_options(&mut self, arguments: &mut Request) {
+        for _ in 0..self.random.u32(..3) {
+            match self.random.u32(..4) {
+                0 => arguments.extend([b"DB".to_vec(), self.pick(&["0", "0", "16", "-1", "x", "", "2147483648"])]),
+                1 => arguments.push(self.pick(&["BOGUS", "", "DB"])),
+                _ => arguments.push(self.pick(&["REPLACE", "replace"])),
+            }
+        }
+    }
+
+    /// Keys with their number, which is right, or impossible: one that takes what follows for keys would ask for
+    /// several shards.
+    fn counted_keys(&mut self, kind: &str, most: usize) -> Request {
+        let keys: Request = (0..self.random.usize(1..=most)).map(|_| self.tagged_key(kind)).collect();
+        let wrong = self.pick(&["0", "-1", "x", "", "99", "9223372036854775808", "1.0"]);
+        let number = if self.chance(90) { keys.len().to_string().into_bytes() } else { wrong };
+        [vec![number], keys].concat()
+    }
+
     fn connection_request(&mut self) -> Request {
         match self.random.u32(..4) {
             0 => vec![b"PING".to_vec()],
@@ -453,6 +540,17 @@ impl Generator {
             request.push(vec![b'y'; 300]);
         }
         request
+    }
+}
+
+/// Whether one more argument, whatever it is, has a determined outcome: it is no key of another shard, and no number of
+/// random members.
+fn takes_more(request: &Request) -> bool {
+    let name = request[0].to_ascii_uppercase();
+    match name.as_slice() {
+        b"SINTER" | b"SUNION" | b"SDIFF" | b"SINTERSTORE" | b"SUNIONSTORE" | b"SDIFFSTORE" => false,
+        b"SRANDMEMBER" => request.len() > 2,
+        _ => true,
     }
 }
 

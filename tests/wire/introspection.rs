@@ -17,6 +17,24 @@ fn getkeys_finds_the_keys_of_a_request() {
         *2 | $1 | a | $1 | b
         COMMAND GETKEYS del a b
         *2 | $1 | a | $1 | b
+        COMMAND GETKEYS RENAME a b
+        *2 | $1 | a | $1 | b
+        COMMAND GETKEYS SINTERSTORE d a b
+        *3 | $1 | d | $1 | a | $1 | b
+        COMMAND GETKEYS LMPOP 2 a b LEFT
+        *2 | $1 | a | $1 | b
+        COMMAND GETKEYS SINTERCARD 1 a
+        *1 | $1 | a
+        COMMAND GETKEYS LMPOP 0 a LEFT
+        -ERR Invalid arguments specified for command
+        COMMAND GETKEYS LMPOP -1 a LEFT
+        -ERR Invalid arguments specified for command
+        COMMAND GETKEYS LMPOP x a LEFT
+        -ERR Invalid arguments specified for command
+        COMMAND GETKEYS LMPOP 3 a LEFT
+        -ERR Invalid arguments specified for command
+        COMMAND GETKEYS SINTERCARD 9223372036854775808 a
+        -ERR Invalid arguments specified for command
         # 7.0 wants an argument more.
         !COMMAND GETKEYS PING
         -ERR The command has no key arguments
@@ -86,7 +104,7 @@ fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
             assert_eq!(part(row, index), part(their_row, index), "{what} of {name}");
         }
         let flags = |row: &Value| -> BTreeSet<String> { part(row, 2).elements().iter().map(Value::text).collect() };
-        for flag in ["write", "readonly", "denyoom", "fast", "no_auth"] {
+        for flag in ["write", "readonly", "denyoom", "fast", "no_auth", "movablekeys"] {
             assert_eq!(flags(row).contains(flag), flags(their_row).contains(flag), "flag {flag} of {name}");
         }
         assert_eq!(row.elements().len(), their_row.elements().len(), "parts of the row of {name}");

@@ -1,6 +1,6 @@
 //! Commands on keys of any type, and on the keyspace as a whole.
 
-use crate::harness::{Value, check_script, on_every_engine};
+use crate::harness::{Client, Value, check_script, on_every_engine};
 use std::collections::HashSet;
 
 #[test]
@@ -176,5 +176,243 @@ fn a_hostile_pattern_does_not_keep_a_shard_busy_for_ever() {
         client.call(&["SET".to_owned(), "a".repeat(1000), "v".to_owned()]);
         let pattern = "a*".repeat(300) + "b";
         assert_eq!(client.value(&["KEYS", &pattern]), Value::Array(vec![]));
+    });
+}
+
+#[test]
+fn a_key_is_renamed_with_all_it_holds() {
+    check_script(
+        r#"
+        SET {t}a v EX 1000
+        +OK
+        RENAME {t}a {t}longer
+        +OK
+        EXISTS {t}a
+        :0
+        GET {t}longer
+        $1 | v
+        TTL {t}longer
+        :1000
+        RPUSH {t}l 1 2
+        :2
+        # What the new key held is gone, its deadline included.
+        RENAME {t}l {t}longer
+        +OK
+        LRANGE {t}longer 0 -1
+        *2 | $1 | 1 | $1 | 2
+        TTL {t}longer
+        :-1
+        RENAME {t}longer {t}longer
+        +OK
+        RENAME {t}none {t}a
+        -ERR no such key
+        RENAME {t}none {t}none
+        -ERR no such key
+        RENAMENX {t}none {t}a
+        -ERR no such key
+        RENAMENX {t}longer {t}longer
+        :0
+        SADD {t}s m
+        :1
+        RENAMENX {t}longer {t}s
+        :0
+        RENAMENX {t}longer {t}new
+        :1
+        TYPE {t}new
+        +list
+        INCR {t}n
+        :1
+        EXPIRE {t}n 1000
+        :1
+        RENAMENX {t}n {t}m
+        :1
+        INCR {t}m
+        :2
+        TTL {t}m
+        :1000
+        RENAME {t}a
+        -ERR wrong number of arguments for 'rename' command
+        DBSIZE
+        :3
+        "#,
+    );
+}
+
+#[test]
+fn a_copy_is_a_value_of_its_own() {
+    check_script(
+        r#"
+        RPUSH {t}a 1 2
+        :2
+        EXPIRE {t}a 1000
+        :1
+        COPY {t}a {t}b
+        :1
+        TTL {t}b
+        :1000
+        RPUSH {t}b 3
+        :3
+        LLEN {t}a
+        :2
+        SET {t}s text
+        +OK
+        COPY {t}s {t}b
+        :0
+        COPY {t}s {t}b REPLACE
+        :1
+        APPEND {t}b !
+        :5
+        MGET {t}s {t}b
+        *2 | $4 | text | $5 | text!
+        TTL {t}b
+        :-1
+        COPY {t}none {t}b REPLACE
+        :0
+        COPY {t}s {t}c DB 0
+        :1
+        COPY {t}s {t}d db 0 replace replace db 0
+        :1
+        HSET {t}h f v
+        :1
+        COPY {t}h {t}h2
+        :1
+        HGETALL {t}h2
+        *2 | $1 | f | $1 | v
+        COPY {t}s {t}s
+        -ERR source and destination objects are the same
+        COPY {t}none {t}none REPLACE
+        -ERR source and destination objects are the same
+        COPY {t}s {t}e DB 16
+        -ERR DB index is out of range
+        COPY {t}s {t}e DB -1
+        -ERR DB index is out of range
+        COPY {t}s {t}e DB x
+        -ERR value is not an integer or out of range
+        COPY {t}s {t}e DB 99999999999
+        -ERR value is out of range, value must between -2147483648 and 2147483647
+        COPY {t}s {t}e DB
+        -ERR syntax error
+        COPY {t}s {t}s BOGUS
+        -ERR syntax error
+        COPY {t}s
+        -ERR wrong number of arguments for 'copy' command
+        "#,
+    );
+}
+
+#[test]
+fn scan_refuses_what_redis_refuses() {
+    check_script(
+        r#"
+        SCAN
+        -ERR wrong number of arguments for 'scan' command
+        SCAN x
+        -ERR invalid cursor
+        SCAN 1x
+        -ERR invalid cursor
+        SCAN 18446744073709551616
+        -ERR invalid cursor
+        SCAN " 0"
+        -ERR invalid cursor
+        SCAN 0 COUNT 0
+        -ERR syntax error
+        SCAN 0 COUNT -1
+        -ERR syntax error
+        SCAN 0 COUNT x
+        -ERR value is not an integer or out of range
+        SCAN 0 COUNT
+        -ERR syntax error
+        SCAN 0 MATCH
+        -ERR syntax error
+        SCAN 0 BOGUS x
+        -ERR syntax error
+        SCAN x COUNT x
+        -ERR invalid cursor
+        # A shard that no setup has.
+        !SCAN 18446744073709551615
+        *2 | $1 | 0 | *0
+        !SCAN 281474976710656000
+        *2 | $1 | 0 | *0
+        "#,
+    );
+}
+
+/// All keys that a walk with these options gives, and in how many calls.
+fn scan(client: &mut Client, options: &[&str], mut between: impl FnMut(&mut Client)) -> (Vec<Vec<u8>>, usize) {
+    const CALLS_MAX: usize = 100_000;
+    let mut keys = Vec::new();
+    let mut cursor = "0".to_owned();
+    for calls in 1..CALLS_MAX {
+        let reply = client.value(&[&["SCAN", &cursor], options].concat());
+        cursor = reply.elements()[0].text();
+        keys.extend(reply.elements()[1].byte_strings());
+        if cursor == "0" {
+            return (keys, calls);
+        }
+        between(client);
+    }
+    panic!("SCAN does not end");
+}
+
+#[test]
+fn scan_gives_every_key_that_stays_exactly_once_whatever_comes_and_goes() {
+    const STAYING: usize = 3_000;
+    const PASSING: usize = 500;
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let staying: Vec<Vec<u8>> = (0..STAYING).map(|n| format!("staying:{n}").into_bytes()).collect();
+        client
+            .pipeline(&staying.iter().map(|key| vec![b"SET".to_vec(), key.clone(), b"v".to_vec()]).collect::<Vec<_>>());
+        for count in ["7", "100", "100000"] {
+            let mut round = 0;
+            let (mut keys, _) = scan(&mut client, &["COUNT", count], |client| {
+                // Grows for five pages, shrinks for five: tables double and halve under the walk.
+                let name = if round % 10 < 5 { "SET" } else { "DEL" };
+                let names = (0..PASSING).map(|n| format!("passing:{}:{n}", round % 5));
+                let request = |key: String| match name {
+                    "SET" => vec![name.to_owned(), key, "v".to_owned()],
+                    _ => vec![name.to_owned(), key],
+                };
+                if round < 40 {
+                    client.pipeline(&names.map(request).collect::<Vec<_>>());
+                }
+                round += 1;
+            });
+            keys.retain(|key| key.starts_with(b"staying"));
+            keys.sort();
+            let mut wanted = staying.clone();
+            wanted.sort();
+            assert!(keys == wanted, "COUNT {count}: {} keys, not {STAYING}", keys.len());
+        }
+    });
+}
+
+#[test]
+fn scan_looks_at_as_many_keys_as_count_says_and_gives_those_that_match() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        assert_eq!(scan(&mut client, &[], |_| {}).0, Vec::<Vec<u8>>::new());
+        for n in 0..500 {
+            client.call(&["SET".to_owned(), format!("string:{n}"), "v".to_owned()]);
+            client.call(&["SADD".to_owned(), format!("set:{n}"), "v".to_owned()]);
+        }
+        client.call(&["SET", "", "an empty key"]);
+        client.call(&["SET", "gone", "soon", "PX", "1"]);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let sorted = |mut keys: Vec<Vec<u8>>| {
+            keys.sort();
+            keys
+        };
+        let (keys, calls) = scan(&mut client, &["COUNT", "20"], |_| {});
+        assert_eq!(keys.len(), 1001);
+        assert!((1001 / 40..=1001 / 20 + 2 * server.setup().shards).contains(&calls), "{calls} calls");
+        let (keys, filtered_calls) = scan(&mut client, &["MATCH", "set:*", "COUNT", "20"], |_| {});
+        let sets = sorted((0..500).map(|n| format!("set:{n}").into_bytes()).collect());
+        assert_eq!((sorted(keys), filtered_calls), (sets.clone(), calls));
+        assert_eq!(sorted(scan(&mut client, &["TYPE", "SET"], |_| {}).0), sets);
+        assert_eq!(scan(&mut client, &["TYPE", "set", "MATCH", "*:7"], |_| {}).0, [b"set:7"]);
+        assert_eq!(scan(&mut client, &["TYPE", "bogus"], |_| {}).0, Vec::<Vec<u8>>::new());
+        assert_eq!(scan(&mut client, &["MATCH", "*", "COUNT", "9223372036854775807"], |_| {}).0.len(), 1001);
+        assert_eq!(scan(&mut client, &["MATCH", ""], |_| {}).0, [b""]);
     });
 }

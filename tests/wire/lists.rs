@@ -178,3 +178,131 @@ fn a_long_list_keeps_its_order() {
         assert_eq!(client.value(&["LINDEX", "long", "-25000"]), Value::Bulk(b"element 25000".to_vec()));
     });
 }
+
+#[test]
+fn an_element_moves_from_an_end_to_an_end() {
+    check_script(
+        r#"
+        RPUSH {t}a 1 2 3 4
+        :4
+        RPOPLPUSH {t}a {t}b
+        $1 | 4
+        LMOVE {t}a {t}b LEFT RIGHT
+        $1 | 1
+        LMOVE {t}a {t}b right left
+        $1 | 3
+        LRANGE {t}b 0 -1
+        *3 | $1 | 3 | $1 | 4 | $1 | 1
+        LMOVE {t}a {t}b LEFT LEFT
+        $1 | 2
+        EXISTS {t}a
+        :0
+        RPOPLPUSH {t}a {t}b
+        $-1
+        LMOVE {t}a {t}a LEFT RIGHT
+        $-1
+        # A list that is its own destination turns.
+        RPOPLPUSH {t}b {t}b
+        $1 | 1
+        LMOVE {t}b {t}b LEFT RIGHT
+        $1 | 1
+        LMOVE {t}b {t}b LEFT LEFT
+        $1 | 2
+        LRANGE {t}b 0 -1
+        *4 | $1 | 2 | $1 | 3 | $1 | 4 | $1 | 1
+        RPUSH {t}one e
+        :1
+        EXPIRE {t}one 1000
+        :1
+        LMOVE {t}one {t}one LEFT RIGHT
+        $1 | e
+        TTL {t}one
+        :1000
+        LMOVE {t}a {t}b UP LEFT
+        -ERR syntax error
+        LMOVE {t}a {t}b LEFT UP
+        -ERR syntax error
+        LMOVE {t}a {t}b LEFT
+        -ERR wrong number of arguments for 'lmove' command
+        SET {t}s v
+        +OK
+        RPOPLPUSH {t}s {t}b
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        RPOPLPUSH {t}b {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        LLEN {t}b
+        :4
+        # A source that does not exist is found out before the type of the destination.
+        RPOPLPUSH {t}none {t}s
+        $-1
+        RPOPLPUSH {t}s {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn lmpop_takes_from_the_first_list_that_exists() {
+    check_script(
+        r#"
+        RPUSH {t}b 1 2 3 4 5
+        :5
+        LMPOP 1 {t}none LEFT
+        *-1
+        LMPOP 2 {t}none {t}b LEFT
+        *2 | $4 | {t}b | *1 | $1 | 1
+        LMPOP 3 {t}none {t}b {t}none RIGHT COUNT 2
+        *2 | $4 | {t}b | *2 | $1 | 5 | $1 | 4
+        lmpop 1 {t}b left count 100
+        *2 | $4 | {t}b | *2 | $1 | 2 | $1 | 3
+        EXISTS {t}b
+        :0
+        SET {t}s v
+        +OK
+        RPUSH {t}c x y
+        :2
+        LMPOP 2 {t}s {t}c LEFT
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        LMPOP 2 {t}c {t}s LEFT
+        *2 | $4 | {t}c | *1 | $1 | x
+        LMPOP 0 {t}c LEFT
+        -ERR numkeys should be greater than 0
+        LMPOP -1 {t}c LEFT
+        -ERR numkeys should be greater than 0
+        LMPOP x {t}c LEFT
+        -ERR numkeys should be greater than 0
+        LMPOP "" {t}c LEFT
+        -ERR numkeys should be greater than 0
+        LMPOP 9223372036854775808 {t}c LEFT
+        -ERR numkeys should be greater than 0
+        LMPOP 2 {t}c {t}c
+        -ERR syntax error
+        LMPOP 3 {t}c LEFT
+        -ERR syntax error
+        !LMPOP 9223372036854775807 {t}c LEFT
+        -ERR syntax error
+        LMPOP 4611686018427387904 {t}c LEFT
+        -ERR syntax error
+        LMPOP 1 {t}c UP
+        -ERR syntax error
+        LMPOP 1 {t}c LEFT COUNT
+        -ERR syntax error
+        LMPOP 1 {t}c LEFT MANY 1
+        -ERR syntax error
+        LMPOP 1 {t}c LEFT COUNT 0
+        -ERR count should be greater than 0
+        LMPOP 1 {t}c LEFT COUNT -1
+        -ERR count should be greater than 0
+        LMPOP 1 {t}c LEFT COUNT x
+        -ERR count should be greater than 0
+        LMPOP 1 {t}c LEFT COUNT 0 x
+        -ERR count should be greater than 0
+        LMPOP 1 {t}c LEFT COUNT 1 COUNT 1
+        -ERR syntax error
+        LMPOP 1 {t}c
+        -ERR wrong number of arguments for 'lmpop' command
+        LLEN {t}c
+        :1
+        "#,
+    );
+}

@@ -161,3 +161,190 @@ fn random_draws_are_members_and_reach_all_of_them() {
         assert_eq!(taken, members);
     });
 }
+
+#[test]
+fn a_member_moves_to_another_set() {
+    check_script(
+        r#"
+        SADD {t}a 1 2
+        :2
+        SADD {t}b 2
+        :1
+        SMOVE {t}a {t}b 1
+        :1
+        SMEMBERS {t}b
+        *2 | $1 | 1 | $1 | 2
+        SMOVE {t}a {t}b 9
+        :0
+        SMOVE {t}a {t}a 2
+        :1
+        SMOVE {t}a {t}a 9
+        :0
+        SCARD {t}a
+        :1
+        # A member that the destination has is taken away all the same.
+        SMOVE {t}a {t}b 2
+        :1
+        EXISTS {t}a
+        :0
+        SCARD {t}b
+        :2
+        SMOVE {t}b {t}new 1
+        :1
+        SMEMBERS {t}new
+        *1 | $1 | 1
+        SMOVE {t}none {t}b 1
+        :0
+        SET {t}s v
+        +OK
+        SMOVE {t}none {t}s 1
+        :0
+        SMOVE {t}s {t}b 1
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SMOVE {t}b {t}s 2
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SMOVE {t}b {t}s 9
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SMOVE {t}s {t}s v
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SMOVE {t}a {t}b
+        -ERR wrong number of arguments for 'smove' command
+        "#,
+    );
+}
+
+#[test]
+fn sets_are_combined() {
+    check_script(
+        r#"
+        SADD {t}a 1 2 3 4
+        :4
+        SADD {t}b 2 4 6
+        :3
+        SADD {t}c 4 5
+        :2
+        SINTER {t}a {t}b
+        *2 | $1 | 2 | $1 | 4
+        SINTER {t}a {t}b {t}c
+        *1 | $1 | 4
+        SINTER {t}a
+        *4 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4
+        SINTER {t}a {t}a
+        *4 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4
+        SINTER {t}a {t}none
+        *0
+        SUNION {t}a {t}b {t}none {t}c
+        *6 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4 | $1 | 5 | $1 | 6
+        SUNION {t}none
+        *0
+        SDIFF {t}a {t}b {t}none
+        *2 | $1 | 1 | $1 | 3
+        SDIFF {t}a {t}a
+        *0
+        SDIFF {t}none {t}a
+        *0
+        SDIFF {t}a
+        *4 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4
+        SINTERCARD 2 {t}a {t}b
+        :2
+        SINTERCARD 2 {t}a {t}b LIMIT 1
+        :1
+        SINTERCARD 2 {t}a {t}b limit 0
+        :2
+        SINTERCARD 2 {t}a {t}b LIMIT 1 LIMIT 9
+        :2
+        SINTERCARD 2 {t}a {t}none
+        :0
+        SET {t}s v
+        +OK
+        SINTER {t}none {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SUNION {t}a {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SDIFF {t}none {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SINTERCARD 2 {t}none {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SINTERCARD 0 {t}a
+        -ERR numkeys should be greater than 0
+        SINTERCARD -1 {t}a
+        -ERR numkeys should be greater than 0
+        SINTERCARD x {t}a
+        -ERR numkeys should be greater than 0
+        SINTERCARD 3 {t}a {t}b
+        -ERR Number of keys can't be greater than number of args
+        SINTERCARD 9223372036854775807 {t}a
+        -ERR Number of keys can't be greater than number of args
+        SINTERCARD 1 {t}a {t}b
+        -ERR syntax error
+        SINTERCARD 1 {t}a LIMIT
+        -ERR syntax error
+        SINTERCARD 1 {t}a LIMIT -1
+        -ERR LIMIT can't be negative
+        SINTERCARD 1 {t}a LIMIT x
+        -ERR LIMIT can't be negative
+        SINTERCARD 1 {t}a LIMIT 1 x
+        -ERR syntax error
+        SINTERCARD 1
+        -ERR wrong number of arguments for 'sintercard' command
+        SINTER
+        -ERR wrong number of arguments for 'sinter' command
+        "#,
+    );
+}
+
+#[test]
+fn a_combination_is_stored_whatever_the_destination_held() {
+    check_script(
+        r#"
+        SADD {t}a 1 2 3
+        :3
+        SADD {t}b 2 3 4
+        :3
+        SET {t}d string EX 1000
+        +OK
+        SINTERSTORE {t}d {t}a {t}b
+        :2
+        SMEMBERS {t}d
+        *2 | $1 | 2 | $1 | 3
+        TTL {t}d
+        :-1
+        SUNIONSTORE {t}d {t}a {t}b
+        :4
+        SDIFFSTORE {t}d {t}a {t}b
+        :1
+        SMEMBERS {t}d
+        *1 | $1 | 1
+        # The destination may be one of the sets.
+        SUNIONSTORE {t}a {t}a {t}b
+        :4
+        SDIFFSTORE {t}a {t}a {t}b
+        :1
+        # Nothing to store removes it.
+        SDIFFSTORE {t}a {t}a {t}a
+        :0
+        EXISTS {t}a
+        :0
+        SET {t}d string
+        +OK
+        SINTERSTORE {t}d {t}b {t}none
+        :0
+        EXISTS {t}d
+        :0
+        SUNIONSTORE {t}d {t}none
+        :0
+        SET {t}s v
+        +OK
+        SINTERSTORE {t}d {t}b {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SUNIONSTORE {t}d {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SDIFFSTORE {t}d {t}none {t}s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        EXISTS {t}d
+        :0
+        SINTERSTORE {t}d
+        -ERR wrong number of arguments for 'sinterstore' command
+        "#,
+    );
+}

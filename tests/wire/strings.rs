@@ -537,3 +537,32 @@ fn values_of_every_size_come_back_whole() {
         }
     });
 }
+
+#[test]
+fn msetnx_sets_all_or_nothing() {
+    check_script(
+        r#"
+        MSETNX {t}a 1 {t}b 2
+        :1
+        MSETNX {t}c 3 {t}b 4
+        :0
+        MGET {t}a {t}b {t}c
+        *3 | $1 | 1 | $1 | 2 | $-1
+        # A key twice: the last value.
+        MSETNX {t}d 1 {t}d x
+        :1
+        GET {t}d
+        $1 | x
+        RPUSH {t}l e
+        :1
+        MSETNX {t}l 1 {t}e 1
+        :0
+        EXISTS {t}e
+        :0
+        MSETNX {t}a
+        -ERR wrong number of arguments for 'msetnx' command
+        MSETNX {t}a 1 {t}b
+        -ERR wrong number of arguments for 'msetnx' command
+        "#,
+    );
+}

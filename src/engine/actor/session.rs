@@ -4,7 +4,7 @@ use super::super::{Session, released};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
-use crate::commands::{self, Command, CommandId, Request, Transaction};
+use crate::commands::{self, Command, CommandId, Cursor, Request, Transaction};
 use crate::engine::gather::Gather;
 use crate::keyspace::LogMark;
 use crate::resp::{Args, Reply};
@@ -313,8 +313,14 @@ impl Session for ActorSession {
             }
             Request::MultiShard => self.submit_to_shards_of_keys(id, command, args, resp3),
             Request::Joint => self.submit_jointly(id, command, args, resp3),
-            Request::Cursor => unreachable!("comes with SCAN"),
             Request::AllShards => self.submit_to_all_shards(id, command, args, resp3),
+            Request::Cursor => {
+                // A cursor that names no shard is told so, or is at its end, on any.
+                let shards = self.gathering.len();
+                let shard = Cursor::parse(&args[1]).map_or(0, |cursor| cursor.shard).min(shards - 1);
+                let seq = self.take_seq();
+                self.batch(shard).push(id, seq, resp3, args);
+            }
             Request::Local => unreachable!("the connection runs local commands"),
         }
     }

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::{Map, Side, Sides};
-use crate::keyspace::{Deadlines, Listeners, Node, Store, hash_of};
+use crate::keyspace::{Deadlines, Homes, Listeners, Node, Store, hash_of, walk};
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
 use parking_lot::Mutex;
@@ -75,10 +75,10 @@ impl<'a> View<'a> {
         Self { map, sides, guards: Guards::Several(guards), is_writable }
     }
 
-    /// Every shard, to change it.
-    pub fn all(map: &'a Map, sides: &'a Sides) -> Self {
-        let guards = (0..sides.parts.len()).map(|index| (index, lock(map, index, true))).collect();
-        Self { map, sides, guards: Guards::Several(guards), is_writable: true }
+    /// Every shard.
+    pub fn all(map: &'a Map, sides: &'a Sides, is_writable: bool) -> Self {
+        let guards = (0..sides.parts.len()).map(|index| (index, lock(map, index, is_writable))).collect();
+        Self { map, sides, guards: Guards::Several(guards), is_writable }
     }
 
     /// Takes in a node that the log held, with its deadline.
@@ -200,6 +200,14 @@ impl Store for View<'_> {
         self.sides.parts.iter().for_each(|side| side.lock().listeners.watched_keys().for_each(&mut *visit));
     }
 
+    fn shards(&self) -> usize {
+        1
+    }
+
+    fn has_shard(&self, shard: usize) -> bool {
+        shard == 0
+    }
+
     fn covers(&self, key: &[u8]) -> bool {
         let index = self.map.determine_shard(hash_of(key) as usize);
         match &self.guards {
@@ -228,10 +236,13 @@ impl Store for View<'_> {
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
-        for table in self.tables() {
-            // SAFETY: the guard is held and `self` borrowed, so the table neither changes nor moves during the loop.
-            unsafe { table.iter().for_each(|bucket| visit(&bucket.as_ref().0)) }
-        }
+        self.tables().for_each(|table| Homes::for_each(table, &mut *visit));
+    }
+
+    /// The map's shards are chosen by bits of the hash below the seven on top: a segment each.
+    fn walk(&self, _shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+        assert_eq!(self.tables().count(), self.sides.parts.len(), "a walk is over all shards");
+        walk(self.tables(), self.sides.parts.len(), start, count, visit)
     }
 
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
@@ -251,5 +262,25 @@ impl Store for View<'_> {
                 }
             }
         }
+    }
+}
+
+impl Homes for Table {
+    fn keys(&self) -> usize {
+        self.len()
+    }
+
+    fn homes(&self) -> usize {
+        self.buckets()
+    }
+
+    fn for_each<'a>(&'a self, mut visit: impl FnMut(&'a Node)) {
+        // SAFETY: the table is borrowed, so it neither changes nor moves during the loop, nor while a node is looked at.
+        unsafe { self.iter().for_each(|bucket| visit(&bucket.as_ref().0)) }
+    }
+
+    fn for_each_candidate(&self, hash: u64, mut visit: impl FnMut(&Node)) {
+        // SAFETY: as above.
+        unsafe { self.iter_hash(hash).for_each(|bucket| visit(&bucket.as_ref().0)) }
     }
 }

@@ -1,0 +1,107 @@
+//! SCAN: the whole keyspace, a page at a time, shard after shard.
+
+use super::arguments::{integer, is};
+use super::keys::type_name;
+use super::{CommandError, Outcome, glob};
+use crate::keyspace::{Keyspace, Node, POSITION_BITS, Store};
+use crate::resp::{Args, Reply};
+
+/// Where a SCAN goes on.
+///
+/// ```text
+/// | shard, 16 bits | position in its keyspace, 48 bits |
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// The shard.
+    pub shard: usize,
+    position: u64,
+}
+
+impl Cursor {
+    /// The cursor that a client sends back.
+    pub fn parse(argument: &[u8]) -> Option<Self> {
+        let number: u64 = std::str::from_utf8(argument).ok()?.parse().ok()?;
+        let (shard, position) = (number >> POSITION_BITS, number & ((1 << POSITION_BITS) - 1));
+        Some(Self { shard: shard as usize, position })
+    }
+
+    fn number(self) -> u64 {
+        (self.shard as u64) << POSITION_BITS | self.position
+    }
+}
+
+/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: O(1) for each call, O(N) for the whole, N = keys of the server
+pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let cursor = Cursor::parse(&args[1]).ok_or(CommandError::Text("ERR invalid cursor"))?;
+    let filter = Filter::parse(args)?;
+    let mut encoded = Vec::new();
+    let mut keys = Reply::new(&mut encoded, reply.is_resp3());
+    let mut found = 0;
+    let next = next_page(keyspace, cursor, filter.count, &mut |node| {
+        if filter.lets_pass(node) {
+            keys.bulk(node.key());
+            found += 1;
+        }
+    });
+    reply.array(2);
+    reply.bulk(itoa::Buffer::new().format(next.map_or(0, Cursor::number)).as_bytes());
+    reply.array(found);
+    reply.raw(&encoded);
+    Ok(())
+}
+
+/// Visits the keys behind a cursor; gives where the next page begins, if there may be one. A cursor of a shard that
+/// does not exist, as a client may have kept one from another layout, is at the end.
+fn next_page<S: Store>(
+    keyspace: &Keyspace<S>,
+    cursor: Cursor,
+    count: usize,
+    visit: &mut dyn FnMut(&Node),
+) -> Option<Cursor> {
+    let Cursor { shard, position } = cursor;
+    if !keyspace.store().has_shard(shard) {
+        return None;
+    }
+    let shards = keyspace.store().shards();
+    match keyspace.walk(shard, position, count, visit) {
+        Some(position) => Some(Cursor { shard, position }),
+        None => (shard + 1 < shards).then_some(Cursor { shard: shard + 1, position: 0 }),
+    }
+}
+
+/// Which keys a SCAN replies, out of how many that it looks at.
+#[derive(Debug)]
+struct Filter<'a> {
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+    count: usize,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+        const COUNT: usize = 10;
+        let mut filter = Self { pattern: None, type_name: None, count: COUNT };
+        let mut words = args.from(2).iter();
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(CommandError::Syntax)?;
+            match word {
+                _ if is(word, "MATCH") => filter.pattern = Some(value),
+                _ if is(word, "TYPE") => filter.type_name = Some(value),
+                _ if is(word, "COUNT") => {
+                    let count = usize::try_from(integer(value)?).ok();
+                    filter.count = count.filter(|&count| count > 0).ok_or(CommandError::Syntax)?;
+                }
+                _ => return Err(CommandError::Syntax),
+            }
+        }
+        // A lone star is a case of its own, as for KEYS: as a pattern it would leave out the empty key.
+        filter.pattern = filter.pattern.filter(|&pattern| pattern != b"*");
+        Ok(filter)
+    }
+
+    fn lets_pass(&self, node: &Node) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, node.key()))
+            && self.type_name.is_none_or(|name| is(name, type_name(node.value())))
+    }
+}

@@ -1,0 +1,205 @@
+//! The order in which SCAN walks the keys: one that no growing or shrinking of tables changes.
+//!
+//! ```text
+//! position, 48 bits: | segment | low bits of the hash, the lowest on top |
+//! ```
+//!
+//! Where a key stands in the order follows from its hash alone, so a key that is there from the first page to the last
+//! is given exactly once. And a page is found without a look at the rest: a hash table begins to look for a key at the
+//! bucket that the low bits of its hash name, its home. With the lowest bit on top, the keys of a home are neighbours
+//! in the order, whatever the size of the table; where a table doubles, each home becomes two that are neighbours.
+//!
+//! That hash tables choose homes by the low bits, and compare only where the top seven bits agree, is how hashbrown
+//! works, not what it promises; the tests here would tell.
+
+use super::hashing::hash_of;
+use super::node::Node;
+
+/// The length of a position.
+pub const POSITION_BITS: u32 = 48;
+/// The top bits of a hash that a table compares before it looks at a key.
+const TAG_BITS: u32 = 7;
+/// A table with more homes for each key than this is not walked home by home: most would be empty.
+const HOMES_PER_KEY_MAX: usize = 16;
+
+/// A hash table, as the walk sees it.
+pub trait Homes {
+    /// How many keys it has.
+    fn keys(&self) -> usize;
+    /// How many homes: a power of two.
+    fn homes(&self) -> usize;
+    /// Visits every node.
+    fn for_each<'a>(&'a self, visit: impl FnMut(&'a Node));
+    /// Visits the nodes that a search for a key of this hash compares with: those that share its home and its top seven
+    /// bits are among them.
+    fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&Node));
+}
+
+/// Visits the next keys in the order, about `count`, from the position `start` on; gives where the keys after them
+/// start, if there may be any. The number of `tables` is `segments`, a power of two.
+pub fn walk<'t, T: Homes + 't>(
+    tables: impl Iterator<Item = &'t T>,
+    segments: usize,
+    start: u64,
+    count: usize,
+    visit: &mut dyn FnMut(&Node),
+) -> Option<u64> {
+    assert!(segments.is_power_of_two(), "a segment is chosen by bits of the hash");
+    let offset_bits = POSITION_BITS - segments.trailing_zeros();
+    let (first, mut from) = (start >> offset_bits, start & ((1 << offset_bits) - 1));
+    let mut left = count;
+    for (segment, table) in tables.enumerate().skip(first as usize).filter(|(_, table)| table.keys() > 0) {
+        let base = (segment as u64) << offset_bits;
+        // What is behind the start of this segment has no say in a later one.
+        if segment as u64 != first {
+            from = 0;
+        }
+        if left == 0 {
+            return Some(base + from);
+        }
+        let mut page = Page { offset_bits, from, left, visit };
+        if let Some(next) = page.fill(table) {
+            return Some(base + next);
+        }
+        left = page.left;
+    }
+    None
+}
+
+/// A page that is being filled from one table. Offsets are positions within its segment.
+struct Page<'v> {
+    offset_bits: u32,
+    from: u64,
+    left: usize,
+    visit: &'v mut dyn FnMut(&Node),
+}
+
+impl Page<'_> {
+    /// Takes from the table what the page has room for; gives the offset where the rest starts, if there may be any.
+    fn fill<T: Homes>(&mut self, table: &T) -> Option<u64> {
+        let is_sparse = table.homes() / HOMES_PER_KEY_MAX > table.keys();
+        let next = if is_sparse || table.keys() <= self.left { self.sort_out(table) } else { self.visit_homes(table) };
+        next.filter(|&next| next >> self.offset_bits == 0)
+    }
+
+    /// Looks at all keys of the table and takes the first.
+    fn sort_out<T: Homes>(&mut self, table: &T) -> Option<u64> {
+        let mut found = Vec::new();
+        table.for_each(|node| found.push((self.offset_of(hash_of(node.key())), node)));
+        found.retain(|&(offset, _)| offset >= self.from);
+        let mut next = None;
+        if found.len() > self.left {
+            let (_, &mut (last, _), _) = found.select_nth_unstable_by_key(self.left - 1, |&(offset, _)| offset);
+            found.retain(|&(offset, _)| offset <= last);
+            next = Some(last + 1);
+        }
+        found.iter().for_each(|(_, node)| (self.visit)(node));
+        self.left = self.left.saturating_sub(found.len());
+        next
+    }
+
+    /// Takes the keys home by home.
+    fn visit_homes<T: Homes>(&mut self, table: &T) -> Option<u64> {
+        let home_bits = table.homes().trailing_zeros();
+        let width = self.offset_bits - home_bits;
+        let mut home = self.from >> width;
+        while home >> home_bits == 0 && self.left > 0 {
+            self.visit_home(table, (home << (64 - home_bits)).reverse_bits());
+            home += 1;
+        }
+        Some(home << width)
+    }
+
+    /// Takes the keys of the home that these low bits of a hash choose.
+    fn visit_home<T: Homes>(&mut self, table: &T, home: u64) {
+        let mask = (table.homes() as u64 - 1) | u64::MAX << (64 - TAG_BITS);
+        for tag in 0..1 << TAG_BITS {
+            let hash = home | tag << (64 - TAG_BITS);
+            table.for_each_candidate(hash, |node| {
+                let own = hash_of(node.key());
+                if (own ^ hash) & mask == 0 && self.offset_of(own) >= self.from {
+                    (self.visit)(node);
+                    self.left = self.left.saturating_sub(1);
+                }
+            });
+        }
+    }
+
+    fn offset_of(&self, hash: u64) -> u64 {
+        hash.reverse_bits() >> (64 - self.offset_bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NewValue, Segmented, Store};
+    use super::*;
+    use std::collections::HashMap;
+
+    fn insert(store: &mut Segmented, key: &str) {
+        store.insert_node(Node::new(key.as_bytes(), NewValue::Integer(0), None));
+    }
+
+    fn remove(store: &mut Segmented, key: &str) {
+        store.remove(hash_of(key.as_bytes()), key.as_bytes()).expect("the key was inserted");
+    }
+
+    fn walk_all(store: &mut Segmented, count: usize, mut between: impl FnMut(&mut Segmented)) -> HashMap<String, u32> {
+        let mut seen = HashMap::new();
+        let mut position = Some(0);
+        while let Some(start) = position {
+            let mut page = 0_usize;
+            position = store.walk(0, start, count, &mut |node| {
+                *seen.entry(String::from_utf8_lossy(node.key()).into_owned()).or_default() += 1;
+                page += 1;
+            });
+            assert!(page.saturating_sub(count) < 32, "a page of {page} keys, not {count}");
+            assert!(position.is_none_or(|next| next > start && next >> POSITION_BITS == 0), "the walk goes on");
+            between(store);
+        }
+        seen
+    }
+
+    #[test]
+    fn a_walk_gives_every_key_once() {
+        for keys in [0, 1, 7, 300, 20_000] {
+            for count in [1, 10, 1000, usize::MAX] {
+                if keys / count.min(1000) > 3_000 {
+                    continue;
+                }
+                let mut store = Segmented::default();
+                (0..keys).for_each(|n| insert(&mut store, &format!("key:{n}")));
+                let seen = walk_all(&mut store, count, |_| {});
+                assert_eq!((seen.len(), seen.values().all(|&times| times == 1)), (keys, true), "{keys} by {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_that_stays_is_given_once_while_the_tables_grow_and_shrink() {
+        const STAYING: usize = 3_000;
+        const PASSING: usize = 1_000;
+        for grows_first in [true, false] {
+            let mut store = Segmented::default();
+            (0..STAYING).for_each(|n| insert(&mut store, &format!("staying:{n}")));
+            let mut passing = 0..if grows_first { 0 } else { 40 * PASSING };
+            passing.clone().for_each(|n| insert(&mut store, &format!("passing:{n}")));
+            let mut pages = 0;
+            let seen = walk_all(&mut store, 50, |store| {
+                pages += 1;
+                if (pages / 10 % 2 == 0) == grows_first {
+                    (passing.end..passing.end + PASSING).for_each(|n| insert(store, &format!("passing:{n}")));
+                    passing.end += PASSING;
+                } else {
+                    let gone = passing.start..passing.end.min(passing.start + PASSING);
+                    gone.clone().for_each(|n| remove(store, &format!("passing:{n}")));
+                    passing.start = gone.end;
+                }
+            });
+            for n in 0..STAYING {
+                assert_eq!(seen.get(&format!("staying:{n}")), Some(&1), "staying:{n}, {pages} pages");
+            }
+            assert!(seen.values().all(|&times| times == 1), "nothing is given twice");
+        }
+    }
+}
