@@ -59,7 +59,8 @@ const CONNECTION: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
 const CONNECTION_FAST: Flags = CONNECTION.and(Flags::FAST);
 const HANDSHAKE: Flags = CONNECTION_FAST.and(Flags::NO_AUTH);
 const AT_ONCE: Flags = CONNECTION_FAST.and(Flags::NOT_QUEUED);
-const WAITING: Flags = WRITE.and(Flags::NOSCRIPT).and(Flags::BLOCKING).and(Flags::DEFERS);
+const WAITING_POP: Flags = SHRINK.and(Flags::NOSCRIPT).and(Flags::BLOCKING).and(Flags::DEFERS);
+const WAITING_MOVE: Flags = WAITING_POP.and(Flags::DENYOOM);
 const STATUS: Flags = Flags::LOADING.and(Flags::STALE);
 const ADMIN: Flags = CONNECTION.and(Flags::ADMIN);
 
@@ -111,8 +112,8 @@ macro_rules! command_table {
 command_table! {
     local {
         ("ping", -1, Flags::FAST, Connection, "1.0.0", "O(1)", "[message]", "Replies PONG, or the message.") => server::ping;
-        ("echo", 2, CONNECTION_FAST, Connection, "1.0.0", "O(1)", "message", "Replies the message.") => server::echo;
-        ("select", 2, CONNECTION_FAST, Connection, "1.0.0", "O(1)", "index", "Chooses the database of the connection.") => server::select;
+        ("echo", 2, Flags::LOADING.and(Flags::STALE).and(Flags::FAST), Connection, "1.0.0", "O(1)", "message", "Replies the message.") => server::echo;
+        ("select", 2, Flags::LOADING.and(Flags::STALE).and(Flags::FAST), Connection, "1.0.0", "O(1)", "index", "Chooses the database of the connection.") => server::select;
         ("quit", -1, HANDSHAKE.and(Flags::NOT_QUEUED), Connection, "1.0.0", "O(1)", "", "Replies OK and closes the connection.") => server::quit;
         ("reset", 1, HANDSHAKE.and(Flags::NOT_QUEUED), Connection, "6.2.0", "O(1)", "", "Puts the connection in its first state.") => server::reset;
         ("hello", -1, HANDSHAKE, Connection, "6.0.0", "O(1)", "[protover [AUTH username password] [SETNAME clientname]]", "Chooses the protocol version and says what the server is.") => server::hello;
@@ -124,17 +125,17 @@ command_table! {
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
         ("multi", 1, AT_ONCE, Transactions, "1.2.0", "O(1)", "", "Begins a transaction: the commands that follow are queued.") => server::multi;
-        ("exec", 1, CONNECTION.and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
+        ("exec", 1, CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
         ("discard", 1, AT_ONCE, Transactions, "2.0.0", "O(N), N = queued commands", "", "Forgets the queued commands.") => server::discard;
         ("unwatch", 1, CONNECTION_FAST, Transactions, "2.2.0", "O(1)", "", "Forgets the watched keys.") => server::unwatch;
     }
     keyspace {
         ("watch", -2, AT_ONCE.and(Flags::DEFERS), ALL, Joint, First, Transactions, "2.2.0", "O(N), N = keys", "key [key ...]", "Lets the next transaction run only if these keys do not change.") => transactions::watch;
-        ("blpop", -3, WAITING, BUT_LAST, Joint, First, List, "2.0.0", "O(N), N = keys", "key [key ...] timeout", "Takes an element from the head of the first list that has one, or waits for one.") => blocking::blpop;
-        ("brpop", -3, WAITING, BUT_LAST, Joint, First, List, "2.0.0", "O(N), N = keys", "key [key ...] timeout", "Takes an element from the tail of the first list that has one, or waits for one.") => blocking::brpop;
-        ("blmpop", -5, WAITING, COUNTED_SECOND, Joint, First, List, "7.0.0", "O(N+M), N = keys, M = elements taken", "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]", "Takes elements from the first list that has some, or waits for some.") => blocking::blmpop;
-        ("blmove", 6, WAITING, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout", "Moves an element from one list to another, or waits for one.") => blocking::blmove;
-        ("brpoplpush", 4, WAITING, TWO, Joint, First, List, "2.2.0", "O(1)", "source destination timeout", "Moves an element from the tail of one list to the head of another, or waits for one.") => blocking::brpoplpush;
+        ("blpop", -3, WAITING_POP, BUT_LAST, Joint, First, List, "2.0.0", "O(N), N = keys", "key [key ...] timeout", "Takes an element from the head of the first list that has one, or waits for one.") => blocking::blpop;
+        ("brpop", -3, WAITING_POP, BUT_LAST, Joint, First, List, "2.0.0", "O(N), N = keys", "key [key ...] timeout", "Takes an element from the tail of the first list that has one, or waits for one.") => blocking::brpop;
+        ("blmpop", -5, SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS), COUNTED_SECOND, Joint, First, List, "7.0.0", "O(N+M), N = keys, M = elements taken", "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]", "Takes elements from the first list that has some, or waits for some.") => blocking::blmpop;
+        ("blmove", 6, WAITING_MOVE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout", "Moves an element from one list to another, or waits for one.") => blocking::blmove;
+        ("brpoplpush", 4, WAITING_MOVE, TWO, Joint, First, List, "2.2.0", "O(1)", "source destination timeout", "Moves an element from the tail of one list to the head of another, or waits for one.") => blocking::brpoplpush;
         ("set", -3, WRITE, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", "Sets a key to a string, whatever it held.") => strings::set;
         ("get", 2, READ_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "The string of a key.") => strings::get;
         ("getset", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value", "Sets a key and replies what it held.") => strings::getset;
