@@ -36,7 +36,7 @@ pub struct CompareFlags {
     /// Histogram logs; differences are relative to the first
     #[arg(required = true, num_args = 2.., value_name = "FILE.hlog")]
     pub files: Vec<PathBuf>,
-    /// Only the intervals with this tag (SET, GET)
+    /// Only the intervals with this tag (SET, GET, MSET, MGET)
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
     /// Write a plot of latency by percentile
@@ -77,6 +77,18 @@ pub struct RunFlags {
     /// SETs to GETs
     #[arg(long, value_name = "SET:GET", default_value = "1:10")]
     pub ratio: String,
+    /// Keys of a command: from 2 on, MSET and MGET take the places of SET and GET
+    #[arg(long, value_name = "KEYS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub keys_per_command: u32,
+    /// Share of the commands that take several keys; the others take one [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub multi_key: Option<u32>,
+    /// Share of the commands with several keys whose keys lie on several shards; the keys of the others share a hash tag [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub cross_shard: Option<u32>,
+    /// Shards of the target, which owns a key by its hash slot modulo this number [default: 16384, each slot for itself]
+    #[arg(long, value_name = "SHARDS", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub target_shards: Option<u32>,
     /// Requests in flight on each connection
     #[arg(long, value_name = "DEPTH", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub pipeline: u32,

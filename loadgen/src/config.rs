@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 
 use crate::Error;
 use crate::cli::RunFlags;
+use crate::multi_key::{SLOTS, reach_two_shards};
 use crate::resp::Protocol;
 
 const REQUESTS_DEFAULT: u64 = 100_000;
@@ -32,8 +33,10 @@ pub struct Config {
     pub stop: Stop,
     /// Load before the measured window; zero for none.
     pub warm_up: Duration,
-    /// SETs to GETs.
+    /// SETs to GETs, and MSETs to MGETs.
     pub ratio: Ratio,
+    /// Commands over several keys; none for SET and GET alone.
+    pub multi_key: Option<MultiKey>,
     /// Requests in flight on each connection.
     pub pipeline: NonZeroUsize,
     /// Bytes of a value.
@@ -95,6 +98,23 @@ pub struct Ratio {
     pub get: u32,
 }
 
+/// The commands over several keys. Keys are then named `PREFIX{tag}:member`, as many members to a
+/// tag as a command has keys.
+///
+/// Invariants: a command has two keys at least; the key numbers are a whole number of tags; where
+/// commands are to cross shards, the tags reach two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MultiKey {
+    /// Keys of a command.
+    pub keys_per_command: NonZeroUsize,
+    /// How many of a hundred commands take several keys.
+    pub percent: u32,
+    /// How many of a hundred of those have keys on several shards.
+    pub cross_shard_percent: u32,
+    /// Shards of the target: it owns a key by slot modulo this number.
+    pub target_shards: NonZeroUsize,
+}
+
 /// The order in which keys are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KeyPattern {
@@ -125,12 +145,20 @@ impl KeyRange {
     pub fn count(&self) -> u64 {
         self.maximum - self.minimum + 1
     }
+
+    /// The numbers of the tags, when there are so many keys to each; they begin with the same one.
+    fn tags(&self, keys_per_tag: usize) -> Self {
+        let count = self.count() / keys_per_tag as u64;
+        Self { minimum: self.minimum, maximum: self.minimum + (count - 1) }
+    }
 }
 
 impl Config {
     /// Checks the flags, one by one and together.
     pub fn from_flags(flags: RunFlags) -> Result<Self, Error> {
         let zipf_exponent = zipf_exponent(flags.key_zipf_exp)?;
+        let keys = key_range(flags.key_minimum, flags.key_maximum)?;
+        let multi_key = MultiKey::of(&flags, keys)?;
         let (set_pattern, get_pattern) = key_patterns(&flags.key_pattern, zipf_exponent)?;
         if flags.clients < flags.threads {
             return invalid("--clients", flags.clients, format!("{} threads need a connection each", flags.threads));
@@ -145,11 +173,12 @@ impl Config {
             stop: stop(flags.requests, flags.test_time)?,
             warm_up: seconds("--warm-up", flags.warm_up, 0.0)?,
             ratio: Ratio::parse(&flags.ratio)?,
+            multi_key,
             pipeline: nonzero(flags.pipeline),
             data_size: usize::try_from(flags.data_size).expect("the flag is at most 512 MB"),
             set_pattern,
             get_pattern,
-            keys: key_range(flags.key_minimum, flags.key_maximum)?,
+            keys,
             key_prefix: flags.key_prefix,
             prefill: flags.prefill,
             rate: flags.rate_limiting.map(rate).transpose()?,
@@ -173,6 +202,16 @@ impl Config {
         }
     }
 
+    /// Keys that share a tag; without commands over several keys, each key is on its own.
+    pub fn keys_per_tag(&self) -> usize {
+        self.multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get())
+    }
+
+    /// The numbers of the tags: of the keys, where each is on its own.
+    pub fn tags(&self) -> KeyRange {
+        self.keys.tags(self.keys_per_tag())
+    }
+
     /// Every effective flag by its long name; the password is not shown.
     pub fn to_json(&self) -> Json {
         let (requests, test_time) = match self.stop {
@@ -194,6 +233,10 @@ impl Config {
             "test-time": test_time,
             "warm-up": self.warm_up.as_secs_f64(),
             "ratio": format!("{}:{}", self.ratio.set, self.ratio.get),
+            "keys-per-command": self.keys_per_tag(),
+            "multi-key": self.multi_key.map(|multi_key| multi_key.percent),
+            "cross-shard": self.multi_key.map(|multi_key| multi_key.cross_shard_percent),
+            "target-shards": self.multi_key.map(|multi_key| multi_key.target_shards),
             "pipeline": self.pipeline,
             "data-size": self.data_size,
             "key-pattern": format!("{}:{}", self.set_pattern.letter(), self.get_pattern.letter()),
@@ -232,6 +275,50 @@ impl Ratio {
             Some((0, 0)) => invalid("--ratio", text, "one of the two must be above zero"),
             Some((set, get)) => Ok(Self { set, get }),
         }
+    }
+}
+
+impl MultiKey {
+    fn of(flags: &RunFlags, keys: KeyRange) -> Result<Option<Self>, Error> {
+        if flags.keys_per_command == 1 {
+            return without_multi_key(flags).map(|()| None);
+        }
+        let multi_key = Self {
+            keys_per_command: nonzero(flags.keys_per_command),
+            percent: flags.multi_key.unwrap_or(100),
+            cross_shard_percent: flags.cross_shard.unwrap_or(0),
+            target_shards: flags.target_shards.map_or(NonZeroUsize::new(SLOTS).expect("not zero"), nonzero),
+        };
+        multi_key.check(keys, &flags.key_prefix).map(|()| Some(multi_key))
+    }
+
+    fn check(&self, keys: KeyRange, key_prefix: &str) -> Result<(), Error> {
+        let keys_per_command = self.keys_per_command.get();
+        if !keys.count().is_multiple_of(keys_per_command as u64) {
+            let why = format!("{} keys do not come in tags of {keys_per_command} (--keys-per-command)", keys.count());
+            return invalid("--key-maximum", keys.maximum, why);
+        }
+        if key_prefix.contains('{') {
+            return invalid("--key-prefix", key_prefix, "commands over several keys put a hash tag after it");
+        }
+        if self.cross_shard_percent > 0 && !reach_two_shards(keys.tags(keys_per_command), self.target_shards) {
+            let why = format!("all keys lie on one of {} shards (--target-shards)", self.target_shards);
+            return invalid("--cross-shard", self.cross_shard_percent, why);
+        }
+        Ok(())
+    }
+}
+
+/// A flag that would be without effect is an error.
+fn without_multi_key(flags: &RunFlags) -> Result<(), Error> {
+    let given = [
+        ("--multi-key", flags.multi_key),
+        ("--cross-shard", flags.cross_shard),
+        ("--target-shards", flags.target_shards),
+    ];
+    match given.iter().find_map(|(flag, value)| Some((flag, (*value)?))) {
+        Some((flag, value)) => invalid(flag, value, "it needs --keys-per-command of 2 or more"),
+        None => Ok(()),
     }
 }
 
@@ -365,6 +452,13 @@ mod tests {
             (&["--port", "abc"], "--port"),
             (&["-n", "5", "--test-time", "5"], "--test-time"),
             (&["--resp", "4"], "--resp"),
+            (&["--keys-per-command", "0"], "--keys-per-command"),
+            (&["--cross-shard", "10"], "needs --keys-per-command"),
+            (&["--keys-per-command", "2", "--cross-shard", "101"], "--cross-shard"),
+            (&["--keys-per-command", "3"], "1000000 keys do not come in tags of 3"),
+            (&["--keys-per-command", "2", "--key-prefix", "{a}"], "--key-prefix"),
+            (&["--keys-per-command", "2", "--cross-shard", "1", "--target-shards", "1"], "one of 1 shards"),
+            (&["--keys-per-command", "2", "--cross-shard", "1", "--key-maximum", "2"], "one of 16384 shards"),
         ] {
             let error = config(flags).expect_err("a bad value");
             assert!(error.contains(what), "{flags:?}: {error}");

@@ -16,6 +16,7 @@ pub mod config;
 mod cpu;
 mod error;
 pub mod keys;
+mod multi_key;
 pub mod outcome;
 mod prefill;
 pub mod record;

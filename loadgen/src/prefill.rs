@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::Error;
-use crate::config::{Config, KeyRange};
+use crate::config::Config;
 use crate::resp::{Client, Value};
 use crate::run::connect;
 use crate::workload::Encoder;
@@ -16,12 +16,12 @@ const BATCH_BYTES: usize = 256 * 1024;
 pub(crate) fn prefill(config: &Config, mut progress: impl FnMut(u64)) -> Result<(), Error> {
     let mut client = connect(config)?;
     let mut rng = SmallRng::seed_from_u64(config.seed);
-    let encoder = Encoder::new(&config.key_prefix, config.data_size, &mut rng);
+    let encoder = Encoder::new(config, &mut rng);
     let mut batch = Vec::new();
     let mut done = 0;
     while done < config.keys.count() {
         batch.clear();
-        let requests = append_batch(&mut batch, &encoder, config.keys, done, &mut rng);
+        let requests = append_batch(&mut batch, &encoder, config, done, &mut rng);
         client.send(&batch)?;
         for _ in 0..requests {
             expect_ok(config, &mut client)?;
@@ -32,11 +32,14 @@ pub(crate) fn prefill(config: &Config, mut progress: impl FnMut(u64)) -> Result<
     Ok(())
 }
 
-fn append_batch(batch: &mut Vec<u8>, encoder: &Encoder, keys: KeyRange, done: u64, rng: &mut SmallRng) -> u64 {
+fn append_batch(batch: &mut Vec<u8>, encoder: &Encoder, config: &Config, done: u64, rng: &mut SmallRng) -> u64 {
     use rand::Rng;
+    let (first_tag, keys_per_tag) = (config.tags().minimum, config.keys_per_tag() as u64);
     let mut requests = 0;
-    while requests < BATCH_REQUESTS && batch.len() < BATCH_BYTES && done + requests < keys.count() {
-        encoder.append_set(batch, keys.minimum + done + requests, rng.next_u64() as usize);
+    while requests < BATCH_REQUESTS && batch.len() < BATCH_BYTES && done + requests < config.keys.count() {
+        let key = done + requests;
+        let (tag, member) = (first_tag + key / keys_per_tag, (key % keys_per_tag) as usize);
+        encoder.append_set(batch, tag, member, rng.next_u64() as usize);
         requests += 1;
     }
     requests

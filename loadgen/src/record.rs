@@ -35,9 +35,9 @@ pub struct CommandStats {
     pub requests: u64,
     /// Error replies.
     pub errors: u64,
-    /// GETs that found a value.
+    /// Keys that were read and had a value.
     pub hits: u64,
-    /// GETs that found none.
+    /// Keys that were read and had none.
     pub misses: u64,
     /// Bytes of the requests that were answered, and of those in flight.
     pub bytes_sent: u64,
@@ -131,8 +131,7 @@ impl Interval {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Done,
-    Hit,
-    Miss,
+    Found { hits: u64, misses: u64 },
     Error,
 }
 
@@ -162,8 +161,10 @@ impl Recorder {
         stats.bytes_received += bytes;
         match verdict {
             Verdict::Done => {}
-            Verdict::Hit => stats.hits += 1,
-            Verdict::Miss => stats.misses += 1,
+            Verdict::Found { hits, misses } => {
+                stats.hits += hits;
+                stats.misses += misses;
+            }
             Verdict::Error => stats.errors += 1,
         }
     }

@@ -18,7 +18,7 @@ use crate::Error;
 use crate::config::{Config, Stop};
 use crate::keys::Share;
 use crate::record::{Recorder, Verdict};
-use crate::resp::{ReplyKind, ReplyScanner, Scanned};
+use crate::resp::{Elements, ReplyKind, ReplyScanner, Scanned};
 use crate::schedule::{Schedule, part_of};
 use crate::timer::{Alarm, Clock};
 use crate::workload::{CommandKind, Workload};
@@ -73,6 +73,7 @@ pub(crate) struct Worker<'a> {
     alarm: Alarm,
     connections: Vec<Connection>,
     workload: Workload,
+    keys_per_mget: u64,
     recorder: Option<Recorder>,
     schedule: Option<Schedule>,
     read_buffer: Box<[u8]>,
@@ -144,6 +145,7 @@ impl<'a> Worker<'a> {
             alarm,
             connections,
             workload: Workload::new(config, share),
+            keys_per_mget: config.keys_per_tag() as u64,
             recorder: None,
             schedule: None,
             read_buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -342,7 +344,9 @@ impl<'a> Worker<'a> {
             if kind == ReplyKind::Error && self.error_text.is_none() {
                 self.error_text = Some(connection.scanner.error_text());
             }
-            let verdict = classify(request.kind, kind).ok_or_else(|| mismatched(&self.address, request.kind, kind))?;
+            let elements = || connection.scanner.elements();
+            let verdict = classify(request.kind, kind, elements, self.keys_per_mget)
+                .ok_or_else(|| mismatched(&self.address, request.kind, kind, elements()))?;
             if let Some(recorder) = &mut self.recorder {
                 group.join(&request, recorder, now_ns);
                 recorder.count_reply(request.kind, verdict, reply_bytes);
@@ -482,12 +486,22 @@ impl Group {
 }
 
 /// None when the reply cannot answer the command.
-fn classify(command: CommandKind, reply: ReplyKind) -> Option<Verdict> {
+#[inline]
+fn classify(
+    command: CommandKind,
+    reply: ReplyKind,
+    elements: impl Fn() -> Elements,
+    keys_per_mget: u64,
+) -> Option<Verdict> {
     match (command, reply) {
         (_, ReplyKind::Error) => Some(Verdict::Error),
-        (CommandKind::Set, ReplyKind::Simple) => Some(Verdict::Done),
-        (CommandKind::Get, ReplyKind::Bulk) => Some(Verdict::Hit),
-        (CommandKind::Get, ReplyKind::Null) => Some(Verdict::Miss),
+        (CommandKind::Set | CommandKind::MSet, ReplyKind::Simple) => Some(Verdict::Done),
+        (CommandKind::Get, ReplyKind::Bulk) => Some(Verdict::Found { hits: 1, misses: 0 }),
+        (CommandKind::Get, ReplyKind::Null) => Some(Verdict::Found { hits: 0, misses: 1 }),
+        (CommandKind::MGet, ReplyKind::Array) => {
+            let Elements { count, nulls } = elements();
+            (count == keys_per_mget).then_some(Verdict::Found { hits: count - nulls, misses: nulls })
+        }
         _ => None,
     }
 }
@@ -498,6 +512,10 @@ fn unasked(address: &str) -> Error {
 }
 
 #[cold]
-fn mismatched(address: &str, command: CommandKind, reply: ReplyKind) -> Error {
-    Error::protocol(address, format!("{} was answered by the kind {reply:?}", command.name()))
+fn mismatched(address: &str, command: CommandKind, reply: ReplyKind, elements: Elements) -> Error {
+    let reply = match reply {
+        ReplyKind::Array => format!("an array of {}", elements.count),
+        other => format!("the kind {other:?}"),
+    };
+    Error::protocol(address, format!("{} was answered by {reply}", command.name()))
 }

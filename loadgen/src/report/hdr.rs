@@ -1,7 +1,7 @@
 //! HDR histogram files, as the Java, Python and Go libraries write and read them.
 //!
 //! ```text
-//! PREFIX.hlog           latency from the intended start, an interval a second, tagged SET or GET
+//! PREFIX.hlog           latency from the intended start, an interval a second, tagged SET, GET, MSET or MGET
 //! PREFIX.service.hlog   service time, the same way
 //! PREFIX.hgrm           latency, the whole run and all commands, as a percentile distribution
 //! ```

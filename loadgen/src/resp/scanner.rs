@@ -53,6 +53,15 @@ pub enum Scanned {
     Incomplete,
 }
 
+/// What an array holds, arrays inside it not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elements {
+    /// How many elements.
+    pub count: u64,
+    /// How many of them are null.
+    pub nulls: u64,
+}
+
 /// Bytes that are not RESP, or that no client should accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
@@ -120,6 +129,8 @@ struct Frame {
 pub struct ReplyScanner {
     state: State,
     kind: ReplyKind,
+    /// Of the aggregate at the top that was begun last.
+    elements: Elements,
     depth: usize,
     frames: [Frame; MAX_DEPTH],
     error_text: [u8; ERROR_TEXT_BYTES_MAX],
@@ -139,6 +150,7 @@ impl ReplyScanner {
         Self {
             state: State::Type,
             kind: ReplyKind::Null,
+            elements: Elements::default(),
             depth: 0,
             frames: [frame; MAX_DEPTH],
             error_text: [0; ERROR_TEXT_BYTES_MAX],
@@ -192,6 +204,11 @@ impl ReplyScanner {
         Ok(Scanned::Incomplete)
     }
 
+    /// What the last reply of the kind [`ReplyKind::Array`] holds.
+    pub fn elements(&self) -> Elements {
+        self.elements
+    }
+
     /// Whether some bytes of a reply have come, but not its end.
     pub fn is_inside_reply(&self) -> bool {
         self.depth > 0 || !matches!(self.state, State::Type)
@@ -229,6 +246,8 @@ impl ReplyScanner {
             if kind == ReplyKind::Error {
                 self.error_text_length = 0;
             }
+        } else if kind == ReplyKind::Null {
+            self.count_null();
         }
         self.state = state;
         *at += 1;
@@ -296,6 +315,7 @@ impl ReplyScanner {
             if self.depth == 0 {
                 self.kind = ReplyKind::Null;
             }
+            self.count_null();
             return Ok(self.element_complete());
         };
         match of {
@@ -311,6 +331,9 @@ impl ReplyScanner {
 
     fn begin_aggregate(&mut self, elements: u64, attribute: bool) -> Result<bool, ScanError> {
         self.state = State::Type;
+        if self.depth == 0 {
+            self.elements = Elements { count: elements, nulls: 0 };
+        }
         if elements == 0 {
             return Ok(!attribute && self.element_complete());
         }
@@ -320,6 +343,12 @@ impl ReplyScanner {
         self.frames[self.depth] = Frame { remaining: elements, attribute };
         self.depth += 1;
         Ok(false)
+    }
+
+    fn count_null(&mut self) {
+        if self.depth == 1 {
+            self.elements.nulls += 1;
+        }
     }
 
     #[inline]
@@ -441,6 +470,23 @@ mod tests {
         assert_eq!(all(b"|1\r\n+ttl\r\n:9\r\n$1\r\nx\r\n"), Ok(vec![ReplyKind::Bulk]));
         assert_eq!(all(b"*1\r\n|1\r\n+ttl\r\n:9\r\n$1\r\nx\r\n:1\r\n"), Ok(vec![ReplyKind::Array, ReplyKind::Integer]));
         assert_eq!(all(b"|0\r\n:1\r\n"), Ok(vec![ReplyKind::Integer]));
+    }
+
+    #[test]
+    fn the_elements_of_an_array_and_the_nulls_among_them_are_counted() {
+        for (input, count, nulls) in [
+            (&b"*0\r\n"[..], 0, 0),
+            (b"*3\r\n$-1\r\n$2\r\nhi\r\n$-1\r\n", 3, 2),
+            (b"*2\r\n_\r\n*2\r\n_\r\n$-1\r\n", 2, 1),
+            (b"|1\r\n+a\r\n_\r\n*2\r\n|1\r\n+b\r\n_\r\n:1\r\n_\r\n", 2, 1),
+        ] {
+            for at in 0..input.len() {
+                let mut scanner = ReplyScanner::new();
+                scanner.scan(&input[..at]).expect("valid");
+                scanner.scan(&input[at..]).expect("valid");
+                assert_eq!(scanner.elements(), Elements { count, nulls }, "{}", String::from_utf8_lossy(input));
+            }
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Behaviour {
     pub delay: Duration,
     /// After so many requests the connection is closed.
     pub close_after: Option<u64>,
-    /// Sent instead of any reply to SET or GET.
+    /// Sent instead of any reply to the commands of a load.
     pub reply: Option<&'static [u8]>,
     /// Requests are read and never answered.
     pub silent: bool,
@@ -35,13 +35,33 @@ pub struct Behaviour {
 pub struct Seen {
     /// Requests by command name.
     pub counts: HashMap<String, u64>,
-    /// The requests themselves, other than SET and GET.
+    /// The requests themselves, other than those of a load.
     pub control: Vec<Vec<String>>,
     /// Keys that were SET or read.
     pub keys: HashSet<String>,
+    /// The keys of each MSET and MGET.
+    pub together: Vec<Vec<String>>,
     stored: HashMap<String, String>,
     requests: u64,
     stalled_until: Option<Instant>,
+}
+
+impl Seen {
+    fn store(&mut self, pairs: &[String]) {
+        for pair in pairs.chunks(2) {
+            self.keys.insert(pair[0].clone());
+            self.stored.insert(pair[0].clone(), pair[1].clone());
+        }
+        if pairs.len() > 2 {
+            self.together.push(pairs.iter().step_by(2).cloned().collect());
+        }
+    }
+
+    fn look_up(&mut self, key: &str) -> String {
+        self.keys.insert(key.to_owned());
+        let value = self.stored.get(key);
+        value.map_or("$-1\r\n".to_owned(), |value| format!("${}\r\n{value}\r\n", value.len()))
+    }
 }
 
 /// A server on a free port of 127.0.0.1. Its threads end with the test's process.
@@ -101,17 +121,15 @@ fn serve(stream: TcpStream, behaviour: &Behaviour, seen: &Mutex<Seen>) -> Option
 fn answer(request: Vec<String>, behaviour: &Behaviour, seen: &mut Seen) -> Option<(Vec<u8>, Option<Instant>)> {
     *seen.counts.entry(request[0].clone()).or_default() += 1;
     let reply = match request[0].as_str() {
-        "SET" => {
-            seen.keys.insert(request[1].clone());
-            seen.stored.insert(request[1].clone(), request[2].clone());
+        "SET" | "MSET" => {
+            seen.store(&request[1..]);
             b"+OK\r\n".to_vec()
         }
-        "GET" => {
-            seen.keys.insert(request[1].clone());
-            match seen.stored.get(&request[1]) {
-                Some(value) => format!("${}\r\n{value}\r\n", value.len()).into_bytes(),
-                None => b"$-1\r\n".to_vec(),
-            }
+        "GET" => seen.look_up(&request[1]).into_bytes(),
+        "MGET" => {
+            seen.together.push(request[1..].to_vec());
+            let values: String = request[1..].iter().map(|key| seen.look_up(key)).collect();
+            format!("*{}\r\n{values}", request.len() - 1).into_bytes()
         }
         _ => {
             seen.control.push(request);

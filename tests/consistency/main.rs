@@ -1,0 +1,28 @@
+//! What concurrent clients can see: every command over several keys, and every MULTI block, is atomic and isolated.
+//!
+//! Clients record what they asked, what they were told and when (`history`); checkers judge the record:
+//!
+//! | module | clients do | judged |
+//! |---|---|---|
+//! | `linearizability` | commands over one key, over several keys, MULTI blocks | is there one order of all of them that explains each reply and keeps real time? |
+//! | `append` | transactions of RPUSH and LRANGE | Adya's anomalies G0, G1a-c, G-single, G2, and real-time order, as Elle infers them |
+//! | `bank` | transfers between accounts on different shards | does the sum ever waver? |
+//!
+//! Each runs on every engine and on a real redis-server, which must pass. Each has teeth: where atomicity is taken away
+//! the checker must find an anomaly, or the test fails.
+//!
+//! Short by default; `SOAK=1 SOAK_SECONDS=n` for n seconds per test. `SEED=n` repeats the clients' choices.
+
+// A test that cannot go on says where and why by panicking.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+// Shared with tests/wire, which uses the rest of it.
+#[allow(dead_code, unused_imports)]
+#[path = "../wire/harness/mod.rs"]
+mod harness;
+
+mod append;
+mod bank;
+mod history;
+mod linearizability;
+mod scenario;

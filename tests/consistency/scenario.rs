@@ -1,0 +1,120 @@
+//! Servers whose consistency is tested, and for how long.
+
+use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, seed};
+use std::time::{Duration, Instant};
+
+/// A server in one shape.
+#[derive(Debug, Clone, Copy)]
+pub enum Scenario {
+    /// redis-server, which runs one command at a time: a checker that complains about it is wrong.
+    Redis,
+    /// Ours, as it comes.
+    Atomic(Setup),
+    /// Ours, with commands over several keys scattered without order.
+    Relaxed(Setup),
+}
+
+impl Scenario {
+    /// Starts it.
+    pub fn start(self) -> Running {
+        println!("on {self:?}");
+        let flags = ["--appendonly", "no"];
+        match self {
+            Self::Redis => Running::Redis(RedisOracle::start()),
+            Self::Atomic(setup) => Running::Ours(Server::start(setup, &flags)),
+            Self::Relaxed(setup) => {
+                Running::Ours(Server::start(setup, &[&flags[..], &["--multi-key", "relaxed"]].concat()))
+            }
+        }
+    }
+}
+
+/// A running server. Dropping it ends it.
+pub enum Running {
+    Redis(RedisOracle),
+    Ours(Server),
+}
+
+impl Running {
+    /// A new connection to the server, now empty.
+    pub fn empty(&self) -> Client {
+        let mut client = self.client();
+        client.expect("FLUSHALL", "+OK\r\n");
+        client
+    }
+
+    /// A new connection.
+    pub fn client(&self) -> Client {
+        match self {
+            Self::Redis(oracle) => oracle.client(),
+            Self::Ours(server) => server.client(),
+        }
+    }
+}
+
+/// Scenarios in which nothing may ever be torn: ours.
+pub fn atomic() -> Vec<Scenario> {
+    EVERY_ENGINE.map(Scenario::Atomic).to_vec()
+}
+
+/// Scenarios in which torn reads and writes are what was asked for.
+pub fn relaxed() -> Vec<Scenario> {
+    let has_shards = |setup: &Setup| setup.engine != "mutex" && setup.shards > 1;
+    EVERY_ENGINE.into_iter().filter(has_shards).map(Scenario::Relaxed).collect()
+}
+
+/// What a checker says about one attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Clean,
+    /// What is wrong.
+    Anomaly(String),
+    /// The checker gave up, and why. Never a pass, and never a find.
+    Undecided(String),
+}
+
+/// Checks that no attempt finds an anomaly, for as long as the tests run. An attempt is given a seed of its own.
+pub fn never(scenarios: &[Scenario], attempt: impl Fn(&Running, u64) -> Verdict) {
+    let seed = seed();
+    for scenario in scenarios {
+        let running = scenario.start();
+        let end = Instant::now() + length_of_tests() / scenarios.len() as u32;
+        for step in 0.. {
+            match attempt(&running, seed.wrapping_add(step)) {
+                Verdict::Clean => {}
+                Verdict::Anomaly(anomaly) => panic!("{scenario:?}, SEED={seed}, attempt {step}: {anomaly}"),
+                Verdict::Undecided(why) => panic!("{scenario:?}, SEED={seed}: the test is set up badly: {why}"),
+            }
+            if Instant::now() >= end {
+                println!("{} attempts", step + 1);
+                break;
+            }
+        }
+    }
+}
+
+/// Checks that some attempt finds an anomaly: a checker that finds none where there must be some proves nothing.
+pub fn must_be_found(scenarios: &[Scenario], attempt: impl Fn(&Running, u64) -> Verdict) {
+    const TIME_TO_FIND: Duration = Duration::from_secs(60);
+    let seed = seed();
+    for scenario in scenarios {
+        let (running, start) = (scenario.start(), Instant::now());
+        let found = (0..).take_while(|_| start.elapsed() < TIME_TO_FIND).find_map(|step| {
+            let verdict = attempt(&running, seed.wrapping_add(step));
+            if let Verdict::Anomaly(anomaly) = verdict { Some((step + 1, anomaly)) } else { None }
+        });
+        let (attempts, anomaly) = found.unwrap_or_else(|| {
+            panic!("{scenario:?}, SEED={seed}: no anomaly in {TIME_TO_FIND:?}, so the checker has no teeth")
+        });
+        println!("found in attempt {attempts}, after {:?}: {anomaly}", start.elapsed());
+    }
+}
+
+/// How long one test runs over all its scenarios.
+fn length_of_tests() -> Duration {
+    let read = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match read("SOAK") {
+        Some(1..) => Duration::from_secs(read("SOAK_SECONDS").unwrap_or(600)),
+        _ => Duration::from_secs(3),
+    }
+}
