@@ -143,30 +143,45 @@ fn pop_elements(list: &mut List, wanted: usize, end: End, reply: &mut Reply<'_>)
 pub fn lmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let keys = number_of_keys(&args[1])?;
     let options = keys.checked_add(2).map(|after_keys| args.from(after_keys)).ok_or(CommandError::Syntax)?;
-    let end = End::parse(options.get(0).ok_or(CommandError::Syntax)?)?;
-    let wanted = match (options.len(), options.get(2)) {
-        (1, _) => 1,
-        (3.., Some(count)) if options.is(1, "COUNT") => positive(count, "ERR count should be greater than 0")?,
-        _ => return Err(CommandError::Syntax),
-    };
-    if options.len() > 3 {
-        return Err(CommandError::Syntax);
-    }
+    let (end, wanted) = end_and_count(options)?;
     for key in args.from(2).iter().take(keys) {
-        if let Some(list) = keyspace.collection_mut::<List>(key)? {
-            reply.array(2);
-            reply.bulk(key);
-            let taken = pop_elements(list, wanted, end, reply);
-            if list.shrink() {
-                keyspace.remove(key);
-            }
-            keyspace.note_change(key, taken);
-            tell_popped(keyspace, key, taken, end);
+        if pop_from(keyspace, key, wanted, end, reply)? {
             return Ok(());
         }
     }
     reply.null_array();
     Ok(())
+}
+
+/// <LEFT | RIGHT> [COUNT count]
+fn end_and_count(options: Args<'_>) -> Result<(End, usize), CommandError> {
+    let end = End::parse(options.get(0).ok_or(CommandError::Syntax)?)?;
+    let count = match options.get(2).filter(|_| options.is(1, "COUNT")) {
+        Some(count) => positive(count, "ERR count should be greater than 0")?,
+        None if options.len() == 1 => return Ok((end, 1)),
+        None => return Err(CommandError::Syntax),
+    };
+    if options.len() > 3 { Err(CommandError::Syntax) } else { Ok((end, count)) }
+}
+
+/// Takes elements from a list and replies them with its key; false when there is no such list.
+fn pop_from<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    key: &[u8],
+    wanted: usize,
+    end: End,
+    reply: &mut Reply<'_>,
+) -> Result<bool, CommandError> {
+    let Some(list) = keyspace.collection_mut::<List>(key)? else { return Ok(false) };
+    reply.array(2);
+    reply.bulk(key);
+    let taken = pop_elements(list, wanted, end, reply);
+    if list.shrink() {
+        keyspace.remove(key);
+    }
+    keyspace.note_change(key, taken);
+    tell_popped(keyspace, key, taken, end);
+    Ok(true)
 }
 
 /// Tells the log that elements were taken from one end of a list, whatever other keys had been asked for.

@@ -46,17 +46,15 @@ pub fn walk<'t, T: Homes + 't>(
 ) -> Option<u64> {
     assert!(segments.is_power_of_two(), "a segment is chosen by bits of the hash");
     let offset_bits = POSITION_BITS - segments.trailing_zeros();
-    let (first, mut from) = (start >> offset_bits, start & ((1 << offset_bits) - 1));
+    let (first, from) = (start >> offset_bits, start & ((1 << offset_bits) - 1));
     let mut left = count;
     for (segment, table) in tables.enumerate().skip(first as usize).filter(|(_, table)| table.keys() > 0) {
         let base = (segment as u64) << offset_bits;
-        // What is behind the start of this segment has no say in a later one.
-        if segment as u64 != first {
-            from = 0;
-        }
         if left == 0 {
-            return Some(base + from);
+            return Some(base);
         }
+        // The start is in the first segment, and has no say in the others.
+        let from = if segment as u64 == first { from } else { 0 };
         let mut page = Page { offset_bits, from, left, visit };
         if let Some(next) = page.fill(table) {
             return Some(base + next);
@@ -134,6 +132,7 @@ impl Page<'_> {
 mod tests {
     use super::super::{NewValue, Segmented, Store};
     use super::*;
+    use hashbrown::HashTable;
     use std::collections::HashMap;
 
     fn insert(store: &mut Segmented, key: &str) {
@@ -173,6 +172,24 @@ mod tests {
                 assert_eq!((seen.len(), seen.values().all(|&times| times == 1)), (keys, true), "{keys} by {count}");
             }
         }
+    }
+
+    #[test]
+    fn a_large_table_with_few_keys_is_walked_in_pages_too() {
+        const KEYS: usize = 100;
+        let mut table = HashTable::with_capacity(100 * KEYS);
+        for n in 0..KEYS {
+            let node = Node::new(format!("key:{n}").as_bytes(), NewValue::Integer(0), None);
+            table.insert_unique(hash_of(node.key()), node, |node: &Node| hash_of(node.key()));
+        }
+        let mut pages = Vec::new();
+        let mut position = Some(0);
+        while let Some(start) = position {
+            let mut page = 0;
+            position = walk([&table].into_iter(), 1, start, 10, &mut |_| page += 1);
+            pages.push(page);
+        }
+        assert_eq!(pages, [10; KEYS / 10]);
     }
 
     #[test]

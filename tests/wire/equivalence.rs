@@ -508,7 +508,7 @@ impl Generator {
         for _ in 0..self.random.u32(..3) {
             match self.random.u32(..4) {
                 0 => arguments.extend([b"DB".to_vec(), self.pick(&["0", "0", "16", "-1", "x", "", "2147483648"])]),
-                1 => arguments.push(self.pick(&["BOGUS", "", "DB"])),
+                1 => arguments.push(self.pick(&["BOGUS", ""])),
                 _ => arguments.push(self.pick(&["REPLACE", "replace"])),
             }
         }
