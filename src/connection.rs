@@ -76,9 +76,9 @@ impl<S: Session> Connection<S> {
         loop {
             self.requests.session.flush().await;
             self.requests.session.collect(&mut self.out);
-            let is_further = self.requests.go_on(&mut self.out);
             self.send_replies().await?;
-            if is_further {
+            // Last: what was collected on the way may be what a deferred request waits for.
+            if self.requests.go_on(&mut self.out) {
                 continue;
             }
             if self.is_finished() {
