@@ -163,6 +163,11 @@ impl Clients {
         self.open.lock().len()
     }
 
+    /// How many wait for something to take.
+    pub fn waiting(&self) -> usize {
+        self.open.lock().values().filter(|client| client.waiter.lock().is_some()).count()
+    }
+
     /// Whether none is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

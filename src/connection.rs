@@ -53,6 +53,8 @@ pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session
     if let Err(error) = connection.run().await {
         tracing::debug!(client = connection.requests.client.id, "Connection ended: {error}");
     }
+    let Requests { session, deferred, .. } = &mut connection.requests;
+    deferred::leave(deferred.take(), session).await;
 }
 
 /// Invariants: `partial` begins with the first byte of a request; `written <= out.len()`.

@@ -170,6 +170,22 @@ impl Deferred {
     }
 }
 
+/// Ends a deferred request whose connection ends. One who was called to its key runs its command all the same: those
+/// behind it in the line wait for that.
+pub async fn leave<S: Session>(deferred: Option<Deferred>, session: &mut S) {
+    if let Some(Deferred::Waiting { place, transaction, .. }) = deferred
+        && !place.waiter.give_up_uncalled()
+        && place.waiter.note_called()
+    {
+        session.begin(transaction);
+        session.flush().await;
+        while session.take_finished().is_none() {
+            session.wait().await;
+            session.collect(&mut Vec::new());
+        }
+    }
+}
+
 /// Goes on with a deferred request; `None` when it has its reply.
 pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
     match deferred {
@@ -245,7 +261,8 @@ fn wait_on<S: Session>(
             }
         }
         Wait::Called => {
-            place.waiter.note_called();
+            // False when CLIENT UNBLOCK came in between: running the command once more does no harm.
+            let _ = place.waiter.note_called();
             parties.session.begin(transaction);
             return Some(Deferred::Running(Kind::One, Some(place)));
         }
@@ -255,7 +272,7 @@ fn wait_on<S: Session>(
             return None;
         }
         Wait::Unblocked => return time_out(name, parties, out),
-        Wait::Waiting if until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
+        Wait::Waiting if until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up_uncalled() => {
             return time_out(name, parties, out);
         }
         Wait::Waiting | Wait::Claimed | Wait::Gone => {}

@@ -76,7 +76,7 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     fields([
         ("connected_clients", &server.clients.len()),
         ("maxclients", &server.config.number(Directive::Maxclients)),
-        ("blocked_clients", &0),
+        ("blocked_clients", &server.clients.waiting()),
     ])
 }
 
@@ -131,6 +131,7 @@ fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("engine", &metrics.engine),
         ("shards", &metrics.shards.len()),
         ("threads", &server.threads),
+        ("multi_key", &server.config.text(Directive::MultiKey)),
         ("engine_commands", &metrics.total(|shard| shard.commands)),
     ]);
     match metrics.engine {

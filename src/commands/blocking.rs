@@ -82,6 +82,10 @@ fn move_first<S: Store>(
     parse_timeout(&args[args.len() - 1])?;
     if has_elements(keyspace, source)? {
         has_elements(keyspace, destination)?;
+        // One who was called may have been served meanwhile by whoever had both keys.
+        if !keyspace.claim_caller() {
+            return Err(CommandError::Waits);
+        }
         move_one(keyspace, source, destination, from, to, reply);
         return Ok(());
     }

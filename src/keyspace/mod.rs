@@ -167,6 +167,11 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
+    /// Takes the right to serve the caller; false when somebody else has served it since it began to wait.
+    pub fn claim_caller(&mut self) -> bool {
+        self.caller.waiter.as_ref().is_none_or(|waiter| waiter.claim())
+    }
+
     /// A changed key that somebody waits for, with the first in its line.
     pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
         while let Some(key) = self.ready.last() {
@@ -408,7 +413,7 @@ impl<S: Store> Keyspace<S> {
         let mut watched = Vec::new();
         self.store.for_each_watched(&mut |key| watched.push(key.to_vec()));
         for key in watched {
-            if self.contains(&key) {
+            if self.covers(&key) && self.contains(&key) {
                 self.tell_listeners(&key);
             }
         }

@@ -96,14 +96,14 @@ impl Waiter {
         }
     }
 
-    /// The waiter runs its command again: another call counts anew.
-    pub fn note_called(&self) {
-        self.change(Wait::Called, Wait::Waiting);
+    /// The waiter runs its command again: another call counts anew. False when it was not called.
+    pub fn note_called(&self) -> bool {
+        self.change(Wait::Called, Wait::Waiting)
     }
 
-    /// CLIENT UNBLOCK; false when it does not wait any more.
+    /// CLIENT UNBLOCK; false when it does not wait any more, or was called and is about to be served.
     pub fn unblock(&self, with_error: bool) -> bool {
-        let unblocked = self.end_wait(if with_error { Wait::Failed } else { Wait::Unblocked });
+        let unblocked = self.change(Wait::Waiting, if with_error { Wait::Failed } else { Wait::Unblocked });
         self.changed.notify_one();
         unblocked
     }
@@ -111,6 +111,12 @@ impl Waiter {
     /// The waiter goes away; false when somebody has claimed it meanwhile.
     pub fn give_up(&self) -> bool {
         self.end_wait(Wait::Gone)
+    }
+
+    /// The waiter goes away, unless it was claimed, or called: then it runs its command first, because those behind it
+    /// in the line wait for that.
+    pub fn give_up_uncalled(&self) -> bool {
+        self.change(Wait::Waiting, Wait::Gone)
     }
 
     /// What it was served.

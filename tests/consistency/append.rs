@@ -225,7 +225,6 @@ fn record_and_judge(isolation: Isolation) -> impl Fn(&Running, u64) -> Verdict {
 }
 
 #[test]
-#[ignore = "needs MULTI: issue 3"]
 fn blocks_are_strictly_serializable() {
     never(&atomic(), record_and_judge(Isolation::Block));
 }
@@ -236,7 +235,6 @@ fn a_real_redis_passes() {
 }
 
 #[test]
-#[ignore = "needs --multi-key relaxed and MULTI: issue 3"]
 fn blocks_are_seen_torn_when_relaxed() {
     must_be_found(&relaxed(), record_and_judge(Isolation::Block));
 }

@@ -197,25 +197,21 @@ fn day(transfer: Transfer, way: Audit) -> impl Fn(&Running, u64) -> Verdict {
 }
 
 #[test]
-#[ignore = "needs atomic MSET and MGET: issue 3"]
 fn the_sum_never_wavers_under_mset_and_mget() {
     never(&atomic(), day(Transfer::MSet, Audit::MGet));
 }
 
 #[test]
-#[ignore = "needs MULTI and WATCH: issue 3"]
 fn the_sum_never_wavers_under_blocks_and_mget() {
     never(&atomic(), day(Transfer::Block, Audit::MGet));
 }
 
 #[test]
-#[ignore = "needs MULTI and WATCH: issue 3"]
 fn the_sum_never_wavers_under_blocks_and_blocks() {
     never(&atomic(), day(Transfer::Block, Audit::Block));
 }
 
 #[test]
-#[ignore = "needs MULTI and WATCH: issue 3"]
 fn the_sum_never_wavers_under_blocks_and_watch() {
     never(&atomic(), day(Transfer::Block, Audit::Watch));
 }
@@ -229,13 +225,11 @@ fn a_real_redis_passes() {
 }
 
 #[test]
-#[ignore = "needs --multi-key relaxed: issue 3"]
 fn the_sum_wavers_under_mset_when_relaxed() {
     must_be_found(&relaxed(), day(Transfer::MSet, Audit::MGet));
 }
 
 #[test]
-#[ignore = "needs --multi-key relaxed, MULTI and WATCH: issue 3"]
 fn the_sum_wavers_under_blocks_when_relaxed() {
     must_be_found(&relaxed(), day(Transfer::Block, Audit::Block));
 }

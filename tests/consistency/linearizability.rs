@@ -456,19 +456,16 @@ fn commands_over_one_key_are_linearizable() {
 }
 
 #[test]
-#[ignore = "needs atomic MSET and MGET: issue 3"]
 fn commands_of_independent_parts_are_linearizable() {
     never(&atomic(), record_and_judge(OF_INDEPENDENT_PARTS));
 }
 
 #[test]
-#[ignore = "needs RENAME, COPY, MSETNX, RPOPLPUSH over shards: issue 3"]
 fn commands_of_dependent_parts_are_linearizable() {
     never(&atomic(), record_and_judge(OF_DEPENDENT_PARTS));
 }
 
 #[test]
-#[ignore = "needs MULTI: issue 3"]
 fn blocks_are_linearizable() {
     never(&atomic(), record_and_judge(IN_BLOCKS));
 }
@@ -482,13 +479,11 @@ fn a_real_redis_passes() {
 }
 
 #[test]
-#[ignore = "needs --multi-key relaxed: issue 3"]
 fn commands_of_independent_parts_are_seen_torn_when_relaxed() {
     must_be_found(&relaxed(), record_and_judge(OF_INDEPENDENT_PARTS));
 }
 
 #[test]
-#[ignore = "needs --multi-key relaxed and MULTI: issue 3"]
 fn blocks_are_seen_torn_when_relaxed() {
     must_be_found(&relaxed(), record_and_judge(IN_BLOCKS));
 }
