@@ -14,8 +14,8 @@ pub fn commands_markdown() -> String {
          Written from the command table (`make docs`); a test compares. Replies and error texts are those of Redis 7.2, \
          in RESP2 and RESP3, on all three engines.\n\n\
          **Not here:** commands that are not listed are unknown commands. Scripting (EVAL, FUNCTION) is not planned for \
-         this version. Several keys: each key is atomic by itself in the actor engine; the mutex and dashmap engines run \
-         the whole command under their locks.\n\n\
+         this version. Every command, and every MULTI block, is atomic and isolated over all of its keys, in all engines \
+         (unless `--multi-key relaxed`).\n\n\
          *Where* says how a command gets to its data: `connection` (needs none), `shard` (the shard of its key), \
          `shards of keys` (each shard that holds one of them, the replies joined as *reply* says), `all shards`.\n",
     );
