@@ -193,7 +193,6 @@ fn run(
     let end = Instant::now() + limit;
     let mut samples = Vec::new();
     while Instant::now() < end {
-        interrupt.sleep(SAMPLE_EVERY)?;
         server.ensure_alive()?;
         // Before the exit status is asked for: that ends the child's entry in /proc.
         samples.push(Sample::take(server.pid(), child.pid())?);
@@ -202,6 +201,7 @@ fn run(
             ensure!(status.success(), "the generator failed ({status}) against {}; {}", server.address(), tail_of(log));
             return Ok(samples);
         }
+        interrupt.sleep(SAMPLE_EVERY)?;
     }
     bail!("the generator did not end within {limit:?} against {}; {}", server.address(), tail_of(log))
 }

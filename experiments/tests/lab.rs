@@ -189,7 +189,8 @@ fn ctrl_c_ends_the_run_its_server_and_says_how_to_go_on() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     assert!(text(&output).contains("of 24 trials; the same command"), "{}", text(&output));
     lab.assert_no_process_is_left();
-    assert!(lab.finish().status.success());
+    let output = lab.finish();
+    assert!(output.status.success(), "{}", text(&output));
 }
 
 #[test]
