@@ -34,6 +34,9 @@ pub struct Chart {
 pub struct Series {
     /// Its colour.
     pub colour: (u8, u8, u8),
+    /// Its place among the lines of this colour: the first is drawn through with full dots, the others are dashed, each
+    /// finer than the one before, with hollow dots.
+    pub rank: usize,
     /// Its points, from left to right.
     pub marks: Vec<Mark>,
 }
@@ -116,10 +119,17 @@ impl Chart {
         for (index, series) in self.series.iter().enumerate() {
             let shift = (index as f64 - (self.series.len() - 1) as f64 / 2.0) * step;
             chart.draw_series(self.elements(series, shift, step * 0.45))?;
-            let line = series.marks.iter().map(|mark| (mark.x + shift, self.scale.height(mark.value)));
-            chart.draw_series(LineSeries::new(line, colour(series).stroke_width(2)))?;
-            let dots = series.marks.iter().map(|mark| (mark.x + shift, self.scale.height(mark.value)));
-            chart.draw_series(dots.map(|at| Circle::new(at, 3, colour(series).filled())))?;
+            let at = |mark: &Mark| (mark.x + shift, self.scale.height(mark.value));
+            let stroke = colour(series).stroke_width(2);
+            if series.rank == 0 {
+                chart.draw_series(LineSeries::new(series.marks.iter().map(at), stroke))?;
+                chart.draw_series(series.marks.iter().map(|mark| Circle::new(at(mark), 3, stroke.filled())))?;
+            } else {
+                let dash = (10 / series.rank as u32).max(1);
+                chart.draw_series(DashedLineSeries::new(series.marks.iter().map(at), dash, 4, stroke))?;
+                chart.draw_series(series.marks.iter().map(|mark| Circle::new(at(mark), 3, WHITE.filled())))?;
+                chart.draw_series(series.marks.iter().map(|mark| Circle::new(at(mark), 3, stroke)))?;
+            }
         }
         Ok(())
     }
@@ -288,10 +298,12 @@ mod tests {
             x_ticks: vec![(0.0, "one".into()), (1.0, "fifty".into())],
             scale: Scale::Logarithmic,
             unit: Unit::Microseconds,
-            series: vec![Series { colour: (1, 2, 3), marks }],
+            series: (0..2).map(|rank| Series { colour: (1, 2, 3), rank, marks: marks.clone() }).collect(),
         };
         let svg = chart.to_svg().unwrap();
         assert!(svg.starts_with("<svg") && svg.contains("fifty") && svg.contains("20 µs"), "{svg}");
+        let hollow = svg.lines().filter(|line| line.contains("<circle") && line.contains("#FFFFFF")).count();
+        assert_eq!((svg.matches("<circle").count(), hollow), (6, 2), "two full dots, two hollow ones in two parts");
         assert!(!svg.contains("href"));
     }
 }

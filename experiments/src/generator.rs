@@ -121,7 +121,7 @@ impl OutputFiles {
     }
 }
 
-/// Sets every key of the key space once.
+/// Sets every key of the key space once. The generator does it before its window, which a single request makes short.
 pub fn prefill(
     generator: &Program,
     server: &mut RunningServer,
@@ -131,11 +131,7 @@ pub fn prefill(
     interrupt: &Interrupt,
 ) -> Result<()> {
     let mut arguments = common_arguments(server.address(), sweep, point);
-    for (flag, value) in [("--clients", "4"), ("--threads", "1"), ("--pipeline", "32"), ("--ratio", "1:0")] {
-        arguments.extend([flag.to_owned(), value.to_owned()]);
-    }
-    arguments.extend(["--key-pattern", "S:S", "--requests"].map(str::to_owned));
-    arguments.push(sweep.key_maximum.to_string());
+    arguments.extend(["--prefill", "--clients", "1", "--requests", "1", "--ratio", "0:1"].map(str::to_owned));
     run(generator, &arguments, server, &files.generator_log(), PREFILL_LIMIT, interrupt).map(drop)
 }
 
@@ -174,7 +170,8 @@ fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<St
         ("--data-size", point.data_size.to_string()),
         ("--key-maximum", sweep.key_maximum.to_string()),
     ];
-    values.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+    let further = point.loadgen.iter().map(|(flag, value)| (format!("--{flag}"), value.to_string()));
+    values.map(|(flag, value)| (flag.to_owned(), value)).into_iter().chain(further).flat_map(<[_; 2]>::from).collect()
 }
 
 /// Runs the generator to its end, reading all counters on the way.
@@ -193,7 +190,6 @@ fn run(
     let end = Instant::now() + limit;
     let mut samples = Vec::new();
     while Instant::now() < end {
-        interrupt.sleep(SAMPLE_EVERY)?;
         server.ensure_alive()?;
         // Before the exit status is asked for: that ends the child's entry in /proc.
         samples.push(Sample::take(server.pid(), child.pid())?);
@@ -202,6 +198,7 @@ fn run(
             ensure!(status.success(), "the generator failed ({status}) against {}; {}", server.address(), tail_of(log));
             return Ok(samples);
         }
+        interrupt.sleep(SAMPLE_EVERY)?;
     }
     bail!("the generator did not end within {limit:?} against {}; {}", server.address(), tail_of(log))
 }

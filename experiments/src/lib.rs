@@ -2,11 +2,13 @@
 //!
 //! `run` resolves what is asked for (`sweep`, `catalog`), plans it (`plan`), measures what is missing (`trial`, which
 //! starts a server (`process`) and the generator (`generator`) and reads /proc meanwhile (`sampler`)) and keeps it
-//! (`results`). `report` reads it back (`summary`, `bootstrap`) and draws it (`chart`).
+//! (`results`). `report` reads it back (`summary`, `bootstrap`) and draws it (`chart`) along the
+//! coordinates that were varied (`dimension`).
 
 pub mod bootstrap;
 pub mod catalog;
 pub mod chart;
+pub mod dimension;
 pub mod environment;
 pub mod generator;
 pub mod interrupt;

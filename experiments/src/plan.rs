@@ -4,10 +4,12 @@
 //! the machine (heat, neighbours, page cache) falls on all servers alike and is not mistaken for a difference.
 //! Sweeps follow each other: comparisons are made within a sweep, and an early stop leaves whole answers behind.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::rng::Rng;
-use crate::sweep::{Ratio, Sweep};
+use crate::sweep::{FlagValue, Ratio, Sweep};
 
 /// One place in a sweep's grid: a server under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +30,9 @@ pub struct Point {
     pub data_size: u32,
     /// How keys are chosen.
     pub key_pattern: String,
+    /// Further flags of the generator, without their dashes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub loadgen: BTreeMap<String, FlagValue>,
 }
 
 /// One measurement of one point.
@@ -43,16 +48,18 @@ impl Point {
     /// A name that is unique within the sweep and fit for a folder.
     pub fn slug(&self) -> String {
         let (ratio, pattern) = (self.ratio.to_string().replace(':', "-"), self.key_pattern.replace(':', "-"));
+        let flags: String = self.loadgen.iter().map(|(flag, value)| format!(".{flag}-{}", value.file_name())).collect();
         format!(
-            "{}.{}.c{}.p{}.r{ratio}.d{}.k{pattern}",
+            "{}.{}.c{}.p{}.r{ratio}.d{}.k{pattern}{flags}",
             self.server, self.variant, self.clients, self.pipeline, self.data_size
         )
     }
 
     /// A name for people: the server and the load that differs most often.
     pub fn label(&self) -> String {
+        let flags: String = self.loadgen.iter().map(|(flag, value)| format!(" {flag} {value}")).collect();
         format!(
-            "{} {} c{} P{} {} d{}",
+            "{} {} c{} P{} {} d{}{flags}",
             self.server, self.variant, self.clients, self.pipeline, self.ratio, self.data_size
         )
     }
@@ -81,19 +88,17 @@ pub fn order(sweeps: &[Sweep], seed: u64) -> Vec<Trial> {
 
 /// The grid of a sweep, in the order of the file.
 pub fn points(sweep: &Sweep) -> Vec<Point> {
-    let mut points: Vec<Point> = Vec::new();
+    let (loads, flags) = (loads(sweep), flags(sweep));
+    let mut points = Vec::new();
     for variant in &sweep.variants {
-        for &ratio in &sweep.ratio {
-            for key_pattern in &sweep.key_pattern {
-                points.extend(sizes(sweep).map(|(data_size, pipeline, clients, server)| Point {
-                    sweep: sweep.name.clone(),
-                    server: server.to_owned(),
+        for flags in &flags {
+            for load in &loads {
+                let servers = sweep.servers.iter().filter(|server| sweep.variants_of(server).contains(&variant));
+                points.extend(servers.map(|server| Point {
+                    server: server.clone(),
                     variant: variant.name.clone(),
-                    clients,
-                    pipeline,
-                    ratio,
-                    data_size,
-                    key_pattern: key_pattern.clone(),
+                    loadgen: flags.clone(),
+                    ..load.clone()
                 }));
             }
         }
@@ -101,14 +106,47 @@ pub fn points(sweep: &Sweep) -> Vec<Point> {
     points
 }
 
-fn sizes(sweep: &Sweep) -> impl Iterator<Item = (u32, u32, u32, &str)> {
-    sweep.data_size.iter().flat_map(move |&data_size| {
-        sweep.pipeline.iter().flat_map(move |&pipeline| {
-            sweep.clients.iter().flat_map(move |&clients| {
-                sweep.servers.iter().map(move |server| (data_size, pipeline, clients, server.as_str()))
-            })
+/// The loads that the fields of a sweep make, for a server and under flags that are still to be named.
+fn loads(sweep: &Sweep) -> Vec<Point> {
+    let mut loads = vec![Point {
+        sweep: sweep.name.clone(),
+        server: String::new(),
+        variant: String::new(),
+        clients: 0,
+        pipeline: 0,
+        ratio: sweep.ratio[0],
+        data_size: 0,
+        key_pattern: String::new(),
+        loadgen: BTreeMap::new(),
+    }];
+    loads = crossed(&loads, &sweep.ratio, |point, &ratio| point.ratio = ratio);
+    loads = crossed(&loads, &sweep.key_pattern, |point, pattern| point.key_pattern.clone_from(pattern));
+    loads = crossed(&loads, &sweep.data_size, |point, &size| point.data_size = size);
+    loads = crossed(&loads, &sweep.pipeline, |point, &depth| point.pipeline = depth);
+    crossed(&loads, &sweep.clients, |point, &clients| point.clients = clients)
+}
+
+/// Every choice of a value for each of the further flags.
+fn flags(sweep: &Sweep) -> Vec<BTreeMap<String, FlagValue>> {
+    sweep.loadgen.iter().fold(vec![BTreeMap::new()], |choices, (flag, values)| {
+        crossed(&choices, values, |choice, value| {
+            choice.insert(flag.clone(), value.clone());
         })
     })
+}
+
+/// Each of `items` with each of `values` set in it.
+fn crossed<T: Clone, V>(items: &[T], values: &[V], set: impl Fn(&mut T, &V)) -> Vec<T> {
+    let set = &set;
+    let with_each = |item: &T| {
+        let item = item.clone();
+        values.iter().map(move |value| {
+            let mut item = item.clone();
+            set(&mut item, value);
+            item
+        })
+    };
+    items.iter().flat_map(with_each).collect()
 }
 
 #[cfg(test)]
@@ -148,6 +186,19 @@ mod tests {
     fn a_seed_reproduces_the_order_and_another_does_not() {
         assert_eq!(order(&[sweep()], 5), order(&[sweep()], 5));
         assert_ne!(order(&[sweep()], 5), order(&[sweep()], 6));
+    }
+
+    #[test]
+    fn flags_of_the_generator_are_crossed_and_each_server_has_its_own_variants() {
+        let text = "question = '?'\nservers = ['a', 'b']\nclients = [1]\ntest_seconds = 1\nwarm_up_seconds = 0\n\
+            repeats = 1\nloadgen = { cross-shard = [0, 50], keys-per-command = [2, 8] }\n\
+            variant = [{ name = 'fast', flags = [], servers = ['a'] }, { name = 'safe', flags = [], servers = ['a'] }, \
+            { name = 'plain', flags = [] }]";
+        let points = points(&Sweep::parse("flags", text).unwrap());
+        let slugs: HashSet<String> = points.iter().map(Point::slug).collect();
+        assert_eq!((points.len(), slugs.len()), (12, 12));
+        assert!(slugs.contains("a.safe.c1.p1.r1-1.d64.kR-R.cross-shard-50.keys-per-command-8"), "{slugs:?}");
+        assert!(points.iter().all(|point| (point.server == "b") == (point.variant == "plain")));
     }
 
     #[test]

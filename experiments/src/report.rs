@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use askama::Template;
 
 use crate::chart::{Chart, Mark, Scale, Series, Unit};
+use crate::dimension::{Dimension, Line};
 use crate::plan::{Point, Trial};
 use crate::results::{RunFolder, RunRecord, to_json, write_whole};
 use crate::summary::{Metric, PointSummary, Summary};
@@ -54,7 +55,7 @@ struct Page {
 
 struct ServerView {
     name: String,
-    colour: String,
+    swatch: String,
     version: String,
     itself: String,
     command: String,
@@ -68,12 +69,13 @@ struct SweepView {
     facets: Vec<Facet>,
 }
 
-/// One plot set and one table: the points of a sweep that differ in server and in the horizontal axis only.
+/// One plot set and one table: the points of a sweep that differ in their line and along the horizontal axis only.
 struct Facet {
     title: String,
-    x_title: &'static str,
+    x_title: String,
     /// Repeats per point: one number, or the least and the most.
     n: String,
+    /// The lines, with the style of each one's swatch.
     legend: Vec<(String, String)>,
     plots: Vec<(&'static str, String)>,
     rows: Vec<Row>,
@@ -81,8 +83,8 @@ struct Facet {
 
 struct Row {
     x: String,
-    server: String,
-    colour: String,
+    line: String,
+    swatch: String,
     /// The first row of its group of equal `x`.
     first: bool,
     cells: Vec<Cell>,
@@ -96,17 +98,6 @@ struct Cell {
     value: f64,
     text: String,
     interval: String,
-}
-
-/// A coordinate that a sweep may vary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Dimension {
-    Clients,
-    Pipeline,
-    Variant,
-    DataSize,
-    Ratio,
-    KeyPattern,
 }
 
 /// Writes `report.html`, `summary.json` and `summary.csv`, and returns the first's path.
@@ -177,7 +168,7 @@ fn server_view(record: &RunRecord, summary: &Summary, name: &str) -> ServerView 
     let itself: Vec<String> = itself.map(|(field, value)| format!("{field} {value}")).collect();
     ServerView {
         name: name.to_owned(),
-        colour: css(colour_of(record, name)),
+        swatch: swatch(colour_of(record, name), 0),
         version: server.program.version.clone().unwrap_or_else(|| "unknown".to_owned()),
         itself: if itself.is_empty() { "says nothing".to_owned() } else { itself.join(", ") },
         command: server.command_line(),
@@ -193,22 +184,22 @@ fn sweep_view(record: &RunRecord, summary: &Summary, sweep: &Sweep) -> Result<Sw
     let points: Vec<&PointSummary> = summary.points.iter().filter(|one| one.point.sweep == sweep.name).collect();
     let axis = Dimension::axis_of(sweep);
     let mut titles: Vec<String> = Vec::new();
-    for title in points.iter().map(|one| facet_title(sweep, axis, &one.point)) {
+    for title in points.iter().map(|one| facet_title(sweep, &axis, &one.point)) {
         if !titles.contains(&title) {
             titles.push(title);
         }
     }
     let members = |title: &String| -> Vec<&PointSummary> {
-        points.iter().copied().filter(|one| facet_title(sweep, axis, &one.point) == *title).collect()
+        points.iter().copied().filter(|one| facet_title(sweep, &axis, &one.point) == *title).collect()
     };
     let facets =
-        titles.iter().map(|title| facet(record, sweep, axis, title, &members(title))).collect::<Result<_>>()?;
+        titles.iter().map(|title| facet(record, sweep, &axis, title, &members(title))).collect::<Result<_>>()?;
     Ok(SweepView { name: sweep.name.clone(), question: sweep.question.clone(), settings: settings(sweep), facets })
 }
 
 /// What is the same at every point, and the method's numbers.
 fn settings(sweep: &Sweep) -> String {
-    let fixed = Dimension::ALL.iter().filter(|dimension| dimension.count(sweep) == 1);
+    let fixed = Dimension::all(sweep).into_iter().filter(|dimension| dimension.count(sweep) == 1);
     let point = crate::plan::points(sweep).swap_remove(0);
     let fixed: Vec<String> =
         fixed.map(|dimension| format!("{} {}", dimension.title(), dimension.label(&point))).collect();
@@ -228,25 +219,27 @@ fn settings(sweep: &Sweep) -> String {
     )
 }
 
-fn facet_title(sweep: &Sweep, axis: Dimension, point: &Point) -> String {
-    let varied = Dimension::ALL.iter().filter(|dimension| **dimension != axis && dimension.count(sweep) > 1);
+fn facet_title(sweep: &Sweep, axis: &Dimension, point: &Point) -> String {
+    let varied = Dimension::all(sweep)
+        .into_iter()
+        .filter(|dimension| dimension != axis && *dimension != Dimension::Variant && dimension.count(sweep) > 1);
     varied.map(|dimension| format!("{} {}", dimension.title(), dimension.label(point))).collect::<Vec<_>>().join(", ")
 }
 
-fn facet(record: &RunRecord, sweep: &Sweep, axis: Dimension, title: &str, points: &[&PointSummary]) -> Result<Facet> {
+fn facet(record: &RunRecord, sweep: &Sweep, axis: &Dimension, title: &str, points: &[&PointSummary]) -> Result<Facet> {
+    let lines = Line::all(sweep, axis);
     let plot = |&(metric, title, scale, unit): &(Metric, &'static str, Scale, Unit)| {
-        let series = sweep.servers.iter().map(|server| series(record, sweep, axis, metric, server, points)).collect();
-        let x_title = axis.title().to_owned();
-        let chart = Chart { x_title, x_ticks: axis.ticks(sweep), scale, unit, series };
+        let series = lines.iter().map(|line| series(record, sweep, axis, metric, line, points)).collect();
+        let chart = Chart { x_title: axis.title(), x_ticks: axis.ticks(sweep), scale, unit, series };
         Ok((title, chart.to_svg()?))
     };
     Ok(Facet {
         title: title.to_owned(),
         x_title: axis.title(),
         n: repeats(points),
-        legend: sweep.servers.iter().map(|name| (name.clone(), css(colour_of(record, name)))).collect(),
+        legend: lines.iter().map(|line| (line.label.clone(), line_swatch(record, line))).collect(),
         plots: PLOTS.iter().map(plot).collect::<Result<_>>()?,
-        rows: rows(record, axis, points),
+        rows: rows(record, sweep, axis, &lines, points),
     })
 }
 
@@ -261,38 +254,45 @@ fn repeats(points: &[&PointSummary]) -> String {
 fn series(
     record: &RunRecord,
     sweep: &Sweep,
-    axis: Dimension,
+    axis: &Dimension,
     metric: Metric,
-    server: &str,
+    line: &Line,
     points: &[&PointSummary],
 ) -> Series {
-    let own = points.iter().filter(|one| one.point.server == server);
+    let own = points.iter().filter(|one| line.holds(&one.point));
     let marks = own.map(|one| {
         let estimate = &one.figures[&metric];
         let x = axis.position(sweep, &one.point);
         Mark { x, low: estimate.low(), value: estimate.median, high: estimate.high() }
     });
-    Series { colour: colour_of(record, server), marks: marks.collect() }
+    Series { colour: colour_of(record, &line.server), rank: line.rank, marks: marks.collect() }
 }
 
-fn rows(record: &RunRecord, axis: Dimension, points: &[&PointSummary]) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    for one in points {
-        let x = axis.label(&one.point);
-        let first = rows.last().is_none_or(|row| row.x != x);
-        rows.push(Row {
-            x,
-            server: one.point.server.clone(),
-            colour: css(colour_of(record, &one.point.server)),
-            first,
-            cells: Metric::ALL.iter().map(|&metric| cell(one, metric)).collect(),
-            n: one.records.len(),
-            hits: one.hit_ratio.map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
-            notes: notes(one),
-            records: one.records.clone(),
-        });
+/// The rows of a table, from left to right on the axis, and line by line at each place of it.
+fn rows(record: &RunRecord, sweep: &Sweep, axis: &Dimension, lines: &[Line], points: &[&PointSummary]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (position, x) in axis.ticks(sweep) {
+        let here = points.iter().filter(|one| axis.position(sweep, &one.point) == position);
+        let here: Vec<&PointSummary> = here.copied().collect();
+        let on_lines =
+            lines.iter().flat_map(|line| here.iter().filter(|one| line.holds(&one.point)).map(move |one| (line, one)));
+        rows.extend(on_lines.enumerate().map(|(index, (line, one))| row(record, &x, index == 0, line, one)));
     }
     rows
+}
+
+fn row(record: &RunRecord, x: &str, first: bool, line: &Line, one: &PointSummary) -> Row {
+    Row {
+        x: x.to_owned(),
+        line: line.label.clone(),
+        swatch: line_swatch(record, line),
+        first,
+        cells: Metric::ALL.iter().map(|&metric| cell(one, metric)).collect(),
+        n: one.records.len(),
+        hits: one.hit_ratio.map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
+        notes: notes(one),
+        records: one.records.clone(),
+    }
 }
 
 fn cell(one: &PointSummary, metric: Metric) -> Cell {
@@ -347,80 +347,14 @@ fn colour_of(record: &RunRecord, server: &str) -> (u8, u8, u8) {
     })
 }
 
-fn css((red, green, blue): (u8, u8, u8)) -> String {
-    format!("rgb({red},{green},{blue})")
+fn line_swatch(record: &RunRecord, line: &Line) -> String {
+    swatch(colour_of(record, &line.server), line.rank)
 }
 
-impl Dimension {
-    const ALL: [Self; 6] =
-        [Self::Clients, Self::Pipeline, Self::Variant, Self::DataSize, Self::Ratio, Self::KeyPattern];
-
-    /// The horizontal axis of a sweep: the first dimension that varies.
-    fn axis_of(sweep: &Sweep) -> Self {
-        Self::ALL.into_iter().find(|dimension| dimension.count(sweep) > 1).unwrap_or(Self::Clients)
-    }
-
-    fn count(self, sweep: &Sweep) -> usize {
-        self.labels(sweep).len()
-    }
-
-    fn labels(self, sweep: &Sweep) -> Vec<String> {
-        match self {
-            Self::Clients => sweep.clients.iter().map(u32::to_string).collect(),
-            Self::Pipeline => sweep.pipeline.iter().map(u32::to_string).collect(),
-            Self::Variant => sweep.variants.iter().map(|variant| variant.name.clone()).collect(),
-            Self::DataSize => sweep.data_size.iter().map(u32::to_string).collect(),
-            Self::Ratio => sweep.ratio.iter().map(ToString::to_string).collect(),
-            Self::KeyPattern => sweep.key_pattern.clone(),
-        }
-    }
-
-    fn label(self, point: &Point) -> String {
-        match self {
-            Self::Clients => point.clients.to_string(),
-            Self::Pipeline => point.pipeline.to_string(),
-            Self::Variant => point.variant.clone(),
-            Self::DataSize => point.data_size.to_string(),
-            Self::Ratio => point.ratio.to_string(),
-            Self::KeyPattern => point.key_pattern.clone(),
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Clients => "clients",
-            Self::Pipeline => "pipeline",
-            Self::Variant => "variant",
-            Self::DataSize => "value bytes",
-            Self::Ratio => "SET:GET",
-            Self::KeyPattern => "keys SET:GET",
-        }
-    }
-
-    /// Numbers lie on a logarithmic axis, names at equal distances.
-    fn position(self, sweep: &Sweep, point: &Point) -> f64 {
-        match self {
-            Self::Clients => f64::from(point.clients).log10(),
-            Self::Pipeline => f64::from(point.pipeline).log10(),
-            Self::DataSize => f64::from(point.data_size).log10(),
-            Self::Variant | Self::Ratio | Self::KeyPattern => {
-                let label = self.label(point);
-                self.labels(sweep).iter().position(|known| *known == label).unwrap_or(0) as f64
-            }
-        }
-    }
-
-    fn ticks(self, sweep: &Sweep) -> Vec<(f64, String)> {
-        let mut ticks: Vec<(f64, String)> = Vec::new();
-        for point in crate::plan::points(sweep) {
-            let tick = (self.position(sweep, &point), self.label(&point));
-            if !ticks.contains(&tick) {
-                ticks.push(tick);
-            }
-        }
-        ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
-        ticks
-    }
+/// A dot as the plots have it: the first line of a server has full ones, the others hollow ones.
+fn swatch((red, green, blue): (u8, u8, u8), rank: usize) -> String {
+    let inside = if rank == 0 { format!("rgb({red},{green},{blue})") } else { "#fff".to_owned() };
+    format!("border-color:rgb({red},{green},{blue});background:{inside}")
 }
 
 #[cfg(test)]
@@ -436,14 +370,12 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_is_the_first_dimension_that_varies() {
-        let head = "question='?'\nservers=['a']\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=1\n";
-        let sweep = |rest: &str| Sweep::parse("s", &format!("{head}{rest}")).unwrap();
-        assert_eq!(Dimension::axis_of(&sweep("clients=[1,2]\npipeline=[1,16]")), Dimension::Clients);
-        assert_eq!(Dimension::axis_of(&sweep("clients=[50]\npipeline=[1,16]")), Dimension::Pipeline);
-        let both = sweep("clients=[1,2]\npipeline=[1,16]");
+    fn loads_that_differ_in_anything_but_the_axis_have_plots_of_their_own() {
+        let text =
+            "question='?'\nservers=['a']\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=1\nclients=[1,2]\npipeline=[1,16]";
+        let both = Sweep::parse("s", text).unwrap();
         let titles: Vec<String> =
-            crate::plan::points(&both).iter().map(|point| facet_title(&both, Dimension::Clients, point)).collect();
+            crate::plan::points(&both).iter().map(|point| facet_title(&both, &Dimension::Clients, point)).collect();
         assert_eq!(titles, ["pipeline 1", "pipeline 1", "pipeline 16", "pipeline 16"]);
     }
 }

@@ -80,6 +80,7 @@ fn setup(options: &Options) -> Result<Setup> {
         }
     }
     for sweep in &mut sweeps {
+        sweep.check_servers()?;
         sweep.servers.retain(|name| servers.iter().any(|server| server.name == *name));
         ensure!(!sweep.servers.is_empty(), "no server of the sweep {} is on this machine", sweep.name);
     }

@@ -142,7 +142,7 @@ impl Summary {
 
     /// One line per point: its coordinates, then median, low and high of each metric.
     pub fn to_csv(&self) -> String {
-        let mut csv = String::from("sweep,server,variant,clients,pipeline,ratio,data_size,key_pattern,n");
+        let mut csv = String::from("sweep,server,variant,clients,pipeline,ratio,data_size,key_pattern,loadgen,n");
         for metric in Metric::ALL {
             let key = metric.key();
             csv.push_str(&format!(",{key},{key}_low,{key}_high"));
@@ -154,9 +154,13 @@ impl Summary {
 }
 
 fn csv_line(summary: &PointSummary) -> String {
-    let Point { sweep, server, variant, clients, pipeline, ratio, data_size, key_pattern } = &summary.point;
+    let Point { sweep, server, variant, clients, pipeline, ratio, data_size, key_pattern, loadgen } = &summary.point;
+    let flags: Vec<String> = loadgen.iter().map(|(flag, value)| format!("--{flag} {value}")).collect();
     let n = summary.records.len();
-    let mut line = format!("{sweep},{server},{variant},{clients},{pipeline},{ratio},{data_size},{key_pattern},{n}");
+    // A value may hold commas.
+    let flags = format!("\"{}\"", flags.join(" "));
+    let mut line =
+        format!("{sweep},{server},{variant},{clients},{pipeline},{ratio},{data_size},{key_pattern},{flags},{n}");
     for estimate in Metric::ALL.map(|metric| &summary.figures[&metric]) {
         line.push_str(&format!(",{:.3},{:.3},{:.3}", estimate.median, estimate.low(), estimate.high()));
     }

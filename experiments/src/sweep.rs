@@ -4,10 +4,14 @@
 //! question = "How does throughput hold as clients are added?"
 //! servers  = ["mutex", "dashmap", "actor", "redis-server"]
 //! clients  = [1, 10, 100]        # every list field is crossed with every other
+//!
+//! [loadgen]                        # lists for any other flag of the generator, crossed as well
+//! cross-shard = [0, 10, 100]
 //! ```
 //!
 //! The name of a sweep is its file's stem. A file is validated once, when it is read; an unknown field is an error.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +19,30 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+
+/// Fields that hold a list which the grid crosses: what plots may have on their horizontal axis.
+const AXES: [&str; 6] = ["clients", "pipeline", "variant", "data_size", "ratio", "key_pattern"];
+
+/// Flags of the generator that the lab sets from fields, or for itself.
+const OWN_FLAGS: [&str; 17] = [
+    "server",
+    "port",
+    "clients",
+    "threads",
+    "requests",
+    "test-time",
+    "warm-up",
+    "ratio",
+    "pipeline",
+    "data-size",
+    "key-pattern",
+    "key-maximum",
+    "prefill",
+    "run-count",
+    "json-out-file",
+    "hdr-file-prefix",
+    "quiet",
+];
 
 /// One question and the grid of points that answers it.
 ///
@@ -47,6 +75,12 @@ pub struct Sweep {
     /// How SETs and GETs choose keys, in memtier_benchmark's letters.
     #[serde(default = "defaults::key_pattern")]
     pub key_pattern: Vec<String>,
+    /// Further flags of the generator, without their dashes, with the values to be measured at.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub loadgen: BTreeMap<String, Vec<FlagValue>>,
+    /// The horizontal axis of the plots, a field or a flag of the generator; the first that varies where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<String>,
     /// Size of the key space; all of it is prefilled.
     #[serde(default = "defaults::key_maximum")]
     pub key_maximum: u64,
@@ -67,7 +101,7 @@ pub struct Sweep {
     pub variants: Vec<Variant>,
 }
 
-/// Flags that every server of a sweep gets, under a name of their own.
+/// Flags that servers of a sweep get, under a name of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
@@ -75,6 +109,22 @@ pub struct Variant {
     pub name: String,
     /// Appended to each server's command.
     pub flags: Vec<String>,
+    /// The servers that get them; with none named, those that no other variant names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<String>,
+}
+
+/// A value of a flag, as it is given to the generator. A sweep may write a number for it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Scalar", into = "String")]
+pub struct FlagValue(String);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Scalar {
+    Integer(i64),
+    Number(f64),
+    Text(String),
 }
 
 /// SETs to GETs, written `1:10`.
@@ -112,7 +162,8 @@ mod defaults {
         1
     }
     pub fn variants() -> Vec<Variant> {
-        vec![Variant { name: "no-aof".to_owned(), flags: vec!["--appendonly".to_owned(), "no".to_owned()] }]
+        let flags = vec!["--appendonly".to_owned(), "no".to_owned()];
+        vec![Variant { name: "no-aof".to_owned(), flags, servers: Vec::new() }]
     }
 }
 
@@ -148,6 +199,21 @@ impl Sweep {
         &variant.expect("a point's variant comes from its sweep").flags
     }
 
+    /// The variants that `server` is measured under, in the order of the file.
+    pub fn variants_of<'a>(&'a self, server: &str) -> Vec<&'a Variant> {
+        let named = |variant: &&Variant| variant.servers.iter().any(|name| name == server);
+        let own: Vec<&Variant> = self.variants.iter().filter(named).collect();
+        if own.is_empty() { self.variants.iter().filter(|variant| variant.servers.is_empty()).collect() } else { own }
+    }
+
+    /// Fails where a server has no variant.
+    pub fn check_servers(&self) -> Result<()> {
+        for server in &self.servers {
+            ensure!(!self.variants_of(server).is_empty(), "the sweep {} has no `variant` for {server}", self.name);
+        }
+        Ok(())
+    }
+
     fn validate(&self) -> Result<()> {
         check_name("name", &self.name)?;
         check_list("servers", &self.servers)?;
@@ -161,7 +227,26 @@ impl Sweep {
         self.servers.iter().try_for_each(|name| check_name("servers", name))?;
         variant_names.iter().try_for_each(|name| check_name("variant", name))?;
         self.key_pattern.iter().try_for_each(|pattern| check_pattern(pattern))?;
+        self.variants.iter().try_for_each(|variant| self.check_variant(variant))?;
+        self.check_servers()?;
+        self.loadgen.iter().try_for_each(|(flag, values)| check_flag(flag, values))?;
+        self.check_axis()?;
         self.check_numbers()
+    }
+
+    fn check_variant(&self, variant: &Variant) -> Result<()> {
+        let stranger = variant.servers.iter().find(|name| !self.servers.contains(name));
+        match stranger {
+            Some(name) => bail!("`variant` {}: {name:?} is not among the servers", variant.name),
+            None => Ok(()),
+        }
+    }
+
+    fn check_axis(&self) -> Result<()> {
+        let Some(x) = &self.x else { return Ok(()) };
+        let known = AXES.contains(&x.as_str()) || self.loadgen.contains_key(x);
+        ensure!(known, "`x` is one of {AXES:?} or a flag in [loadgen], not {x:?}");
+        Ok(())
     }
 
     fn check_numbers(&self) -> Result<()> {
@@ -175,6 +260,40 @@ impl Sweep {
         ensure!(self.repeats > 0, "`repeats` is zero");
         ensure!(self.threads > 0, "`threads` is zero");
         Ok(())
+    }
+}
+
+impl FlagValue {
+    /// The value as a word.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The value as a part of a file's name.
+    pub fn file_name(&self) -> String {
+        self.0.replace([':', ','], "-")
+    }
+}
+
+impl From<Scalar> for FlagValue {
+    fn from(scalar: Scalar) -> Self {
+        Self(match scalar {
+            Scalar::Integer(value) => value.to_string(),
+            Scalar::Number(value) => value.to_string(),
+            Scalar::Text(value) => value,
+        })
+    }
+}
+
+impl From<FlagValue> for String {
+    fn from(value: FlagValue) -> Self {
+        value.0
+    }
+}
+
+impl fmt::Display for FlagValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -265,6 +384,18 @@ pub fn check_name(field: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
+fn check_flag(flag: &str, values: &[FlagValue]) -> Result<()> {
+    check_name("loadgen", flag)?;
+    ensure!(!flag.starts_with('-'), "`loadgen`: {flag:?} is written without its dashes");
+    ensure!(!OWN_FLAGS.contains(&flag), "`loadgen`: the lab sets --{flag} itself");
+    for value in values {
+        let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:,".contains(c);
+        let fit = !value.0.is_empty() && value.0.chars().all(plain);
+        ensure!(fit, "`loadgen`: the value {:?} of {flag} is not of letters, digits and . - _ : ,", value.0);
+    }
+    check_list(flag, &values.iter().map(FlagValue::file_name).collect::<Vec<_>>())
+}
+
 fn check_pattern(pattern: &str) -> Result<()> {
     let known = |part: &str| matches!(part, "R" | "Z" | "S" | "P");
     let valid = pattern.split_once(':').is_some_and(|(sets, gets)| known(sets) && known(gets));
@@ -296,10 +427,30 @@ mod tests {
             ("key_pattern = ['Q:R']", "`key_pattern`"),
             ("clinets = [1]", "unknown field"),
             ("variant = [{ name = 'a/b', flags = [] }]", "`variant`"),
+            ("variant = [{ name = 'a', flags = [], servers = ['redis'] }]", "\"redis\" is not among the servers"),
+            ("x = 'shards'", "`x` is one of"),
+            ("loadgen = { cross-shard = [] }", "`cross-shard` is empty"),
+            ("loadgen = { cross-shard = [1, '1'] }", "`cross-shard` holds \"1\" twice"),
+            ("loadgen = { resp = ['a b'] }", "the value \"a b\" of resp"),
+            ("loadgen = { --resp = [2] }", "without its dashes"),
+            ("loadgen = { clients = [2] }", "the lab sets --clients itself"),
         ] {
             let error = Sweep::parse("small", &format!("{SMALL}{line}\n")).unwrap_err();
             assert!(format!("{error:#}").contains(complaint), "{line}: {error:#}");
         }
+    }
+
+    #[test]
+    fn a_variant_is_for_the_servers_it_names_or_for_those_that_none_names() {
+        let text = SMALL.replace("['mutex']", "['mutex', 'actor', 'dashmap']");
+        let variants = "variant = [{ name = 'fast', flags = [], servers = ['actor'] }, { name = 'plain', flags = [] }, \
+            { name = 'safe', flags = [], servers = ['actor', 'dashmap'] }]\n";
+        let sweep = Sweep::parse("small", &format!("{text}{variants}")).unwrap();
+        let names = |server| sweep.variants_of(server).iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(" ");
+        assert_eq!([names("mutex"), names("actor"), names("dashmap")], ["plain", "fast safe", "safe"]);
+        let alone = "variant = [{ name = 'fast', flags = [], servers = ['actor'] }]";
+        let error = Sweep::parse("small", &format!("{text}{alone}")).unwrap_err();
+        assert!(format!("{error:#}").contains("no `variant` for mutex"), "{error:#}");
     }
 
     #[test]

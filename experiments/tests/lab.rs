@@ -152,6 +152,36 @@ fn raw_rates(out: &Path, records: &[String]) -> Vec<f64> {
 }
 
 #[test]
+fn a_flag_of_the_generator_is_an_axis_and_a_variant_a_line() {
+    let lab =
+        Lab::new(&SWEEP.replace("[1, 10]", "[1]").replace("[1, 16]", "[1]").replace("repeats = 3", "repeats = 1"));
+    let more = "x = 'cross-shard'\nloadgen = { cross-shard = [0, 50, 100], keys-per-command = [2, 8] }\n\
+        [[variant]]\nname = 'fast'\nservers = ['one']\nflags = ['--fast']\n\
+        [[variant]]\nname = 'safe'\nservers = ['one']\nflags = ['--safe']\n\
+        [[variant]]\nname = 'plain'\nflags = []\n";
+    let file = lab.folder.path().join("grid.toml");
+    fs::write(&file, fs::read_to_string(&file).unwrap() + more).unwrap();
+    let output = lab.finish();
+    assert!(output.status.success(), "{}", text(&output));
+    let run = lab.run_folder();
+    let summary = Summary::of(&run).unwrap();
+    assert_eq!((summary.points.len(), summary.trials_done), (18, 18));
+    for one in &summary.points {
+        let share: f64 = one.point.loadgen["cross-shard"].as_str().parse().unwrap();
+        assert_eq!(one.figures[&Metric::OpsPerSec].median, 1001.5 + 10.0 * share);
+    }
+    let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
+    for expected in
+        ["<h3>--keys-per-command 2</h3>", "<h3>--keys-per-command 8</h3>", "</i>one safe<", "<th>--cross-shard</th>"]
+    {
+        assert!(html.contains(expected), "{expected}");
+    }
+    assert!(!html.contains("</i>two plain<"), "a server with one variant is a line by its name");
+    let csv = fs::read_to_string(lab.out().join("summary.csv")).unwrap();
+    assert!(csv.contains(",\"--cross-shard 50 --keys-per-command 8\",1,1501.500,"), "{csv}");
+}
+
+#[test]
 fn a_killed_run_is_resumed_to_the_same_set_of_points() {
     let whole = Lab::new(SWEEP);
     assert!(whole.finish().status.success());
@@ -189,7 +219,8 @@ fn ctrl_c_ends_the_run_its_server_and_says_how_to_go_on() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     assert!(text(&output).contains("of 24 trials; the same command"), "{}", text(&output));
     lab.assert_no_process_is_left();
-    assert!(lab.finish().status.success());
+    let output = lab.finish();
+    assert!(output.status.success(), "{}", text(&output));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn generate(flags: &HashMap<&str, &str>) {
     let window = Duration::from_millis(number(flags, "--test-time") * 100);
     thread::sleep(window);
     let (clients, pipeline) = (number(flags, "--clients"), number(flags, "--pipeline"));
-    let ops_per_sec = 1000 * clients + pipeline;
+    let ops_per_sec = 1000 * clients + pipeline + 10 * number(flags, "--cross-shard");
     let text = format!(
         r#"{{"format":"shardrace-loadgen/1","config":{{}},"started_unix_ms":{started_unix_ms},"duration_s":{},
         "totals":{{"requests":500,"errors":0,"hits":90,"misses":10,"ops_per_sec":{ops_per_sec}.5,
