@@ -61,20 +61,26 @@ impl<S: Shard, C: Channels> Port<S, C> {
     /// Sends a batch to each of several shards, so that all of them take effect at one point of the order of things:
     /// whoever sees the effect of one sees that of all.
     ///
+    /// Dropping the future while it waits sends all or nothing, and gives up the port as it does for
+    /// [`send`](Self::send).
+    ///
     /// # Panics
-    /// As [`send`](Self::send).
+    /// As [`send`](Self::send), and when a shard has two parts: it would wait at one for room to place the other.
     pub async fn send_group(&mut self, parts: Vec<(usize, S::Batch)>) -> Result<(), PortClosed> {
+        assert!(are_distinct(parts.iter().map(|&(shard, _)| shard)), "each shard has one part of a group");
         self.take_places(parts.len());
         let reply_to = Arc::clone(&self.replies);
         self.place(Work::Group { parts, reply_to }).await
     }
 
     /// Sends a batch that needs the state of several shards at once: it is done by [`Shard::execute_jointly`], and
-    /// comes back as one batch.
+    /// comes back as one batch. Dropping the future does what it does for [`send_group`](Self::send_group).
     ///
     /// # Panics
-    /// As [`send`](Self::send).
+    /// As [`send`](Self::send), and unless there are two shards or more, each named once: one is sent a batch of its
+    /// own, and one that is named twice would wait for itself.
     pub async fn send_joint(&mut self, shards: Vec<usize>, batch: S::Batch) -> Result<(), PortClosed> {
+        assert!(shards.len() > 1 && are_distinct(shards.iter().copied()), "shards meet, each with one state to lend");
         self.take_places(1);
         let reply_to = Arc::clone(&self.replies);
         self.place(Work::Meeting { shards, batch, reply_to }).await
@@ -109,4 +115,14 @@ impl<S: Shard, C: Channels> Port<S, C> {
         self.in_flight -= 1;
         batch
     }
+}
+
+fn are_distinct(mut shards: impl Iterator<Item = usize> + Clone) -> bool {
+    // There are few: comparing all costs less than sorting.
+    while let Some(shard) = shards.next() {
+        if shards.clone().any(|other| other == shard) {
+            return false;
+        }
+    }
+    true
 }

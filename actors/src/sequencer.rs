@@ -47,11 +47,16 @@ impl<S: Shard, C: Channels> Sequencer<S, C> {
         }
     }
 
-    async fn place_group(&self, parts: Vec<(usize, S::Batch)>, reply_to: Arc<Replies<S::Batch, C>>) {
+    async fn place_group(&self, mut parts: Vec<(usize, S::Batch)>, reply_to: Arc<Replies<S::Batch, C>>) {
+        if parts.len() == 1 {
+            let (shard, batch) = parts.remove(0);
+            return self.place(shard, Content::Batch(Ready { batch, reply_to: Some(reply_to) })).await;
+        }
         let gate = Arc::new(Gate::new(parts.len()));
         for (place, (shard, batch)) in parts.into_iter().enumerate() {
             let ready = Ready { batch, reply_to: Some(Arc::clone(&reply_to)) };
-            self.place(shard, Sequenced::Part { ready, gate: Arc::clone(&gate), place }).await;
+            let part = Sequenced::Part { ready, gate: Arc::clone(&gate), place };
+            self.place(shard, Content::Sequenced(Box::new(part))).await;
         }
         gate.open();
     }
@@ -59,14 +64,14 @@ impl<S: Shard, C: Channels> Sequencer<S, C> {
     async fn place_meeting(&self, shards: &[usize], batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>>) {
         let meeting = Arc::new(Meeting::new(shards.len(), batch, reply_to));
         for (place, &shard) in shards.iter().enumerate() {
-            self.place(shard, Sequenced::Meeting { meeting: Arc::clone(&meeting), place }).await;
+            let invitation = Sequenced::Meeting { meeting: Arc::clone(&meeting), place };
+            self.place(shard, Content::Sequenced(Box::new(invitation))).await;
         }
-        meeting.gate.open();
     }
 
-    async fn place(&self, shard: usize, sequenced: Sequenced<S, C>) {
+    async fn place(&self, shard: usize, content: Content<S, C>) {
         // A shard that is gone took the process with it, or the process is at its end: nobody waits.
-        let _ = self.mailboxes[shard].send(Envelope(Content::Sequenced(Box::new(sequenced)))).await;
+        let _ = self.mailboxes[shard].send(Envelope(content)).await;
     }
 }
 
@@ -76,7 +81,7 @@ pub(crate) enum Sequenced<S: Shard, C: Channels> {
     Meeting { meeting: Arc<Meeting<S, C>>, place: usize },
 }
 
-/// Shut until the work behind it stands in all of its mailboxes. Each shard has a signal of its own.
+/// Shut until the group behind it stands in all of its mailboxes. Each shard has a signal of its own.
 pub(crate) struct Gate<C: Channels> {
     signals: Box<[Replies<(), C>]>,
 }
@@ -103,12 +108,13 @@ impl<C: Channels> Gate<C> {
 
 /// Where shards lend their state to a batch that needs them all.
 ///
-/// Invariant: every state that comes in goes home, to the shard that lent it.
+/// It needs no gate: when the last shard arrives, the meeting stands in all mailboxes.
+///
+/// Invariants: there is room to lend for all but one, so the one that finds none is the last to arrive; every state
+/// that comes in goes home, to the shard that lent it.
 pub(crate) struct Meeting<S: Shard, C: Channels> {
-    gate: Gate<C>,
     work: C::ReplyQueue<Ready<S::Batch, C>>,
     lent: C::ReplyQueue<(usize, S)>,
-    arrived: AtomicUsize,
     homes: Box<[Replies<S, C>]>,
 }
 
@@ -117,31 +123,23 @@ impl<S: Shard, C: Channels> Meeting<S, C> {
         let work = C::ReplyQueue::with_capacity(1);
         let is_full = work.push(Ready { batch, reply_to: Some(reply_to) }).is_err();
         assert!(!is_full, "a meeting has one batch");
-        Self {
-            gate: Gate::new(shards),
-            work,
-            lent: C::ReplyQueue::with_capacity(shards),
-            arrived: AtomicUsize::new(0),
-            homes: (0..shards).map(|_| Replies::new(1)).collect(),
-        }
+        let lent = C::ReplyQueue::with_capacity(shards - 1);
+        Self { work, lent, homes: (0..shards).map(|_| Replies::new(1)).collect() }
     }
 
     /// Lends the state of the shard at `place`, and gives it back when the work is done.
     pub(crate) async fn attend(&self, place: usize, shard: S) -> S {
-        self.gate.pass(place).await;
-        let is_full = self.lent.push((place, shard)).is_err();
-        assert!(!is_full, "each shard attends a meeting once");
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.homes.len() {
-            self.hold();
+        if let Err(last) = self.lent.push((place, shard)) {
+            self.hold(last);
         }
         self.homes[place].next().await
     }
 
-    fn hold(&self) {
-        let mut lent: Vec<(usize, S)> = std::iter::from_fn(|| self.lent.pop()).collect();
-        assert_eq!(lent.len(), self.homes.len(), "the last to arrive finds every state");
-        lent.sort_unstable_by_key(|(place, _)| *place);
-        let (places, mut shards): (Vec<usize>, Vec<S>) = lent.into_iter().unzip();
+    fn hold(&self, last: (usize, S)) {
+        let mut present: Vec<(usize, S)> = std::iter::from_fn(|| self.lent.pop()).chain([last]).collect();
+        assert_eq!(present.len(), self.homes.len(), "the last to arrive finds every state");
+        present.sort_unstable_by_key(|(place, _)| *place);
+        let (places, mut shards): (Vec<usize>, Vec<S>) = present.into_iter().unzip();
         let Ready { mut batch, reply_to } = self.work.pop().expect("a meeting is held once");
         S::execute_jointly(&mut shards, &mut batch);
         places.into_iter().zip(shards).for_each(|(place, shard)| self.homes[place].push(shard));

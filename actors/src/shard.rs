@@ -138,7 +138,11 @@ impl<S: Shard, C: Channels> Router<S, C> {
 ///
 /// After its first batch of a turn the shard lets the tasks that are ready run: connections woken by the same visit to
 /// the network add their batches, and one turn serves them all.
+///
+/// # Panics
+/// When a turn may hold no batch.
 pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox<S, C>, limit: TurnLimit) -> S {
+    assert!(limit.0 > 0, "a turn has room for a batch");
     let mut turn: Vec<Ready<S::Batch, C>> = Vec::with_capacity(limit.0);
     while let Some(first) = mailbox.recv().await {
         if gathers(&shard, &first) {
@@ -151,7 +155,7 @@ pub async fn run_shard<S: Shard, C: Channels>(mut shard: S, mut mailbox: Mailbox
                 run_turn(&mut shard, &mut turn);
             }
             if let Some(sequenced) = barrier {
-                shard = pass(*sequenced, shard, &mut turn).await;
+                shard = pass(sequenced, shard, &mut turn).await;
             }
             if turn.is_empty() {
                 next = mailbox.try_recv();
@@ -178,14 +182,14 @@ fn fill_turn<S: Shard, C: Channels>(
     mut next: Option<Envelope<S, C>>,
     mailbox: &mut Mailbox<S, C>,
     limit: TurnLimit,
-) -> Option<Box<Sequenced<S, C>>> {
+) -> Option<Sequenced<S, C>> {
     while turn.len() < limit.0 {
         let Envelope(content) = next.take().or_else(|| mailbox.try_recv())?;
         match content {
             Content::Batch(ready) => turn.push(ready),
             Content::Sequenced(sequenced) => match *sequenced {
                 Sequenced::Part { ready, gate, place } if gate.try_pass(place) => turn.push(ready),
-                sequenced => return Some(Box::new(sequenced)),
+                sequenced => return Some(sequenced),
             },
         }
     }
