@@ -157,9 +157,11 @@ impl Deferred {
         matches!(self, Self::Waiting { .. })
     }
 
-    /// Waits until [`go_on`] may get further. Dropping the future loses nothing.
+    /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
+    /// nothing.
     pub async fn changed<S: Session>(&self, session: &S) {
-        let Self::Waiting { place, until, .. } = self else { return std::future::pending().await };
+        // A transaction that the session does not wait for is back.
+        let Self::Waiting { place, until, .. } = self else { return };
         if let Some(served) = place.waiter.served() {
             return session.released(&served.marks).await;
         }
