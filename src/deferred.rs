@@ -127,9 +127,10 @@ fn reply_error<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>, erro
 }
 
 fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
-    transaction
-        .commands()
-        .all(|(id, args)| session.fits(id, args) && !commands::command(id).flags.has(commands::Flags::DEFERS))
+    transaction.commands().all(|(id, args)| {
+        let command = commands::command(id);
+        session.fits(id, args) && command.keys.have_values(args) && !command.flags.has(commands::Flags::DEFERS)
+    })
 }
 
 /// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
