@@ -7,7 +7,7 @@ use crate::commands::{
 };
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
-use crate::resp::{Args, Reply};
+use crate::resp::Args;
 use crate::server::Server;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -238,7 +238,6 @@ fn wait_on<S: Session>(
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
     let resp3 = parties.state.resp3;
-    let name = commands::command(command).name;
     match place.waiter.state() {
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
@@ -257,18 +256,16 @@ fn wait_on<S: Session>(
             parties.session.reply_here(resp3, out, |reply| reply.error(text));
             return None;
         }
-        Wait::Unblocked => return time_out(name, parties, out),
+        Wait::Unblocked => return time_out(parties, out),
         Wait::Waiting if until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
-            return time_out(name, parties, out);
+            return time_out(parties, out);
         }
         Wait::Waiting | Wait::Claimed | Wait::Gone => {}
     }
     Some(Deferred::Waiting { command, place, until, transaction })
 }
 
-fn time_out<S: Session>(name: &str, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
-    parties
-        .session
-        .reply_here(parties.state.resp3, out, |reply: &mut Reply<'_>| blocking::write_timed_out(name, reply));
+fn time_out<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
+    parties.session.reply_here(parties.state.resp3, out, |reply| reply.null_array());
     None
 }
