@@ -53,6 +53,7 @@ pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session
     if let Err(error) = connection.run().await {
         tracing::debug!(client = connection.requests.client.id, "Connection ended: {error}");
     }
+    connection.requests.end().await;
 }
 
 /// Invariants: `partial` begins with the first byte of a request; `written <= out.len()`.
@@ -366,6 +367,14 @@ impl<S: Session> Requests<S> {
                     session.submit(id, args, state.resp3, out);
                 }
             }
+        }
+    }
+
+    /// Gives up a request that waits.
+    async fn end(&mut self) {
+        if let Some(transaction) = self.deferred.take().and_then(Deferred::end) {
+            self.session.begin(transaction);
+            self.session.flush().await;
         }
     }
 

@@ -10,6 +10,7 @@ use crate::keyspace::{Caller, Wait, Waiter};
 use crate::resp::Args;
 use crate::server::Server;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// What the connection waits for before it takes on another request.
@@ -18,7 +19,7 @@ pub enum Deferred {
     /// A transaction is out.
     Running(Kind, Option<Place>),
     /// A command found nothing to take.
-    Waiting { command: CommandId, place: Place, until: Option<Instant>, transaction: Box<Transaction> },
+    Waiting { place: Place, transaction: Box<Transaction> },
 }
 
 /// Whose replies a transaction has.
@@ -35,13 +36,15 @@ pub enum Kind {
 pub struct Place {
     waiter: Arc<Waiter>,
     client: Arc<Client>,
+    /// When it is given up; none for never.
+    until: Option<Instant>,
 }
 
 impl Place {
-    fn take(client: &Arc<Client>, resp3: bool) -> Self {
+    fn take(client: &Arc<Client>, resp3: bool, wait: Option<Duration>) -> Self {
         let waiter = Arc::new(Waiter::new(resp3));
         *client.waiter.lock() = Some(Arc::clone(&waiter));
-        Self { waiter, client: Arc::clone(client) }
+        Self { waiter, client: Arc::clone(client), until: wait.and_then(|wait| Instant::now().checked_add(wait)) }
     }
 }
 
@@ -74,7 +77,8 @@ pub fn begin<S: Session>(
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
         "watch" => Ok((watching(parties.state, args), None)),
         _ if command.flags.has(commands::Flags::BLOCKING) => {
-            let place = Place::take(parties.client, parties.state.resp3);
+            let wait = blocking::timeout(command.name, args);
+            let place = Place::take(parties.client, parties.state.resp3, wait);
             Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), watch: None }, Some(place)))
         }
         _ => Ok((Caller::default(), None)),
@@ -158,17 +162,25 @@ impl Deferred {
         matches!(self, Self::Waiting { .. })
     }
 
+    /// What is left to run when the connection ends: a waiter that was called gives its turn to the next in the line.
+    pub fn end(self) -> Option<Box<Transaction>> {
+        let Self::Waiting { place, transaction, .. } = self else { return None };
+        // What it was served already, it is served.
+        let _ = place.waiter.give_up();
+        place.waiter.take_call().then_some(transaction)
+    }
+
     /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
     /// nothing.
     pub async fn changed<S: Session>(&self, session: &S) {
         // A transaction that the session does not wait for is back.
-        let Self::Waiting { place, until, .. } = self else { return };
+        let Self::Waiting { place, .. } = self else { return };
         if let Some(served) = place.waiter.served() {
             return session.released(&served.marks).await;
         }
-        match until {
+        match place.until {
             None => place.waiter.changed().await,
-            Some(until) => _ = tokio::time::timeout_at(*until, place.waiter.changed()).await,
+            Some(until) => _ = tokio::time::timeout_at(until, place.waiter.changed()).await,
         }
     }
 }
@@ -180,9 +192,7 @@ pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: 
             None => Some(Deferred::Running(kind, place)),
             Some(transaction) => finish(kind, place, transaction, parties, out),
         },
-        Deferred::Waiting { command, place, until, transaction } => {
-            wait_on(command, place, until, transaction, parties, out)
-        }
+        Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out),
     }
 }
 
@@ -197,10 +207,7 @@ fn finish<S: Session>(
         (Ending::Open, _) => unreachable!("an engine gives back what has run"),
         (Ending::Blocked, _) => {
             let place = place.expect("only a command with a waiter waits");
-            let (command, args) = transaction.commands().next().expect("it is the one command");
-            let name = commands::command(command).name;
-            let until = blocking::timeout(name, args).and_then(|wait| Instant::now().checked_add(wait));
-            return wait_on(command, place, until, transaction, parties, out);
+            return wait_on(place, transaction, parties, out);
         }
         (Ending::Aborted, _) => parties.session.reply_here(parties.state.resp3, out, |reply| reply.null_array()),
         (Ending::Done, Kind::One) => write_one(&transaction, parties, out),
@@ -230,14 +237,16 @@ fn write_all<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>
 }
 
 fn wait_on<S: Session>(
-    command: CommandId,
     place: Place,
-    until: Option<Instant>,
     transaction: Box<Transaction>,
     parties: &mut Parties<'_, S>,
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
     let resp3 = parties.state.resp3;
+    if place.waiter.take_call() {
+        parties.session.begin(transaction);
+        return Some(Deferred::Running(Kind::One, Some(place)));
+    }
     match place.waiter.state() {
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
@@ -246,23 +255,18 @@ fn wait_on<S: Session>(
                 return None;
             }
         }
-        Wait::Called => {
-            place.waiter.note_called();
-            parties.session.begin(transaction);
-            return Some(Deferred::Running(Kind::One, Some(place)));
-        }
         Wait::Failed => {
             let text = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
             parties.session.reply_here(resp3, out, |reply| reply.error(text));
             return None;
         }
         Wait::Unblocked => return time_out(parties, out),
-        Wait::Waiting if until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
+        Wait::Waiting if place.until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
             return time_out(parties, out);
         }
-        Wait::Waiting | Wait::Claimed | Wait::Gone => {}
+        Wait::Waiting | Wait::Called | Wait::Claimed | Wait::Gone => {}
     }
-    Some(Deferred::Waiting { command, place, until, transaction })
+    Some(Deferred::Waiting { place, transaction })
 }
 
 fn time_out<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {

@@ -3,7 +3,7 @@
 //! A command that finds nothing puts its connection in the line of each of its keys. Whatever changes such a key serves
 //! those in its line, first come first served, before anything else runs over it. Taking an element to a key of another
 //! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
-//! keys, and keeps its place meanwhile.
+//! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
 
 use super::arguments::{number_of_keys, positive};
 use super::float::Extended;
@@ -29,6 +29,7 @@ fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     for position in 1..last {
         let key = &args[position];
         if has_elements(keyspace, key)? {
+            claim_own_wait(keyspace, key)?;
             pop_with_key(keyspace, key, end, reply);
             return Ok(());
         }
@@ -51,6 +52,7 @@ pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     for position in 3..after_keys {
         let key = &args[position];
         if has_elements(keyspace, key)? {
+            claim_own_wait(keyspace, key)?;
             pop_many_with_key(keyspace, key, end, most, reply);
             return Ok(());
         }
@@ -80,6 +82,7 @@ fn move_first<S: Store>(
     parse_timeout(&args[args.len() - 1], keyspace.now_ms())?;
     if has_elements(keyspace, source)? {
         has_elements(keyspace, destination)?;
+        claim_own_wait(keyspace, source)?;
         move_one(keyspace, source, destination, from, to, reply);
         return Ok(());
     }
@@ -107,8 +110,8 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
     if let Wish::Move(_, _, destination) = &wish
         && !keyspace.covers(destination)
     {
-        waiter.call();
-        return false;
+        // One that went away meanwhile leaves the turn to the next.
+        return !waiter.call();
     }
     if !waiter.claim() {
         return true;
@@ -126,6 +129,16 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
     keyspace.effects().end_serving();
     keyspace.note_served(waiter, encoded);
     true
+}
+
+/// Takes the right to be served from whoever else might serve the caller. Where its wait has ended already, the element
+/// is for the next in the line.
+fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
+    if keyspace.claim_caller() {
+        return Ok(());
+    }
+    keyspace.note_ready(key);
+    Err(CommandError::Waits)
 }
 
 /// Whether a key holds a list; an error when it holds something else.
@@ -207,10 +220,11 @@ fn end_name(end: End) -> &'static [u8] {
     }
 }
 
-/// How long the command in `args` waits, `None` for as long as it takes. Its arguments have been checked.
+/// How long the command in `args` waits, `None` for as long as it takes. One that cannot be read is no matter: the
+/// command says so and does not wait.
 pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
     let position = if name == "blmpop" { 1 } else { args.len() - 1 };
-    let ms = parse_timeout(&args[position], 0).expect("the command has checked its arguments");
+    let ms = parse_timeout(&args[position], 0).ok()?;
     Some(Duration::from_millis(ms)).filter(|wait| !wait.is_zero())
 }
 

@@ -141,7 +141,7 @@ impl<S: Store> Keyspace<S> {
     fn tell_listeners(&mut self, key: &[u8]) {
         let has_line = self.store.with_listeners(hash_of(key), key, |listeners| listeners.note_change(key));
         if has_line {
-            self.ready.push_back(key.into());
+            self.note_ready(key);
         }
     }
 
@@ -166,6 +166,16 @@ impl<S: Store> Keyspace<S> {
             self.store.with_listeners(hash_of(key), key, |listeners| listeners.wait(key, waiter, wish));
         }
         true
+    }
+
+    /// Takes the right to serve the caller, if it is one that may wait; false when its wait is over.
+    pub fn claim_caller(&self) -> bool {
+        self.caller.waiter.as_ref().is_none_or(|waiter| waiter.claim())
+    }
+
+    /// Notes that a key has something for those who wait for it.
+    pub fn note_ready(&mut self, key: &[u8]) {
+        self.ready.push_back(key.into());
     }
 
     /// A changed key that somebody waits for, with the first in its line.
