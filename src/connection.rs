@@ -53,8 +53,7 @@ pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session
     if let Err(error) = connection.run().await {
         tracing::debug!(client = connection.requests.client.id, "Connection ended: {error}");
     }
-    let Requests { session, deferred, .. } = &mut connection.requests;
-    deferred::leave(deferred.take(), session).await;
+    connection.requests.end().await;
 }
 
 /// Invariants: `partial` begins with the first byte of a request; `written <= out.len()`.
@@ -352,9 +351,7 @@ impl<S: Session> Requests<S> {
         let args = parser.args(input);
         match accepted(args, state) {
             Err(error) => {
-                if let Some(multi) = &mut state.multi {
-                    multi.refuse();
-                }
+                let error = refused(error, args, state);
                 session.reply_here(state.resp3, out, |reply| reply.error(error));
             }
             Ok((id, command)) => {
@@ -370,6 +367,14 @@ impl<S: Session> Requests<S> {
                     session.submit(id, args, state.resp3, out);
                 }
             }
+        }
+    }
+
+    /// Gives up a request that waits.
+    async fn end(&mut self) {
+        if let Some(transaction) = self.deferred.take().and_then(Deferred::end) {
+            self.session.begin(transaction);
+            self.session.flush().await;
         }
     }
 
@@ -424,12 +429,25 @@ fn accepted(args: Args<'_>, state: &ConnectionState) -> Result<(CommandId, &'sta
     if !state.is_authenticated && !command.flags.has(commands::Flags::NO_AUTH) {
         return Err(CommandError::Text("NOAUTH Authentication required."));
     }
-    // Keys and values in turn: the last key has its value.
-    if command.keys.last < 0 && !(args.len() - usize::from(command.keys.first)).is_multiple_of(command.keys.step.into())
-    {
+    // Inside MULTI such a request is queued, and says so itself when it runs.
+    if state.multi.is_none() && !command.keys.have_values(args) {
         return Err(CommandError::Arity(command.name.to_owned()));
     }
     Ok((id, command))
+}
+
+/// What a refusal does to a transaction, and how it is replied: where EXEC itself is refused, the transaction is gone.
+fn refused(error: CommandError, args: Args<'_>, state: &mut ConnectionState) -> CommandError {
+    if args.is(0, "EXEC") {
+        (state.multi, state.watched) = (None, None);
+        let text = error.to_string();
+        let reason = text.strip_prefix("ERR ").unwrap_or(&text);
+        return CommandError::Owned(format!("EXECABORT Transaction discarded because of: {reason}"));
+    }
+    if let Some(multi) = &mut state.multi {
+        multi.refuse();
+    }
+    error
 }
 
 fn unknown_command(args: Args<'_>) -> CommandError {

@@ -7,9 +7,10 @@ use crate::commands::{
 };
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
-use crate::resp::{Args, Reply};
+use crate::resp::Args;
 use crate::server::Server;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// What the connection waits for before it takes on another request.
@@ -18,7 +19,7 @@ pub enum Deferred {
     /// A transaction is out.
     Running(Kind, Option<Place>),
     /// A command found nothing to take.
-    Waiting { command: CommandId, place: Place, until: Option<Instant>, transaction: Box<Transaction> },
+    Waiting { place: Place, transaction: Box<Transaction> },
 }
 
 /// Whose replies a transaction has.
@@ -35,13 +36,15 @@ pub enum Kind {
 pub struct Place {
     waiter: Arc<Waiter>,
     client: Arc<Client>,
+    /// When it is given up; none for never.
+    until: Option<Instant>,
 }
 
 impl Place {
-    fn take(client: &Arc<Client>, resp3: bool) -> Self {
+    fn take(client: &Arc<Client>, resp3: bool, wait: Option<Duration>) -> Self {
         let waiter = Arc::new(Waiter::new(resp3));
         *client.waiter.lock() = Some(Arc::clone(&waiter));
-        Self { waiter, client: Arc::clone(client) }
+        Self { waiter, client: Arc::clone(client), until: wait.and_then(|wait| Instant::now().checked_add(wait)) }
     }
 }
 
@@ -74,7 +77,8 @@ pub fn begin<S: Session>(
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
         "watch" => Ok((watching(parties.state, args), None)),
         _ if command.flags.has(commands::Flags::BLOCKING) => {
-            let place = Place::take(parties.client, parties.state.resp3);
+            let wait = blocking::timeout(command.name, args);
+            let place = Place::take(parties.client, parties.state.resp3, wait);
             Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), watch: None }, Some(place)))
         }
         _ => Ok((Caller::default(), None)),
@@ -127,9 +131,10 @@ fn reply_error<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>, erro
 }
 
 fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
-    transaction
-        .commands()
-        .all(|(id, args)| session.fits(id, args) && !commands::command(id).flags.has(commands::Flags::DEFERS))
+    transaction.commands().all(|(id, args)| {
+        let command = commands::command(id);
+        session.fits(id, args) && command.keys.have_values(args) && !command.flags.has(commands::Flags::DEFERS)
+    })
 }
 
 /// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
@@ -157,31 +162,25 @@ impl Deferred {
         matches!(self, Self::Waiting { .. })
     }
 
-    /// Waits until [`go_on`] may get further. Dropping the future loses nothing.
+    /// What is left to run when the connection ends: a waiter that was called gives its turn to the next in the line.
+    pub fn end(self) -> Option<Box<Transaction>> {
+        let Self::Waiting { place, transaction, .. } = self else { return None };
+        // What it was served already, it is served.
+        let _ = place.waiter.give_up();
+        place.waiter.take_call().then_some(transaction)
+    }
+
+    /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
+    /// nothing.
     pub async fn changed<S: Session>(&self, session: &S) {
-        let Self::Waiting { place, until, .. } = self else { return std::future::pending().await };
+        // A transaction that the session does not wait for is back.
+        let Self::Waiting { place, .. } = self else { return };
         if let Some(served) = place.waiter.served() {
             return session.released(&served.marks).await;
         }
-        match until {
+        match place.until {
             None => place.waiter.changed().await,
-            Some(until) => _ = tokio::time::timeout_at(*until, place.waiter.changed()).await,
-        }
-    }
-}
-
-/// Ends a deferred request whose connection ends. One who was called to its key runs its command all the same: those
-/// behind it in the line wait for that.
-pub async fn leave<S: Session>(deferred: Option<Deferred>, session: &mut S) {
-    if let Some(Deferred::Waiting { place, transaction, .. }) = deferred
-        && !place.waiter.give_up_uncalled()
-        && place.waiter.note_called()
-    {
-        session.begin(transaction);
-        session.flush().await;
-        while session.take_finished().is_none() {
-            session.wait().await;
-            session.collect(&mut Vec::new());
+            Some(until) => _ = tokio::time::timeout_at(until, place.waiter.changed()).await,
         }
     }
 }
@@ -193,9 +192,7 @@ pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: 
             None => Some(Deferred::Running(kind, place)),
             Some(transaction) => finish(kind, place, transaction, parties, out),
         },
-        Deferred::Waiting { command, place, until, transaction } => {
-            wait_on(command, place, until, transaction, parties, out)
-        }
+        Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out),
     }
 }
 
@@ -210,10 +207,7 @@ fn finish<S: Session>(
         (Ending::Open, _) => unreachable!("an engine gives back what has run"),
         (Ending::Blocked, _) => {
             let place = place.expect("only a command with a waiter waits");
-            let (command, args) = transaction.commands().next().expect("it is the one command");
-            let name = commands::command(command).name;
-            let until = blocking::timeout(name, args).and_then(|wait| Instant::now().checked_add(wait));
-            return wait_on(command, place, until, transaction, parties, out);
+            return wait_on(place, transaction, parties, out);
         }
         (Ending::Aborted, _) => parties.session.reply_here(parties.state.resp3, out, |reply| reply.null_array()),
         (Ending::Done, Kind::One) => write_one(&transaction, parties, out),
@@ -243,15 +237,16 @@ fn write_all<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>
 }
 
 fn wait_on<S: Session>(
-    command: CommandId,
     place: Place,
-    until: Option<Instant>,
     transaction: Box<Transaction>,
     parties: &mut Parties<'_, S>,
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
     let resp3 = parties.state.resp3;
-    let name = commands::command(command).name;
+    if place.waiter.take_call() {
+        parties.session.begin(transaction);
+        return Some(Deferred::Running(Kind::One, Some(place)));
+    }
     match place.waiter.state() {
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
@@ -260,29 +255,21 @@ fn wait_on<S: Session>(
                 return None;
             }
         }
-        Wait::Called => {
-            // False when CLIENT UNBLOCK came in between: running the command once more does no harm.
-            let _ = place.waiter.note_called();
-            parties.session.begin(transaction);
-            return Some(Deferred::Running(Kind::One, Some(place)));
-        }
         Wait::Failed => {
             let text = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
             parties.session.reply_here(resp3, out, |reply| reply.error(text));
             return None;
         }
-        Wait::Unblocked => return time_out(name, parties, out),
-        Wait::Waiting if until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up_uncalled() => {
-            return time_out(name, parties, out);
+        Wait::Unblocked => return time_out(parties, out),
+        Wait::Waiting if place.until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
+            return time_out(parties, out);
         }
-        Wait::Waiting | Wait::Claimed | Wait::Gone => {}
+        Wait::Waiting | Wait::Called | Wait::Claimed | Wait::Gone => {}
     }
-    Some(Deferred::Waiting { command, place, until, transaction })
+    Some(Deferred::Waiting { place, transaction })
 }
 
-fn time_out<S: Session>(name: &str, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
-    parties
-        .session
-        .reply_here(parties.state.resp3, out, |reply: &mut Reply<'_>| blocking::write_timed_out(name, reply));
+fn time_out<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
+    parties.session.reply_here(parties.state.resp3, out, |reply| reply.null_array());
     None
 }

@@ -3,9 +3,11 @@
 //! A command that finds nothing puts its connection in the line of each of its keys. Whatever changes such a key serves
 //! those in its line, first come first served, before anything else runs over it. Taking an element to a key of another
 //! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
-//! keys, and keeps its place meanwhile.
+//! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
 
-use super::arguments::{count, is};
+use super::arguments::{number_of_keys, positive};
+use super::float::Extended;
+use super::lists::{self, parse_end};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply};
@@ -23,10 +25,11 @@ pub fn brpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
     let last = args.len() - 1;
-    parse_timeout(&args[last])?;
+    parse_timeout(&args[last], keyspace.now_ms())?;
     for position in 1..last {
         let key = &args[position];
         if has_elements(keyspace, key)? {
+            claim_own_wait(keyspace, key)?;
             pop_with_key(keyspace, key, end, reply);
             return Ok(());
         }
@@ -36,22 +39,18 @@ fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 /// BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]: O(N), N = keys and elements taken
 pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    parse_timeout(&args[1])?;
-    let numkeys = crate::resp::parse_i64(&args[2]).filter(|&count| count > 0);
-    let numkeys = numkeys.ok_or(CommandError::Text("ERR numkeys should be greater than 0"))? as usize;
-    let after_keys = 3_usize.saturating_add(numkeys);
-    let end = args.get(after_keys).and_then(end_of).ok_or(CommandError::Syntax)?;
+    parse_timeout(&args[1], keyspace.now_ms())?;
+    let after_keys = 3_usize.saturating_add(number_of_keys(&args[2])?);
+    let end = parse_end(args.get(after_keys).ok_or(CommandError::Syntax)?)?;
     let most = match args.len() - after_keys {
         1 => 1,
-        3 if args.is(after_keys + 1, "COUNT") => match count(&args[after_keys + 2]) {
-            Ok(most) if most > 0 => most,
-            _ => return Err(CommandError::Text("ERR count should be greater than 0")),
-        },
+        3 if args.is(after_keys + 1, "COUNT") => positive(&args[after_keys + 2], "ERR count should be greater than 0")?,
         _ => return Err(CommandError::Syntax),
     };
     for position in 3..after_keys {
         let key = &args[position];
         if has_elements(keyspace, key)? {
+            claim_own_wait(keyspace, key)?;
             pop_many_with_key(keyspace, key, end, most, reply);
             return Ok(());
         }
@@ -61,8 +60,7 @@ pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 
 /// BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout: O(1)
 pub fn blmove<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let from = end_of(&args[3]).ok_or(CommandError::Syntax)?;
-    let to = end_of(&args[4]).ok_or(CommandError::Syntax)?;
+    let (from, to) = (parse_end(&args[3])?, parse_end(&args[4])?);
     move_first(keyspace, args, reply, from, to)
 }
 
@@ -79,13 +77,10 @@ fn move_first<S: Store>(
     to: End,
 ) -> Outcome {
     let (source, destination) = (&args[1], &args[2]);
-    parse_timeout(&args[args.len() - 1])?;
+    parse_timeout(&args[args.len() - 1], keyspace.now_ms())?;
     if has_elements(keyspace, source)? {
         has_elements(keyspace, destination)?;
-        // One who was called may have been served meanwhile by whoever had both keys.
-        if !keyspace.claim_caller() {
-            return Err(CommandError::Waits);
-        }
+        claim_own_wait(keyspace, source)?;
         move_one(keyspace, source, destination, from, to, reply);
         return Ok(());
     }
@@ -113,8 +108,8 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
     if let Wish::Move(_, _, destination) = &wish
         && !keyspace.covers(destination)
     {
-        waiter.call();
-        return false;
+        // One that went away meanwhile leaves the turn to the next.
+        return !waiter.call();
     }
     if !waiter.claim() {
         return true;
@@ -132,6 +127,16 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
     keyspace.effects().end_serving();
     keyspace.note_served(waiter, encoded);
     true
+}
+
+/// Takes the right to be served from whoever else might serve the caller. Where its wait has ended already, the element
+/// is for the next in the line.
+fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
+    if keyspace.claim_caller() {
+        return Ok(());
+    }
+    keyspace.note_ready(key);
+    Err(CommandError::Waits)
 }
 
 /// Whether a key holds a list; an error when it holds something else.
@@ -167,13 +172,7 @@ fn move_one<S: Store>(
     to: End,
     reply: &mut Reply<'_>,
 ) {
-    let element = take(keyspace, source, from);
-    let list = keyspace.collection_or_new::<List>(destination).expect("the caller has looked at the destination");
-    match to {
-        End::Head => list.push_front(element.clone()),
-        End::Tail => list.push_back(element.clone()),
-    }
-    keyspace.note_change(destination, 1);
+    let element = lists::move_one(keyspace, source, destination, from, to);
     keyspace.effects().tell([b"LMOVE", source, destination, end_name(from), end_name(to)]);
     reply.bulk(&element);
 }
@@ -205,14 +204,6 @@ fn wait_for<'k, S: Store>(
     Ok(())
 }
 
-fn end_of(word: &[u8]) -> Option<End> {
-    match word {
-        _ if is(word, "LEFT") => Some(End::Head),
-        _ if is(word, "RIGHT") => Some(End::Tail),
-        _ => None,
-    }
-}
-
 fn pop_name(end: End) -> &'static [u8] {
     match end {
         End::Head => b"LPOP",
@@ -227,33 +218,25 @@ fn end_name(end: End) -> &'static [u8] {
     }
 }
 
-/// How long the command in `args` waits, `None` for as long as it takes. Its arguments have been checked.
+/// How long the command in `args` waits, `None` for as long as it takes. One that cannot be read is no matter: the
+/// command says so and does not wait.
 pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
     let position = if name == "blmpop" { 1 } else { args.len() - 1 };
-    Some(parse_timeout(&args[position]).expect("the command has checked its arguments")).filter(|wait| !wait.is_zero())
+    let ms = parse_timeout(&args[position], 0).ok()?;
+    Some(Duration::from_millis(ms)).filter(|wait| !wait.is_zero())
 }
 
-/// What a command that waited replies when its time is over.
-pub fn write_timed_out(name: &str, reply: &mut Reply<'_>) {
-    match name {
-        "blmove" | "brpoplpush" => reply.null(),
-        _ => reply.null_array(),
-    }
-}
-
-/// A timeout in seconds, with a fraction if it likes.
-fn parse_timeout(argument: &[u8]) -> Result<Duration, CommandError> {
-    const MS_PER_S: f64 = 1000.0;
-    let seconds = std::str::from_utf8(argument).ok().and_then(|text| text.parse::<f64>().ok());
-    // Redis's parser takes no spaces and no NaN, and neither does this one.
-    let seconds = seconds.filter(|seconds| !seconds.is_nan());
+/// A timeout in seconds, with a fraction if it likes, as milliseconds. It must end before time does.
+fn parse_timeout(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
+    const TOO_LONG: CommandError = CommandError::Text("ERR timeout is out of range");
+    const NEGATIVE: CommandError = CommandError::Text("ERR timeout is negative");
+    let seconds = Extended::parse(argument);
     let seconds = seconds.ok_or(CommandError::Text("ERR timeout is not a float or out of range"))?;
-    let ms = (seconds * MS_PER_S).ceil();
-    if ms > i64::MAX as f64 {
-        return Err(CommandError::Text("ERR timeout is out of range"));
+    match seconds.ceil_of_thousandfold() {
+        // What is infinite has no sign left.
+        None if argument.starts_with(b"-") => Err(NEGATIVE),
+        None => Err(TOO_LONG),
+        Some(ms) if ms > i64::MAX - now_ms as i64 => Err(TOO_LONG),
+        Some(ms) => u64::try_from(ms).map_err(|_| NEGATIVE),
     }
-    if ms < 0.0 {
-        return Err(CommandError::Text("ERR timeout is negative"));
-    }
-    Ok(Duration::from_millis(ms as u64))
 }

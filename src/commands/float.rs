@@ -80,6 +80,22 @@ impl Extended {
         }
     }
 
+    /// A thousand times the number, rounded up to an integer; nothing when it is out of range.
+    pub fn ceil_of_thousandfold(self) -> Option<i64> {
+        let Self::Finite { is_negative, mantissa, exponent } = self else { return None };
+        let product = i128::from(mantissa) * if is_negative { -1000 } else { 1000 };
+        let ceil = match exponent {
+            _ if product == 0 => 0,
+            // The product has 74 bits at most: more than 53 places to the left, and it is out of any range.
+            0..=53 => product << exponent,
+            54.. => return None,
+            // And so many to the right leave nothing of it but its sign.
+            ..-100 => i128::from(!is_negative),
+            _ => -(-product >> -exponent),
+        };
+        i64::try_from(ceil).ok()
+    }
+
     /// The nearest float to magnitude x 2^exponent, ties to even; nothing when it is out of range.
     fn rounded(is_negative: bool, magnitude: u128, exponent: i32) -> Option<Self> {
         let bits = (u128::BITS - magnitude.leading_zeros()) as i32;

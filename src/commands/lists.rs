@@ -2,24 +2,15 @@
 
 use super::arguments::{count, integer, is, number_of_keys, position, positions, positive};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Collection, Keyspace, List, Store};
+use crate::keyspace::{Bytes, Collection, End, Keyspace, List, Store};
 use crate::resp::{Args, Reply};
 
-/// The end of a list that a command works at.
-#[derive(Debug, Clone, Copy)]
-enum End {
-    Head,
-    Tail,
-}
-
-impl End {
-    /// LEFT or RIGHT
-    fn parse(argument: &[u8]) -> Result<Self, CommandError> {
-        match argument {
-            _ if is(argument, "LEFT") => Ok(Self::Head),
-            _ if is(argument, "RIGHT") => Ok(Self::Tail),
-            _ => Err(CommandError::Syntax),
-        }
+/// LEFT or RIGHT
+pub fn parse_end(argument: &[u8]) -> Result<End, CommandError> {
+    match argument {
+        _ if is(argument, "LEFT") => Ok(End::Head),
+        _ if is(argument, "RIGHT") => Ok(End::Tail),
+        _ => Err(CommandError::Syntax),
     }
 }
 
@@ -155,7 +146,7 @@ pub fn lmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 /// <LEFT | RIGHT> [COUNT count]
 fn end_and_count(options: Args<'_>) -> Result<(End, usize), CommandError> {
-    let end = End::parse(options.get(0).ok_or(CommandError::Syntax)?)?;
+    let end = parse_end(options.get(0).ok_or(CommandError::Syntax)?)?;
     let count = match options.get(2).filter(|_| options.is(1, "COUNT")) {
         Some(count) => positive(count, "ERR count should be greater than 0")?,
         None if options.len() == 1 => return Ok((end, 1)),
@@ -202,7 +193,7 @@ pub fn rpoplpush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &m
 
 /// LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>: O(1)
 pub fn lmove<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let (from, to) = (End::parse(&args[3])?, End::parse(&args[4])?);
+    let (from, to) = (parse_end(&args[3])?, parse_end(&args[4])?);
     move_element(keyspace, args, reply, from, to)
 }
 
@@ -219,19 +210,25 @@ fn move_element<S: Store>(
         return Ok(());
     }
     keyspace.collection_mut::<List>(destination)?;
-    let list = keyspace.collection_mut::<List>(source)?;
-    let element = list.and_then(|list| pop_element(list, from)).expect("keys of empty lists do not exist");
-    reply.bulk(&element);
+    reply.bulk(&move_one(keyspace, source, destination, from, to));
+    Ok(())
+}
+
+/// Moves an element between lists, of which the source has one and the destination may be none yet, and gives it.
+pub fn move_one<S: Store>(keyspace: &mut Keyspace<S>, source: &[u8], destination: &[u8], from: End, to: End) -> Bytes {
+    const LOOKED_AT: &str = "the caller has looked at both keys";
+    let list = keyspace.collection_mut::<List>(source).ok().flatten().expect(LOOKED_AT);
+    let element = pop_element(list, from).expect("keys of empty lists do not exist");
     // The source may be empty now, and is removed after it got the element back where it is the destination too.
-    push_element(keyspace.collection_or_new::<List>(destination)?, element, to);
-    if keyspace.collection_mut::<List>(source)?.is_some_and(List::shrink) {
+    push_element(keyspace.collection_or_new::<List>(destination).expect(LOOKED_AT), element.clone(), to);
+    if keyspace.collection_mut::<List>(source).expect(LOOKED_AT).is_some_and(List::shrink) {
         keyspace.remove(source);
     }
     keyspace.note_change(destination, 1);
     if source != destination {
         keyspace.note_change(source, 1);
     }
-    Ok(())
+    element
 }
 
 /// LRANGE key start stop: O(N), N = elements replied

@@ -166,6 +166,11 @@ impl Keys {
         fixed.chain(self.counted(args).unwrap_or(0..0))
     }
 
+    /// Whether each key has what follows it: keys and values in turn.
+    pub fn have_values(self, args: Args<'_>) -> bool {
+        self.last >= 0 || (args.len() - usize::from(self.first)).is_multiple_of(self.step.into())
+    }
+
     /// The positions of the keys whose number is given; none where it is no number of keys, or more than there are
     /// arguments.
     pub fn counted(self, args: Args<'_>) -> Option<Range<usize>> {

@@ -177,7 +177,12 @@ pub fn client_unblock(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
         4 if args.is(3, "TIMEOUT") => false,
         4 if args.is(3, "ERROR") => true,
         4 => return Err(CommandError::Text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
-        _ => return Err(CommandError::Syntax),
+        _ => {
+            let name = quoted(&args[1], 128);
+            return Err(CommandError::Owned(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
+            )));
+        }
     };
     let id = parse_i64(&args[2]).ok_or(CommandError::NotInteger)?;
     let client = u64::try_from(id).ok().and_then(|id| call.server.clients.get(id));

@@ -28,6 +28,7 @@ pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Counts of what commands found and what expired.
@@ -55,8 +56,8 @@ pub struct Keyspace<S> {
     effects: Effects,
     saw_expired: bool,
     caller: Caller,
-    /// Changed keys that somebody waits for.
-    ready: Vec<Box<[u8]>>,
+    /// Changed keys that somebody waits for, in the order in which they changed.
+    ready: VecDeque<Box<[u8]>>,
     /// Who was served by the running command, and what.
     served: Vec<(Arc<Waiter>, Vec<u8>)>,
 }
@@ -82,7 +83,7 @@ impl<S: Store> Keyspace<S> {
             effects,
             saw_expired: false,
             caller: Caller::default(),
-            ready: Vec::new(),
+            ready: VecDeque::new(),
             served: Vec::new(),
         }
     }
@@ -140,7 +141,7 @@ impl<S: Store> Keyspace<S> {
     fn tell_listeners(&mut self, key: &[u8]) {
         let has_line = self.store.with_listeners(hash_of(key), key, |listeners| listeners.note_change(key));
         if has_line {
-            self.ready.push(key.into());
+            self.note_ready(key);
         }
     }
 
@@ -167,19 +168,24 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Takes the right to serve the caller; false when somebody else has served it since it began to wait.
-    pub fn claim_caller(&mut self) -> bool {
+    /// Takes the right to serve the caller, if it is one that may wait; false when its wait is over.
+    pub fn claim_caller(&self) -> bool {
         self.caller.waiter.as_ref().is_none_or(|waiter| waiter.claim())
+    }
+
+    /// Notes that a key has something for those who wait for it.
+    pub fn note_ready(&mut self, key: &[u8]) {
+        self.ready.push_back(key.into());
     }
 
     /// A changed key that somebody waits for, with the first in its line.
     pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
-        while let Some(key) = self.ready.last() {
+        while let Some(key) = self.ready.front() {
             let first = self.store.with_listeners(hash_of(key), key, |listeners| listeners.first_in_line(key));
             if let Some(first) = first {
                 return Some((key.clone(), first));
             }
-            self.ready.pop();
+            self.ready.pop_front();
         }
         None
     }

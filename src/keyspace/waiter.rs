@@ -4,7 +4,7 @@
 //! exactly one does, and it gives up only where nobody has claimed it.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tokio::sync::Notify;
 
 /// A position in a segment of the log that a reply must wait for: the segment's index, and the position.
@@ -46,10 +46,12 @@ impl Wait {
 
 /// One wait of one connection.
 ///
-/// Invariant: the state leaves `Waiting` and `Called` once for each of the others.
+/// Invariants: the state leaves `Waiting` and `Called` once for each of the others. Who was called runs its command
+/// again whatever became of it: what it was called for is its own, or the next one's in the line.
 #[derive(Debug)]
 pub struct Waiter {
     state: AtomicU8,
+    is_called: AtomicBool,
     served: OnceLock<Served>,
     changed: Notify,
     resp3: bool,
@@ -58,7 +60,13 @@ pub struct Waiter {
 impl Waiter {
     /// A waiter whose replies are in RESP3 or not.
     pub fn new(resp3: bool) -> Self {
-        Self { state: AtomicU8::new(Wait::Waiting as u8), served: OnceLock::new(), changed: Notify::new(), resp3 }
+        Self {
+            state: AtomicU8::new(Wait::Waiting as u8),
+            is_called: AtomicBool::new(false),
+            served: OnceLock::new(),
+            changed: Notify::new(),
+            resp3,
+        }
     }
 
     /// Whether its reply is in RESP3.
@@ -89,21 +97,27 @@ impl Waiter {
         self.changed.notify_one();
     }
 
-    /// Asks the waiter to run its command again. Asking twice is asking once.
-    pub fn call(&self) {
+    /// Asks the waiter to run its command again; false when it waits no more. Asking twice is asking once.
+    #[must_use]
+    pub fn call(&self) -> bool {
+        // Before the state: whoever ends the wait afterwards finds it.
+        self.is_called.store(true, Ordering::Release);
         if self.change(Wait::Waiting, Wait::Called) {
             self.changed.notify_one();
+            return true;
         }
+        self.state() == Wait::Called
     }
 
-    /// The waiter runs its command again: another call counts anew. False when it was not called.
-    pub fn note_called(&self) -> bool {
-        self.change(Wait::Called, Wait::Waiting)
+    /// Whether it was called since the last look: then the command is to be run again, and another call counts anew.
+    pub fn take_call(&self) -> bool {
+        self.change(Wait::Called, Wait::Waiting);
+        self.is_called.swap(false, Ordering::AcqRel)
     }
 
-    /// CLIENT UNBLOCK; false when it does not wait any more, or was called and is about to be served.
+    /// CLIENT UNBLOCK; false when it does not wait any more.
     pub fn unblock(&self, with_error: bool) -> bool {
-        let unblocked = self.change(Wait::Waiting, if with_error { Wait::Failed } else { Wait::Unblocked });
+        let unblocked = self.end_wait(if with_error { Wait::Failed } else { Wait::Unblocked });
         self.changed.notify_one();
         unblocked
     }
@@ -111,12 +125,6 @@ impl Waiter {
     /// The waiter goes away; false when somebody has claimed it meanwhile.
     pub fn give_up(&self) -> bool {
         self.end_wait(Wait::Gone)
-    }
-
-    /// The waiter goes away, unless it was claimed, or called: then it runs its command first, because those behind it
-    /// in the line wait for that.
-    pub fn give_up_uncalled(&self) -> bool {
-        self.change(Wait::Waiting, Wait::Gone)
     }
 
     /// What it was served.
@@ -145,11 +153,21 @@ mod tests {
     #[test]
     fn a_waiter_is_claimed_once_and_not_after_it_went_away() {
         let waiter = Waiter::new(false);
-        waiter.call();
+        assert!(waiter.call());
         assert!(waiter.claim());
         assert!(!waiter.claim() && !waiter.give_up() && !waiter.unblock(true));
         let gone = Waiter::new(false);
         assert!(gone.give_up());
         assert!(!gone.claim());
+    }
+
+    #[test]
+    fn a_call_is_not_forgotten_when_the_wait_ends() {
+        let waiter = Waiter::new(false);
+        assert!(waiter.call() && waiter.call());
+        assert!(waiter.unblock(false));
+        assert!(!waiter.call());
+        assert!(waiter.take_call() && !waiter.take_call());
+        assert_eq!(waiter.state(), Wait::Unblocked);
     }
 }
