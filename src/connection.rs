@@ -24,9 +24,6 @@ const OUTPUT_HIGH_WATER: usize = 1024 * 1024;
 /// Replies, in bytes, that are written without waiting for those that are still to come.
 const COALESCE_MAX: usize = 64 * 1024;
 
-/// Bytes of requests that are read while one before them waits for something to take.
-const WAITING_READ_MAX: usize = 1024 * 1024;
-
 /// A request that goes on is read in pieces of this many bytes at least.
 const PARTIAL_READ_MIN: usize = 16 * 1024;
 
@@ -44,6 +41,7 @@ pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session
     let mut connection = Connection {
         requests: Requests { server, client, session, state, parser: RequestParser::default(), deferred: None },
         partial: Vec::new(),
+        taken: 0,
         has_unparsed: false,
         is_at_end: false,
         out: Vec::new(),
@@ -56,11 +54,14 @@ pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session
     connection.requests.end().await;
 }
 
-/// Invariants: `partial` begins with the first byte of a request; `written <= out.len()`.
+/// Invariants: `partial[taken..]` begins with the first byte of a request; where nothing is left of it, `partial` is
+/// empty; `written <= out.len()`.
 struct Connection<S> {
     requests: Requests<S>,
     /// The start of a request that has not ended, or requests that wait for room.
     partial: Vec<u8>,
+    /// How much of `partial` was taken on.
+    taken: usize,
     /// Whether `partial` holds bytes that the parser has not seen.
     has_unparsed: bool,
     /// Whether the client sends no more.
@@ -154,8 +155,10 @@ impl<S: Session> Connection<S> {
 
     fn read_on(&mut self) -> io::Result<()> {
         // Room for what has been promised, but at most as much again as has come: a promise takes no memory.
-        let wanted = self.requests.parser.bytes_wanted(self.partial.len());
-        self.partial.reserve(wanted.min(self.partial.len()).max(PARTIAL_READ_MIN));
+        self.give_back_taken();
+        let have = self.partial.len() - self.taken;
+        let wanted = self.requests.parser.bytes_wanted(have);
+        self.partial.reserve(wanted.min(have).max(PARTIAL_READ_MIN));
         let result = self.requests.client.stream.try_read_buf(&mut self.partial);
         if self.note_read(result)?.is_some() {
             self.has_unparsed = true;
@@ -180,15 +183,25 @@ impl<S: Session> Connection<S> {
     }
 
     fn take_on_partial(&mut self) -> io::Result<()> {
-        let mut partial = std::mem::take(&mut self.partial);
-        let consumed = self.take_on(&partial);
-        if consumed == partial.len() {
+        let partial = std::mem::take(&mut self.partial);
+        self.taken += self.take_on(&partial[self.taken..]);
+        if self.taken == partial.len() {
+            self.taken = 0;
             buffers::give(partial);
         } else {
-            partial.drain(..consumed);
             self.partial = partial;
+            self.give_back_taken();
         }
         self.check_partial()
+    }
+
+    /// Moves what is left of `partial` to its start, where that is the smaller part: requests that are taken on one by
+    /// one do not move all that follow each time.
+    fn give_back_taken(&mut self) {
+        if self.taken > self.partial.len() / 2 {
+            self.partial.drain(..self.taken);
+            self.taken = 0;
+        }
     }
 
     /// Takes on the requests in `input`; gives how many bytes they took.
@@ -203,8 +216,9 @@ impl<S: Session> Connection<S> {
     }
 
     fn check_partial(&self) -> io::Result<()> {
-        set_if_changed(&self.requests.client.query_bytes, self.partial.len() as u64);
-        if self.partial.len() as u64 > self.requests.server.config.number(Directive::ClientQueryBufferLimit) {
+        let unread = (self.partial.len() - self.taken) as u64;
+        set_if_changed(&self.requests.client.query_bytes, unread);
+        if unread > self.requests.server.config.number(Directive::ClientQueryBufferLimit) {
             tracing::warn!(client = self.requests.client.id, "Closing client that reached max query buffer length");
             return Err(io::Error::other("the request is over client-query-buffer-limit"));
         }
@@ -266,10 +280,11 @@ impl<S: Session> Connection<S> {
         self.unsent() < OUTPUT_HIGH_WATER && self.requests.session.has_room() && self.requests.deferred.is_none()
     }
 
-    /// Whether the socket is read. While a request waits for others it is, a little: to see whether the client goes.
+    /// Whether the socket is read. While a request waits for others it is, up to `client-query-buffer-limit`: to see
+    /// whether the client goes.
     fn has_room_to_read(&self) -> bool {
         match &self.requests.deferred {
-            Some(deferred) => deferred.is_waiting() && self.partial.len() < WAITING_READ_MAX,
+            Some(deferred) => deferred.is_waiting(),
             None => !self.has_unparsed && self.has_room(),
         }
     }

@@ -43,8 +43,12 @@ pub struct Place {
 impl Place {
     fn take(client: &Arc<Client>, resp3: bool, wait: Option<Duration>) -> Self {
         let waiter = Arc::new(Waiter::new(resp3));
-        *client.waiter.lock() = Some(Arc::clone(&waiter));
         Self { waiter, client: Arc::clone(client), until: wait.and_then(|wait| Instant::now().checked_add(wait)) }
+    }
+
+    /// Shows that the connection waits: CLIENT LIST tells it, CLIENT UNBLOCK ends it.
+    fn show(&self) {
+        *self.client.waiter.lock() = Some(Arc::clone(&self.waiter));
     }
 }
 
@@ -207,6 +211,7 @@ fn finish<S: Session>(
         (Ending::Open, _) => unreachable!("an engine gives back what has run"),
         (Ending::Blocked, _) => {
             let place = place.expect("only a command with a waiter waits");
+            place.show();
             return wait_on(place, transaction, parties, out);
         }
         (Ending::Aborted, _) => parties.session.reply_here(parties.state.resp3, out, |reply| reply.null_array()),

@@ -6,7 +6,7 @@
 use super::blocking::serve_ready;
 use super::{CommandId, Outcome, Request, command, run_one};
 use crate::keyspace::{Caller, Keyspace, LogMark, Store, Watch};
-use crate::resp::{Args, Reply, Span};
+use crate::resp::{Args, Reply, Span, parse_i64};
 use std::sync::Arc;
 
 /// WATCH key [key ...]: O(N), N = keys
@@ -167,20 +167,32 @@ impl Transaction {
     }
 
     fn run_commands<S: Store>(&mut self, keyspace: &mut Keyspace<S>) -> Ending {
-        let Self { arena, spans, commands, caller, resp3, replies, .. } = self;
+        let Self { arena, spans, commands, caller, replies, .. } = self;
+        let mut resp3 = self.resp3;
         keyspace.set_caller(caller.clone());
         let mut has_blocked = false;
         let mut start = 0;
         for queued in commands.iter_mut() {
             let end = queued.spans_end as usize;
+            let args = Args::new(arena, &spans[start..end]);
             if command(queued.id).request != Request::Local {
-                let args = Args::new(arena, &spans[start..end]);
-                has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, *resp3));
+                has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, resp3));
+            } else if let Some(is_3) = chosen_protocol(queued.id, args) {
+                resp3 = is_3;
             }
             queued.reply_end = replies.len() as u32;
             start = end;
         }
         keyspace.set_caller(Caller::default());
         if has_blocked { Ending::Blocked } else { Ending::Done }
+    }
+}
+
+/// Whether a command chooses RESP3, or RESP2, for the replies that follow it. HELLO with more than the version may fail,
+/// which is found out when the connection runs it: the replies of this transaction stay as they are.
+fn chosen_protocol(id: CommandId, args: Args<'_>) -> Option<bool> {
+    match (command(id).name, args.len()) {
+        ("hello", 2) => parse_i64(&args[1]).filter(|version| (2..=3).contains(version)).map(|version| version == 3),
+        _ => None,
     }
 }
