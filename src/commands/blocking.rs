@@ -44,9 +44,7 @@ pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     let end = parse_end(args.get(after_keys).ok_or(CommandError::Syntax)?)?;
     let most = match args.len() - after_keys {
         1 => 1,
-        3 if args.is(after_keys + 1, "COUNT") => {
-            positive(&args[after_keys + 2], "ERR count should be greater than 0")?
-        }
+        3 if args.is(after_keys + 1, "COUNT") => positive(&args[after_keys + 2], "ERR count should be greater than 0")?,
         _ => return Err(CommandError::Syntax),
     };
     for position in 3..after_keys {
@@ -80,9 +78,18 @@ fn move_first<S: Store>(
 ) -> Outcome {
     let (source, destination) = (&args[1], &args[2]);
     parse_timeout(&args[args.len() - 1], keyspace.now_ms())?;
-    if has_elements(keyspace, source)? {
-        has_elements(keyspace, destination)?;
+    let has_source = match has_elements(keyspace, source) {
+        // What is no list any more ends no wait.
+        Err(_) if keyspace.is_caller_in_line() => return Err(CommandError::Waits),
+        has_source => has_source?,
+    };
+    if has_source {
         claim_own_wait(keyspace, source)?;
+        if let Err(error) = has_elements(keyspace, destination) {
+            // The element stays, for the next in the line.
+            keyspace.note_ready(source);
+            return Err(error);
+        }
         move_one(keyspace, source, destination, from, to, reply);
         return Ok(());
     }
