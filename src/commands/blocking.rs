@@ -78,9 +78,18 @@ fn move_first<S: Store>(
 ) -> Outcome {
     let (source, destination) = (&args[1], &args[2]);
     parse_timeout(&args[args.len() - 1], keyspace.now_ms())?;
-    if has_elements(keyspace, source)? {
-        has_elements(keyspace, destination)?;
+    let has_source = match has_elements(keyspace, source) {
+        // What is no list any more ends no wait.
+        Err(_) if keyspace.is_caller_in_line() => return Err(CommandError::Waits),
+        has_source => has_source?,
+    };
+    if has_source {
         claim_own_wait(keyspace, source)?;
+        if let Err(error) = has_elements(keyspace, destination) {
+            // The element stays, for the next in the line.
+            keyspace.note_ready(source);
+            return Err(error);
+        }
         move_one(keyspace, source, destination, from, to, reply);
         return Ok(());
     }

@@ -162,6 +162,7 @@ impl<S: Store> Keyspace<S> {
     /// Puts the caller in the lines of keys that hold nothing to take; false when it does not wait.
     pub fn wait_in_line<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>, wish: &Wish) -> bool {
         let Some(waiter) = &self.caller.waiter else { return false };
+        waiter.note_in_line();
         for key in keys {
             self.store.with_listeners(hash_of(key), key, |listeners| listeners.wait(key, waiter, wish));
         }
@@ -171,6 +172,11 @@ impl<S: Store> Keyspace<S> {
     /// Takes the right to serve the caller, if it is one that may wait; false when its wait is over.
     pub fn claim_caller(&self) -> bool {
         self.caller.waiter.as_ref().is_none_or(|waiter| waiter.claim())
+    }
+
+    /// Whether the caller has found nothing to take, and its command is run again.
+    pub fn is_caller_in_line(&self) -> bool {
+        self.caller.waiter.as_ref().is_some_and(|waiter| waiter.is_in_line())
     }
 
     /// Notes that a key has something for those who wait for it.

@@ -52,6 +52,7 @@ impl Wait {
 pub struct Waiter {
     state: AtomicU8,
     is_called: AtomicBool,
+    is_in_line: AtomicBool,
     served: OnceLock<Served>,
     changed: Notify,
     resp3: bool,
@@ -63,6 +64,7 @@ impl Waiter {
         Self {
             state: AtomicU8::new(Wait::Waiting as u8),
             is_called: AtomicBool::new(false),
+            is_in_line: AtomicBool::new(false),
             served: OnceLock::new(),
             changed: Notify::new(),
             resp3,
@@ -107,6 +109,16 @@ impl Waiter {
             return true;
         }
         self.state() == Wait::Called
+    }
+
+    /// Notes that it stands in the lines of its keys.
+    pub fn note_in_line(&self) {
+        self.is_in_line.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it stands, or stood, in the lines of its keys.
+    pub fn is_in_line(&self) -> bool {
+        self.is_in_line.load(Ordering::Relaxed)
     }
 
     /// Whether it was called since the last look: then the command is to be run again, and another call counts anew.
