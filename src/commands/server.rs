@@ -54,7 +54,7 @@ impl Multi {
     /// Forgets the commands, which will not run.
     pub fn refuse(&mut self) {
         self.is_refused = true;
-        self.transaction = Box::default();
+        *self.transaction = Transaction::default();
     }
 }
 

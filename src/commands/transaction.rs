@@ -4,10 +4,10 @@
 //! connection than its arguments (WATCH, BLPOP) is a transaction of one.
 
 use super::blocking::serve_ready;
+use super::server::Watched;
 use super::{CommandId, Outcome, Request, command, run_one};
-use crate::keyspace::{Caller, Keyspace, LogMark, Store, Watch};
+use crate::keyspace::{Caller, Keyspace, LogMark, Store};
 use crate::resp::{Args, Reply, Span, parse_i64};
-use std::sync::Arc;
 
 /// WATCH key [key ...]: O(N), N = keys
 pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -51,7 +51,7 @@ pub struct Transaction {
     spans: Vec<Span>,
     commands: Vec<Queued>,
     /// The keys that are watched, with what breaks when one changes.
-    watched: Option<(Arc<Watch>, Vec<Box<[u8]>>)>,
+    watched: Option<Watched>,
     caller: Caller,
     resp3: bool,
     replies: Vec<u8>,
@@ -88,7 +88,7 @@ impl Transaction {
     }
 
     /// Readies it to run: what it watches, and the protocol of its replies.
-    pub fn close(&mut self, watched: Option<(Arc<Watch>, Vec<Box<[u8]>>)>, resp3: bool) {
+    pub fn close(&mut self, watched: Option<Watched>, resp3: bool) {
         self.watched = watched;
         self.resp3 = resp3;
     }
