@@ -39,7 +39,6 @@ fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 /// BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]: O(N), N = keys and elements taken
 pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    parse_timeout(&args[1], keyspace.now_ms())?;
     let after_keys = 3_usize.saturating_add(number_of_keys(&args[2])?);
     let end = parse_end(args.get(after_keys).ok_or(CommandError::Syntax)?)?;
     let most = match args.len() - after_keys {
@@ -47,6 +46,8 @@ pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         3 if args.is(after_keys + 1, "COUNT") => positive(&args[after_keys + 2], "ERR count should be greater than 0")?,
         _ => return Err(CommandError::Syntax),
     };
+    // Last, as Redis does: what else is wrong is told first.
+    parse_timeout(&args[1], keyspace.now_ms())?;
     for position in 3..after_keys {
         let key = &args[position];
         if has_elements(keyspace, key)? {

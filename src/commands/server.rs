@@ -1,8 +1,7 @@
 //! Commands that run in the connection: about itself and about the server.
 
-use super::arguments::integer;
 use super::glob;
-use super::keys::parse_database;
+use super::keys::database_number;
 use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
 use super::transaction::Transaction;
@@ -130,9 +129,8 @@ pub fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 
 /// SELECT index: O(1)
 pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let number = integer(&args[1])?;
     let databases = call.server.config.number(Directive::Databases) as usize;
-    call.choose_database(parse_database(number, databases)? as u16);
+    call.choose_database(database_number(&args[1], databases)? as u16);
     reply.ok();
     Ok(())
 }
