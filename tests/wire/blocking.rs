@@ -108,6 +108,16 @@ fn what_is_wrong_with_a_blocking_command_is_told_at_once() {
         -ERR syntax error
         BLMPOP 0 1 l LEFT LIMIT 1
         -ERR syntax error
+        BLMPOP 0 1 l LEFT COUNT 0 x
+        -ERR count should be greater than 0
+        BLMPOP 0 1 l LEFT COUNT 1 x
+        -ERR syntax error
+        BLMPOP x 0 l LEFT
+        -ERR numkeys should be greater than 0
+        BLMPOP -1 1 l UP
+        -ERR syntax error
+        BLMPOP -1 1 l LEFT COUNT 1
+        -ERR timeout is negative
         SET s v
         +OK
         RPUSH l a
