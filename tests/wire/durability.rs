@@ -216,6 +216,66 @@ fn a_transaction_that_every_segment_has_lost_is_not_there_at_all() {
     }
 }
 
+/// Whoever moves a damaged segment away starts without what stood in it alone; what it had in common with others comes
+/// back, and what is written later comes after.
+#[test]
+fn a_segment_that_was_moved_away_gets_its_transactions_back() {
+    for setup in MANY_SHARDS {
+        let (data, segments) = last_record_is_a_transaction(setup);
+        for (name, _) in &segments {
+            let moved = data.copy();
+            std::fs::remove_file(in_log_of(&moved, name)).unwrap();
+            let what = format!("{setup:?} without {name:?}");
+            let server = moved.start(setup, &[]);
+            let mut client = server.client();
+            assert_eq!(value_of_spread(&mut client), vec![text("2"); SPREAD], "{what}");
+            // Each alone, without a transaction.
+            spread_keys().iter().for_each(|key| client.expect(&format!("SET {key} later"), "+OK\r\n"));
+            let server = server.kill().start(setup, &[]);
+            assert_eq!(value_of_spread(&mut server.client()), vec![text("later"); SPREAD], "{what}");
+        }
+    }
+}
+
+fn value_of_spread(client: &mut Client) -> Vec<Value> {
+    client.value(&[&["MGET".to_owned()], spread_keys().as_slice()].concat()).elements().to_vec()
+}
+
+/// A segment may lose more than its copy of a transaction: what made the transaction possible.
+#[test]
+fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting() {
+    for setup in MANY_SHARDS {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        let keys = spread_keys();
+        keys.iter().for_each(|key| client.expect(&format!("SET {key} string"), "+OK\r\n"));
+        let segments = server.data().segments();
+        let before: Vec<_> = segments.iter().map(|path| std::fs::metadata(path).unwrap().len() as usize).collect();
+        keys.iter().for_each(|key| client.expect(&format!("DEL {key}"), ":1\r\n"));
+        let pushes = keys.iter().map(|key| vec!["RPUSH", key, "element"]);
+        client.pipeline(&[vec!["MULTI"]].into_iter().chain(pushes).chain([vec!["EXEC"]]).collect::<Vec<_>>());
+        keys.iter().for_each(|key| client.expect(&format!("LSET {key} 0 other"), "+OK\r\n"));
+        let data = server.kill();
+        for (torn_path, before) in segments.iter().zip(before) {
+            let torn = data.copy();
+            cut(&torn, torn_path.file_name().unwrap().as_ref(), before);
+            let types = |server: &Server| {
+                let mut client = server.client();
+                keys.iter().map(|key| client.value(&["TYPE", key]).text()).collect::<Vec<_>>()
+            };
+            let server = torn.start(setup, &[]);
+            server.wait_for_log("changes depend on what the log has lost, and were left out");
+            let found = types(&server);
+            assert!(found.contains(&"list".to_owned()) && found.contains(&"string".to_owned()), "{found:?}");
+            // The same is found again, with what was written since.
+            server.client().expect("SET later v", "+OK\r\n");
+            let server = server.kill().start(setup, &[]);
+            assert_eq!(types(&server), found, "{setup:?}");
+            server.client().expect("GET later", "$1\r\nv\r\n");
+        }
+    }
+}
+
 #[test]
 fn another_engine_and_another_shard_count_find_every_transaction() {
     let actor = |shards| Setup { engine: "actor", shards, threads: 2 };
