@@ -330,7 +330,12 @@ fn hello_inside_a_transaction_chooses_the_protocol_of_what_follows() {
     };
     let wanted = replies(&mut RedisOracle::start().client());
     assert_eq!(wanted.len(), 5);
-    on_every_engine(|server| assert_eq!(replies(&mut server.client()), wanted));
+    for setup in EVERY_ENGINE {
+        for multi_key in ["atomic", "relaxed"] {
+            let server = Server::start(setup, &["--multi-key", multi_key]);
+            assert_eq!(replies(&mut server.client()), wanted, "{setup:?}, {multi_key}");
+        }
+    }
 }
 
 #[test]
