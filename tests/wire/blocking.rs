@@ -619,7 +619,7 @@ fn every_element_has_exactly_one_taker() {
             let mut client = server.client();
             wait_until("all takers have ended", || {
                 client.call(&["RPUSH", "key:0", "end"]);
-                waiters(server) == 0
+                takers.iter().all(std::thread::ScopedJoinHandle::is_finished)
             });
             takers.into_iter().map(|taker| taker.join().unwrap()).collect()
         });
