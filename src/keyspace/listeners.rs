@@ -112,9 +112,9 @@ impl Listeners {
         first
     }
 
-    /// The keys that are watched.
-    pub fn watched_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.watching.keys().map(|key| &key[..])
+    /// The keys that somebody listens to. One that is both watched and waited for comes twice.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.watching.keys().chain(self.waiting.keys()).map(|key| &key[..])
     }
 
     fn note_entry(&mut self) {
@@ -160,7 +160,7 @@ mod tests {
         waiters.iter().for_each(|waiter| listeners.wait(b"k", waiter, &Wish::Pop(End::Head)));
         assert!(listeners.note_change(b"k"));
         assert!(waiters[0].give_up());
-        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k").unwrap().waiter, &waiters[1]));
+        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k").expect("two are left").waiter, &waiters[1]));
         waiters[1..].iter().for_each(|waiter| assert!(waiter.give_up()));
         assert!(listeners.first_in_line(b"k").is_none());
         assert!(listeners.is_empty());

@@ -11,6 +11,7 @@ mod harness;
 mod blocking;
 mod clients;
 mod connections;
+mod databases;
 mod durability;
 mod equivalence;
 mod expiry;
