@@ -318,11 +318,9 @@ fn scan_refuses_what_redis_refuses() {
         -ERR invalid cursor
         SCAN -18446744073709551616
         -ERR invalid cursor
-        SCAN "" MATCH nosuch COUNT 100
+        SCAN -1 MATCH nosuch COUNT 100
         *2 | $1 | 0 | *0
-        SCAN "0\x00x" MATCH nosuch COUNT 100
-        *2 | $1 | 0 | *0
-        SCAN -0 MATCH nosuch COUNT 100
+        SCAN "-1\x00x" MATCH nosuch COUNT 100
         *2 | $1 | 0 | *0
         SCAN " 0"
         -ERR invalid cursor
