@@ -16,6 +16,7 @@ pub mod docs;
 pub mod engine;
 pub mod info;
 pub mod keyspace;
+pub mod limits;
 pub mod logging;
 pub mod memory;
 pub mod resp;

@@ -7,6 +7,7 @@ use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
 use crate::keyspace::Segmented;
+use crate::limits;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
@@ -119,6 +120,7 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
     }
 

@@ -90,6 +90,8 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@list", row.group == Group::List),
         ("@hash", row.group == Group::Hash),
         ("@string", row.group == Group::String),
+        ("@bitmap", row.group == Group::Bitmap),
+        ("@hyperloglog", row.group == Group::Hyperloglog),
         ("@admin", is_admin),
         ("@fast", is_fast),
         ("@slow", !is_fast),

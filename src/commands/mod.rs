@@ -5,6 +5,8 @@
 //! Routing, `COMMAND`, the arity errors and docs/COMMANDS.md are read from the rows.
 
 mod arguments;
+mod bitfield;
+mod bits;
 pub mod blocking;
 mod error;
 pub mod expiry;
@@ -13,6 +15,7 @@ pub mod glob;
 mod hashes;
 pub mod introspection;
 mod keys;
+mod lcs;
 mod lists;
 mod lookup;
 mod row;
@@ -21,6 +24,7 @@ mod server;
 mod sets;
 mod strings;
 mod table;
+mod text;
 mod transaction;
 
 pub use error::{CommandError, Outcome};

@@ -145,6 +145,10 @@ impl Keys {
     pub const ALL: Self = Self::fixed(1, -1, 1);
     /// All arguments but the last are keys.
     pub const BUT_LAST: Self = Self::fixed(1, -2, 1);
+    /// The second argument is the only key.
+    pub const SECOND: Self = Self::fixed(2, 2, 1);
+    /// All arguments from the second on are keys.
+    pub const FROM_SECOND: Self = Self::fixed(2, -1, 1);
     /// The second argument says how many keys follow.
     pub const COUNTED_SECOND: Self = Self { first: 0, last: 0, step: 0, count_at: 2 };
     /// Keys and values in turn.
@@ -230,6 +234,10 @@ pub enum Group {
     Set,
     /// Hashes.
     Hash,
+    /// Strings as arrays of bits.
+    Bitmap,
+    /// Strings that count different elements.
+    Hyperloglog,
     /// Several commands as one.
     Transactions,
     /// The connection.
@@ -247,6 +255,8 @@ impl Group {
             Self::List => "list",
             Self::Set => "set",
             Self::Hash => "hash",
+            Self::Bitmap => "bitmap",
+            Self::Hyperloglog => "hyperloglog",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
             Self::Server => "server",

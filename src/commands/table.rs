@@ -3,7 +3,7 @@
 use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
-use super::{Outcome, blocking, expiry, hashes, keys, lists, scan, server, sets, strings};
+use super::{Outcome, bitfield, bits, blocking, expiry, hashes, keys, lcs, lists, scan, server, sets, strings};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
 use std::marker::PhantomData;
@@ -156,6 +156,16 @@ command_table! {
         ("incrbyfloat", 3, WRITE_FAST, ONE, OneShard, First, String, "2.6.0", "O(1)", "key increment", "Adds to the number of a key.") => strings::incrbyfloat;
         ("getrange", 4, READ, ONE, OneShard, First, String, "2.4.0", "O(N), N = length of the reply", "key start end", "A part of the string of a key.") => strings::getrange;
         ("setrange", 4, WRITE, ONE, OneShard, First, String, "2.2.0", "O(N), N = length of the value", "key offset value", "Overwrites a part of the string of a key.") => strings::setrange;
+        ("substr", 4, READ, ONE, OneShard, First, String, "1.0.0", "O(N), N = length of the reply", "key start end", "A part of the string of a key; an old name of GETRANGE.") => strings::getrange;
+        ("lcs", -3, READ, TWO, Joint, First, String, "7.0.0", "O(N * M), N, M = lengths of the strings", "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]", "The longest common subsequence of two strings.") => lcs::lcs;
+
+        ("setbit", 4, WRITE, ONE, OneShard, First, Bitmap, "2.2.0", "O(1)", "key offset value", "Sets a bit of the string of a key and replies what it was.") => bits::setbit;
+        ("getbit", 3, READ_FAST, ONE, OneShard, First, Bitmap, "2.2.0", "O(1)", "key offset", "A bit of the string of a key.") => bits::getbit;
+        ("bitcount", -2, READ, ONE, OneShard, First, Bitmap, "2.6.0", "O(N), N = bytes of the range", "key [start end [BYTE | BIT]]", "How many bits of the string of a key are ones.") => bits::bitcount;
+        ("bitpos", -3, READ, ONE, OneShard, First, Bitmap, "2.8.7", "O(N), N = bytes of the range", "key bit [start [end [BYTE | BIT]]]", "The position of the first one, or zero, in the string of a key.") => bits::bitpos;
+        ("bitop", -4, WRITE, FROM_SECOND, Joint, First, Bitmap, "2.6.0", "O(N), N = bytes of all sources", "<AND | OR | XOR | NOT> destkey key [key ...]", "Combines strings bit by bit and stores the result.") => bits::bitop;
+        ("bitfield", -2, WRITE, ONE, OneShard, First, Bitmap, "3.2.0", "O(1) for each subcommand", "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]", "Reads and changes integers of any width in the string of a key.") => bitfield::bitfield;
+        ("bitfield_ro", -2, READ_FAST, ONE, OneShard, First, Bitmap, "6.0.0", "O(1) for each subcommand", "key [GET encoding offset [GET encoding offset ...]]", "Reads integers of any width in the string of a key.") => bitfield::bitfield_ro;
 
         ("del", -2, SHRINK, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
         ("unlink", -2, SHRINK_FAST, ALL, MultiShard, Sum, Generic, "4.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;

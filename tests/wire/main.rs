@@ -8,6 +8,7 @@
 
 mod harness;
 
+mod bits;
 mod clients;
 mod connections;
 mod durability;
