@@ -14,6 +14,7 @@ pub mod connection;
 mod deferred;
 pub mod docs;
 pub mod engine;
+pub mod hyperloglog;
 pub mod info;
 pub mod keyspace;
 pub mod limits;

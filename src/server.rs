@@ -121,6 +121,7 @@ impl Server {
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
+        limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
     }
 
@@ -232,6 +233,8 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
     let wanted = config.number(Directive::Shards);
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
     let policy = SharedPolicy::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
+    // What is replayed is encoded as it was.
+    limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
     let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
         let recovered = recover(&dir, &Layout { engine, shards }, &policy)?;

@@ -13,6 +13,7 @@ pub mod expiry;
 mod float;
 pub mod glob;
 mod hashes;
+mod hyperloglog;
 pub mod introspection;
 mod keys;
 mod lcs;

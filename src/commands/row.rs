@@ -37,9 +37,9 @@ impl Command {
         if self.arity < 0 { len >= wanted } else { len == wanted }
     }
 
-    /// Whether the command changes data.
+    /// Whether the command may change data.
     pub fn is_write(&self) -> bool {
-        self.flags.has(Flags::WRITE)
+        self.flags.has(Flags::WRITE) || self.flags.has(Flags::CACHES)
     }
 
     /// A subcommand's own name and its container's.
@@ -82,6 +82,8 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// Reads, and keeps what it has found out in the value. Not shown.
+    pub const CACHES: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
     pub const DEFERS: Self = Self(1 << 30);
     /// Runs at once inside MULTI instead of being queued. Not shown.

@@ -3,7 +3,9 @@
 use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
-use super::{Outcome, bitfield, bits, blocking, expiry, hashes, keys, lcs, lists, scan, server, sets, strings};
+use super::{
+    Outcome, bitfield, bits, blocking, expiry, hashes, hyperloglog, keys, lcs, lists, scan, server, sets, strings,
+};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
 use std::marker::PhantomData;
@@ -124,6 +126,7 @@ command_table! {
         ("info", -1, STATUS, Server, "1.0.0", "O(1)", "[section [section ...]]", "What the server is, does and holds.") => server::info;
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
+        ("pfselftest", 1, Flags::ADMIN, Hyperloglog, "2.8.9", "O(1), but a hundred thousand elements", "", "Tests the HyperLogLogs of the server.") => super::hyperloglog::pfselftest;
         ("multi", 1, AT_ONCE, Transactions, "1.2.0", "O(1)", "", "Begins a transaction: the commands that follow are queued.") => server::multi;
         ("exec", 1, CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
         ("discard", 1, AT_ONCE, Transactions, "2.0.0", "O(N), N = queued commands", "", "Forgets the queued commands.") => server::discard;
@@ -166,6 +169,11 @@ command_table! {
         ("bitop", -4, WRITE, FROM_SECOND, Joint, First, Bitmap, "2.6.0", "O(N), N = bytes of all sources", "<AND | OR | XOR | NOT> destkey key [key ...]", "Combines strings bit by bit and stores the result.") => bits::bitop;
         ("bitfield", -2, WRITE, ONE, OneShard, First, Bitmap, "3.2.0", "O(1) for each subcommand", "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]", "Reads and changes integers of any width in the string of a key.") => bitfield::bitfield;
         ("bitfield_ro", -2, READ_FAST, ONE, OneShard, First, Bitmap, "6.0.0", "O(1) for each subcommand", "key [GET encoding offset [GET encoding offset ...]]", "Reads integers of any width in the string of a key.") => bitfield::bitfield_ro;
+
+        ("pfadd", -2, WRITE_FAST, ONE, OneShard, First, Hyperloglog, "2.8.9", "O(N), N = elements", "key [element [element ...]]", "Adds elements to a HyperLogLog.") => hyperloglog::pfadd;
+        ("pfcount", -2, READ.and(Flags::CACHES), ALL, Joint, First, Hyperloglog, "2.8.9", "O(N), N = keys; O(1) where the count of one key is cached", "key [key ...]", "About how many different elements were added to HyperLogLogs.") => hyperloglog::pfcount;
+        ("pfmerge", -2, WRITE, ALL, Joint, First, Hyperloglog, "2.8.9", "O(N), N = keys", "destkey [sourcekey [sourcekey ...]]", "Merges HyperLogLogs into one.") => hyperloglog::pfmerge;
+        ("pfdebug", 3, WRITE.and(Flags::ADMIN), SECOND, OneShard, First, Hyperloglog, "2.8.9", "O(N), N = registers", "<GETREG | DECODE | ENCODING | TODENSE> key", "Shows the inside of a HyperLogLog.") => hyperloglog::pfdebug;
 
         ("del", -2, SHRINK, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
         ("unlink", -2, SHRINK_FAST, ALL, MultiShard, Sum, Generic, "4.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;

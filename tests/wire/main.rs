@@ -17,6 +17,7 @@ mod expiry;
 mod flows;
 mod hashes;
 mod hostile;
+mod hyperloglog;
 mod introspection;
 mod keys;
 mod lists;
