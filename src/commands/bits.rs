@@ -179,10 +179,14 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         return Err(CommandError::Text("ERR BITOP NOT must be called with a single source key."));
     }
     let target = &args[2];
-    let mut result = source(keyspace, &args[3])?;
-    for key in args.from(4).iter() {
-        let operand = source(keyspace, key)?;
-        operation.combine(&mut result, &operand);
+    let mut result = Vec::new();
+    for (index, value) in keyspace.read_all(args.from(3).iter()).into_iter().enumerate() {
+        let mut digits = itoa::Buffer::new();
+        let operand = value.map_or(Ok(&[][..]), |value| text_of(value, &mut digits))?;
+        match index {
+            0 => result.extend_from_slice(operand),
+            _ => operation.combine(&mut result, operand),
+        }
     }
     if operation == Operation::Not {
         result.iter_mut().for_each(|byte| *byte = !*byte);
@@ -196,14 +200,6 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     }
     reply.count(result.len());
     Ok(())
-}
-
-/// A copy of a string; an empty one where there is no key.
-fn source<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<Vec<u8>, CommandError> {
-    match keyspace.read(key) {
-        None => Ok(Vec::new()),
-        Some(value) => text_of(value, &mut itoa::Buffer::new()).map(<[u8]>::to_vec),
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

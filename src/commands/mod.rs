@@ -23,6 +23,7 @@ mod row;
 mod scan;
 mod server;
 mod sets;
+mod sort;
 mod strings;
 mod table;
 mod text;
@@ -30,7 +31,7 @@ mod transaction;
 
 pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_subcommand};
-pub use row::{Command, Flags, Group, Keys, Request, Response};
+pub use row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 pub use scan::Cursor;
 pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Watched, dispatch_local, subcommand};
 pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};

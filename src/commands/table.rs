@@ -4,7 +4,8 @@ use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
-    Outcome, bitfield, bits, blocking, expiry, hashes, hyperloglog, keys, lcs, lists, scan, server, sets, strings,
+    Outcome, bitfield, bits, blocking, expiry, hashes, hyperloglog, keys, lcs, lists, scan, server, sets, sort,
+    strings,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -198,6 +199,9 @@ command_table! {
         ("expiretime", 2, READ_FAST, ONE, OneShard, First, Generic, "7.0.0", "O(1)", "key", "The second in which a key expires.") => expiry::expiretime;
         ("pexpiretime", 2, READ_FAST, ONE, OneShard, First, Generic, "7.0.0", "O(1)", "key", "The millisecond in which a key expires.") => expiry::pexpiretime;
         ("persist", 2, SHRINK_FAST, ONE, OneShard, First, Generic, "2.2.0", "O(log N), N = keys that expire", "key", "Lets a key live for ever.") => expiry::persist;
+
+        ("sort", -2, WRITE, SORT, Joint, First, Generic, "1.0.0", "O(N + M log M), N = elements, M = elements replied", "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]", "The elements of a list or a set in order, or stores them as a list. Patterns need all shards.") => sort::sort;
+        ("sort_ro", -2, READ, SORT_RO, Joint, First, Generic, "7.0.0", "O(N + M log M), N = elements, M = elements replied", "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]", "The elements of a list or a set in order. Patterns need all shards.") => sort::sort_ro;
 
         ("lpush", -3, WRITE_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the head of a list.") => lists::lpush;
         ("rpush", -3, WRITE_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the tail of a list.") => lists::rpush;

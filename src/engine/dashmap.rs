@@ -86,7 +86,8 @@ impl DashmapEngine {
     fn view(&self, id: CommandId, args: Args<'_>, is_writable: bool) -> View<'_> {
         let command = commands::command(id);
         match command.request {
-            Request::AllShards | Request::Cursor => View::all(&self.map, &self.sides, is_writable),
+            _ if command.needs_all(args) => View::all(&self.map, &self.sides, is_writable),
+            Request::AllShards | Request::Cursor => unreachable!("they need all shards"),
             Request::MultiShard | Request::Joint => {
                 let keys = command.keys.positions(args).map(|position| hash_of(&args[position]));
                 View::several(&self.map, &self.sides, keys, is_writable)

@@ -25,4 +25,5 @@ mod order;
 mod process;
 mod sets;
 mod slow_readers;
+mod sort;
 mod strings;
