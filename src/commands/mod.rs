@@ -8,6 +8,7 @@ mod arguments;
 mod bitfield;
 mod bits;
 pub mod blocking;
+pub mod debug;
 mod error;
 pub mod expiry;
 mod float;

@@ -92,6 +92,8 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// For those whom the configuration allows it. Not shown.
+    pub const PROTECTED: Self = Self(1 << 28);
     /// Reads, and keeps what it has found out in the value. Not shown.
     pub const CACHES: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
@@ -157,6 +159,8 @@ pub enum OptionKeys {
     Sort,
     /// SORT_RO: patterns name any.
     SortReadOnly,
+    /// DEBUG: OBJECT names one.
+    DebugObject,
 }
 
 impl Keys {
@@ -184,6 +188,8 @@ impl Keys {
     pub const SORT: Self = Self { options: OptionKeys::Sort, ..Self::ONE };
     /// The first argument is a key, and options name others.
     pub const SORT_RO: Self = Self { options: OptionKeys::SortReadOnly, ..Self::ONE };
+    /// A subcommand names a key.
+    pub const DEBUG: Self = Self { options: OptionKeys::DebugObject, ..Self::NONE };
 
     const fn fixed(first: u16, last: i16, step: u16) -> Self {
         Self { first, last, step, count_at: 0, options: OptionKeys::None }
@@ -198,6 +204,7 @@ impl Keys {
         let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
         let of_option = match self.options {
             OptionKeys::Sort => sort::store_position(args),
+            OptionKeys::DebugObject => (len == 3 && args.is(1, "OBJECT")).then_some(2),
             OptionKeys::None | OptionKeys::SortReadOnly => None,
         };
         fixed.chain(self.counted(args).unwrap_or(0..0)).chain(of_option)

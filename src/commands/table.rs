@@ -4,7 +4,7 @@ use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
-    Outcome, bitfield, bits, blocking, expiry, hashes, hyperloglog, keys, lcs, lists, scan, server, sets, sort,
+    Outcome, bitfield, bits, blocking, debug, expiry, hashes, hyperloglog, keys, lcs, lists, scan, server, sets, sort,
     strings,
 };
 use crate::keyspace::{Keyspace, Store};
@@ -128,6 +128,7 @@ command_table! {
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
         ("pfselftest", 1, Flags::ADMIN, Hyperloglog, "2.8.9", "O(1), but a hundred thousand elements", "", "Tests the HyperLogLogs of the server.") => super::hyperloglog::pfselftest;
+        ("wait", 3, Flags::NOSCRIPT.and(Flags::DEFERS), Generic, "3.0.0", "O(1)", "numreplicas timeout", "Waits until so many replicas have what the connection wrote, or the time is over. There are no replicas.") => super::blocking::wait;
         ("multi", 1, AT_ONCE, Transactions, "1.2.0", "O(1)", "", "Begins a transaction: the commands that follow are queued.") => server::multi;
         ("exec", 1, CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
         ("discard", 1, AT_ONCE, Transactions, "2.0.0", "O(N), N = queued commands", "", "Forgets the queued commands.") => server::discard;
@@ -140,6 +141,7 @@ command_table! {
         ("blmpop", -5, SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS), COUNTED_SECOND, Joint, First, List, "7.0.0", "O(N+M), N = keys, M = elements taken", "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]", "Takes elements from the first list that has some, or waits for some.") => blocking::blmpop;
         ("blmove", 6, WAITING_MOVE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout", "Moves an element from one list to another, or waits for one.") => blocking::blmove;
         ("brpoplpush", 4, WAITING_MOVE, TWO, Joint, First, List, "2.2.0", "O(1)", "source destination timeout", "Moves an element from the tail of one list to the head of another, or waits for one.") => blocking::brpoplpush;
+        ("debug", -2, ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED), DEBUG, Joint, First, Server, "1.0.0", "O(1); OBJECT O(N), N = elements", "<OBJECT key | SET-ACTIVE-EXPIRE <0 | 1> | SLEEP seconds | HELP>", "For tests of clients; see enable-debug-command.") => debug::debug;
         ("set", -3, WRITE, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", "Sets a key to a string, whatever it held.") => strings::set;
         ("get", 2, READ_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "The string of a key.") => strings::get;
         ("getset", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value", "Sets a key and replies what it held.") => strings::getset;

@@ -27,3 +27,4 @@ mod sets;
 mod slow_readers;
 mod sort;
 mod strings;
+mod waiting;
