@@ -92,10 +92,12 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// Reads, and keeps what it has found out in the value. Not shown.
+    pub const CACHES: Self = Self(1 << 27);
     /// For those whom the configuration allows it. Not shown.
     pub const PROTECTED: Self = Self(1 << 28);
-    /// Reads, and keeps what it has found out in the value. Not shown.
-    pub const CACHES: Self = Self(1 << 29);
+    /// May concern other databases than the one that is selected. Not shown.
+    pub const CROSSES: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
     pub const DEFERS: Self = Self(1 << 30);
     /// Runs at once inside MULTI instead of being queued. Not shown.

@@ -306,9 +306,10 @@ fn score_of(text: &[u8]) -> Option<f64> {
 /// be on other shards.
 fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: List) {
     if result.is_empty() {
-        let is_removed = keyspace.remove(destination);
-        keyspace.note_change(destination, usize::from(is_removed));
-        keyspace.effects().tell([b"DEL".as_slice(), destination]);
+        if keyspace.remove(destination) {
+            keyspace.note_change(destination, 1);
+            keyspace.effects().tell([b"DEL".as_slice(), destination]);
+        }
         return;
     }
     let len = result.len();

@@ -9,8 +9,10 @@
 mod harness;
 
 mod bits;
+mod blocking;
 mod clients;
 mod connections;
+mod databases;
 mod durability;
 mod equivalence;
 mod expiry;
@@ -27,4 +29,5 @@ mod sets;
 mod slow_readers;
 mod sort;
 mod strings;
+mod transactions;
 mod waiting;
