@@ -7,12 +7,13 @@
 mod channels;
 mod connection;
 mod explore;
+mod ledger;
 mod planted;
 mod scenario;
 mod shard;
 
-use channels::{Sound, Witness};
-use connection::Death;
+use channels::{NoStepsToTheSequencer, Sound, StepsAtGates, StepsInMeetings, Witness};
+use connection::{Death, Mix};
 use explore::{explore, explore_all};
 use scenario::Scenario;
 
@@ -23,10 +24,17 @@ const TIGHT: Scenario = Scenario {
     mailbox_capacity: 1,
     window: 2,
     requests: 4,
+    mix: Mix::SINGLES,
     turn: 2,
     slowness: 0,
     death: Death::Never,
 };
+
+/// Groups and meetings among single batches, over two shards.
+const MIXED: Scenario = Scenario { mix: Mix::ALL, window: 3, ..TIGHT };
+
+/// The same over three: groups and meetings of two of them overlap in one.
+const OVERLAPPING: Scenario = Scenario { shards: 3, window: 4, ..MIXED };
 
 #[test]
 fn every_batch_comes_home_once_and_replies_keep_request_order() {
@@ -83,8 +91,23 @@ fn a_batch_that_comes_between_look_and_registration_is_found() {
 /// The way home by itself, small enough for all of its schedules.
 #[test]
 fn no_schedule_of_one_batch_loses_its_wake_up() {
-    let schedules = explore_all(scenario::one_batch::<Sound>);
-    assert!(schedules > 1000, "only {schedules} schedules: the steps are not interleaved");
+    assert_all_pass(scenario::one_batch::<NoStepsToTheSequencer>);
+}
+
+#[test]
+fn no_schedule_of_one_group_loses_its_arming() {
+    assert_all_pass(scenario::one_group::<StepsAtGates>);
+}
+
+#[test]
+fn no_schedule_of_one_meeting_loses_a_state() {
+    assert_all_pass(scenario::one_meeting::<StepsInMeetings>);
+}
+
+fn assert_all_pass(scenario: fn()) {
+    let schedules = explore_all(scenario);
+    println!("{schedules} schedules");
+    assert!(schedules > 100, "only {schedules} schedules: the steps are not interleaved");
 }
 
 #[test]
@@ -106,4 +129,52 @@ fn a_shard_that_is_gone_refuses_what_is_sent() {
 fn the_same_seed_gives_the_same_schedules() {
     let traces = || explore::traces(20, || TIGHT.history::<Sound>());
     assert_eq!(traces(), traces());
+}
+
+#[test]
+fn groups_and_meetings_take_effect_at_one_point() {
+    let waits = Witness::of_waits_at_gates();
+    for mix in [Mix::GROUPS, Mix::MEETINGS, Mix::ALL] {
+        explore(200, move || Scenario { mix, ..MIXED }.run::<Sound>());
+        explore(200, move || Scenario { mix, ..OVERLAPPING }.run::<Sound>());
+    }
+    waits.assert_seen();
+}
+
+#[test]
+fn room_of_every_size_keeps_them_at_one_point() {
+    for (mailbox_capacity, window, turn) in [(1, 1, 1), (1, 4, 1), (2, 3, 2), (4, 1, 8), (8, 8, 8)] {
+        explore(60, move || Scenario { mailbox_capacity, window, turn, ..MIXED }.run::<Sound>());
+        explore(60, move || Scenario { mailbox_capacity, window, turn, ..OVERLAPPING }.run::<Sound>());
+    }
+}
+
+#[test]
+fn a_slow_shard_keeps_them_at_one_point() {
+    explore(150, || Scenario { slowness: 5, ..MIXED }.run::<Sound>());
+    explore(150, || Scenario { slowness: 5, ..OVERLAPPING }.run::<Sound>());
+}
+
+#[test]
+fn a_connection_that_dies_after_any_group_or_meeting_leaves_it_whole() {
+    for requests in 0..=MIXED.requests {
+        explore(60, move || Scenario { death: Death::AfterRequest(requests), ..MIXED }.run::<Sound>());
+        explore(60, move || Scenario { death: Death::AfterRequest(requests), ..OVERLAPPING }.run::<Sound>());
+    }
+}
+
+#[test]
+fn a_send_that_is_given_up_leaves_all_or_nothing() {
+    let given_up = Witness::of_sends_given_up();
+    for requests in 0..MIXED.requests {
+        explore(60, move || Scenario { death: Death::InSend(requests), ..MIXED }.run::<Sound>());
+        explore(60, move || Scenario { death: Death::InSend(requests), ..OVERLAPPING }.run::<Sound>());
+    }
+    given_up.assert_seen();
+}
+
+#[test]
+fn a_connection_that_is_cancelled_anywhere_leaves_all_or_nothing() {
+    explore(300, || Scenario { death: Death::Cancelled, ..MIXED }.run::<Sound>());
+    explore(300, || Scenario { death: Death::Cancelled, ..OVERLAPPING }.run::<Sound>());
 }
