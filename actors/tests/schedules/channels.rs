@@ -63,7 +63,7 @@ pub struct NoStepsToTheSequencer;
 
 impl Fault for NoStepsToTheSequencer {
     fn has_steps<T: 'static>() -> bool {
-        !type_name::<T>().contains("Placement")
+        !leads_to_the_sequencer::<T>()
     }
 }
 
@@ -91,6 +91,9 @@ std::thread_local! {
     static SECOND_LOOKS: Cell<usize> = const { Cell::new(0) };
     static SENDS_GIVEN_UP: Cell<usize> = const { Cell::new(0) };
     static WAITS_AT_GATES: Cell<usize> = const { Cell::new(0) };
+    static WAITS_IN_MEETINGS: Cell<usize> = const { Cell::new(0) };
+    static WAITS_FOR_THE_SEQUENCER: Cell<usize> = const { Cell::new(0) };
+    static CANCELLATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Shows that the schedules of a test met what the test is about.
@@ -100,7 +103,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Of senders that had to wait for room.
+    /// Of senders that had to wait for room in the mailbox of a shard.
     pub fn of_waits_for_room() -> Self {
         Self { seen: &WAITS_FOR_ROOM, before: WAITS_FOR_ROOM.get() }
     }
@@ -120,6 +123,21 @@ impl Witness {
         Self { seen: &WAITS_AT_GATES, before: WAITS_AT_GATES.get() }
     }
 
+    /// Of shards whose state was lent.
+    pub fn of_waits_in_meetings() -> Self {
+        Self { seen: &WAITS_IN_MEETINGS, before: WAITS_IN_MEETINGS.get() }
+    }
+
+    /// Of connections that had to wait for room in the mailbox of the sequencer.
+    pub fn of_waits_for_the_sequencer() -> Self {
+        Self { seen: &WAITS_FOR_THE_SEQUENCER, before: WAITS_FOR_THE_SEQUENCER.get() }
+    }
+
+    /// Of connections whose task was cancelled before its end.
+    pub fn of_cancellations() -> Self {
+        Self { seen: &CANCELLATIONS, before: CANCELLATIONS.get() }
+    }
+
     pub fn assert_seen(&self) {
         assert!(self.seen.get() > self.before, "no schedule met the case: the test shows nothing");
     }
@@ -128,6 +146,11 @@ impl Witness {
 /// A send was dropped while it waited.
 pub fn note_send_given_up() {
     SENDS_GIVEN_UP.set(SENDS_GIVEN_UP.get() + 1);
+}
+
+/// A connection's task was cancelled before its end.
+pub fn note_cancellation() {
+    CANCELLATIONS.set(CANCELLATIONS.get() + 1);
 }
 
 /// The family of channels with the fault `F`.
@@ -251,7 +274,8 @@ impl<T: Send + 'static, F: Fault> Sender<T> for MailboxSender<T, F> {
             if state.queue.len() < self.0.capacity || state.receiver_gone {
                 context.waker().wake_by_ref(); // there is room by now: try again
             } else {
-                WAITS_FOR_ROOM.set(WAITS_FOR_ROOM.get() + 1);
+                let waits = if leads_to_the_sequencer::<T>() { &WAITS_FOR_THE_SEQUENCER } else { &WAITS_FOR_ROOM };
+                waits.set(waits.get() + 1);
                 state.wait_for_room.push(context.waker().clone());
             }
             Poll::Pending
@@ -344,6 +368,7 @@ impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     fn register(&self, waker: &Waker) {
         self.steps.step();
         WAITS_AT_GATES.set(WAITS_AT_GATES.get() + usize::from(is::<T, Signal>()));
+        WAITS_IN_MEETINGS.set(WAITS_IN_MEETINGS.get() + usize::from(is::<T, CheckingShard>()));
         self.queue.register(waker);
         self.is_registered.store(true, Ordering::SeqCst);
     }
@@ -359,6 +384,11 @@ impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
 
 /// What the queues of gates carry. The others carry [`Work`] on its way home, and states that were lent.
 type Signal = ();
+
+/// What a mailbox carries to the sequencer names the channels, and so has a type that cannot be written down here.
+fn leads_to_the_sequencer<T>() -> bool {
+    type_name::<T>().starts_with("actors::sequencer::Placement<")
+}
 
 fn is<T: 'static, U: 'static>() -> bool {
     TypeId::of::<T>() == TypeId::of::<U>()

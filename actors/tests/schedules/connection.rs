@@ -1,8 +1,8 @@
 //! A connection as the scenarios run it: sends within its window, puts replies in request order, checks both.
 
 use crate::channels::{Fault, Interleaved};
-use crate::ledger::Ledger;
-use crate::shard::{CheckingShard, Id, Place, Work};
+use crate::ledger::{Id, Ledger, Place};
+use crate::shard::{CheckingShard, Work};
 use actors::{Port, ReorderBuffer, Router};
 use shuttle::rand::{Rng, thread_rng};
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ impl Mix {
     pub const ALL: Self = Self { singles: 2, groups: 1, meetings: 1 };
     pub const GROUPS: Self = Self { singles: 2, groups: 1, meetings: 0 };
     pub const MEETINGS: Self = Self { singles: 2, groups: 0, meetings: 1 };
+    pub const ONLY_MEETINGS: Self = Self { singles: 0, groups: 0, meetings: 1 };
     pub const ONLY_GROUPS: Self = Self { singles: 0, groups: 1, meetings: 0 };
 
     fn choose(self) -> Kind {

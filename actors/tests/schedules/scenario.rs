@@ -1,9 +1,9 @@
 //! Shards and connections together, from the first batch to the shards' end.
 
-use crate::channels::{Fault, Interleaved, note_send_given_up};
+use crate::channels::{Fault, Interleaved, note_cancellation, note_send_given_up};
 use crate::connection::{Connection, Death, Mix};
-use crate::ledger::Ledger;
-use crate::shard::{CheckingShard, Id, Place, Work};
+use crate::ledger::{Id, Ledger, Place};
+use crate::shard::{CheckingShard, Work};
 use actors::{Mailbox, Port, Router, TurnLimit, run_shard, yield_now};
 use shuttle::future::{JoinHandle, block_on, spawn};
 use shuttle::rand::{Rng, thread_rng};
@@ -44,7 +44,7 @@ impl Scenario {
         let shards: Vec<_> =
             mailboxes.into_iter().enumerate().map(|(i, mailbox)| self.spawn_shard::<F>(i, mailbox)).collect();
         let sequencer = spawn(sequencer.run());
-        let ledger = Arc::new(Ledger::default());
+        let ledger = Arc::new(Ledger::new(self.connections));
         let connections: Vec<_> =
             (0..self.connections).map(|i| self.spawn_connection::<F>(i, &router, &ledger)).collect();
         drop(router);
@@ -55,6 +55,9 @@ impl Scenario {
         for (index, connection) in connections.into_iter().enumerate() {
             let ended = connection.await;
             assert!(ended.is_ok() || index == 0, "only the first connection is ever cancelled");
+            if ended.is_err() {
+                note_cancellation();
+            }
         }
         // They end by themselves: the router and every port are gone.
         sequencer.await.expect("the sequencer ends when its senders are gone");
@@ -152,6 +155,29 @@ pub fn one_meeting<F: Fault>() {
             let shard = shard.await.expect("a shard ends");
             assert_eq!((shard.index, shard.history.len()), (index, 1), "every state is home at the end");
         }
+    });
+}
+
+/// Whoever sends several shards something by way of a sequencer that is gone is told, also when it waits for room.
+pub fn the_sequencer_is_cancelled<F: Fault>() {
+    let (router, mailboxes, sequencer) = Router::<CheckingShard, Interleaved<F>>::new(2, 1);
+    let sequencer = spawn(sequencer.run());
+    let sender = spawn(async move {
+        let mut port = Port::new(router, 64);
+        let part = |shard, nth| (shard, Work { places: vec![place(shard, nth)], ..work(nth, nth) });
+        let mut nth = 0;
+        while port.send_group(vec![part(0, nth), part(1, nth)]).await.is_ok() {
+            nth += 1;
+        }
+        let joint = Work { is_joint: true, places: vec![place(0, nth), place(1, nth)], ..work(nth, nth) };
+        assert!(port.send_joint(vec![0, 1], joint).await.is_err(), "a sequencer that is gone does not come back");
+    });
+    block_on(async {
+        (0..thread_rng().gen_range(0..50)).for_each(|_| shuttle::thread::yield_now());
+        sequencer.abort();
+        assert!(sequencer.await.is_err(), "the router is here, so the sequencer does not end by itself");
+        sender.await.expect("the sender is told and ends");
+        drop(mailboxes);
     });
 }
 

@@ -1,13 +1,7 @@
 //! The batch and the shard of the scenarios; the shard checks what it is promised.
 
+use crate::ledger::{Id, Place, Visit};
 use actors::Shard;
-
-/// A request: its connection, and its position among the requests of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Id {
-    pub connection: usize,
-    pub seq: u64,
-}
 
 /// One request on its way, or the part of it that one shard gets.
 #[derive(Debug, Clone)]
@@ -21,23 +15,6 @@ pub struct Work {
     /// How often it was executed, and seen by the end of a turn.
     pub executed: u32,
     pub logged: u32,
-}
-
-/// A shard that a request comes to.
-#[derive(Debug, Clone)]
-pub struct Place {
-    pub shard: usize,
-    /// Position among the requests of its connection to this shard.
-    pub nth_on_shard: u64,
-    /// Whose name it found in the register.
-    pub seen: Option<Id>,
-}
-
-/// A request that a shard has executed.
-#[derive(Debug, Clone)]
-pub struct Visit {
-    pub id: Id,
-    pub is_write: bool,
 }
 
 /// One register, which holds the name of its last writer.
