@@ -58,15 +58,6 @@ pub struct Sound;
 
 impl Fault for Sound {}
 
-/// Nothing is wrong, and there are no steps on the way to the sequencer.
-pub struct NoStepsToTheSequencer;
-
-impl Fault for NoStepsToTheSequencer {
-    fn has_steps<T: 'static>() -> bool {
-        !leads_to_the_sequencer::<T>()
-    }
-}
-
 /// Nothing is wrong, and there are steps at gates only.
 pub struct StepsAtGates;
 

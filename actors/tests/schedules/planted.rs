@@ -89,7 +89,7 @@ fn a_connection_that_ignores_its_window_is_stopped() {
 /// A group that is armed before its last part is placed shows on one shard what others still do not know of.
 #[test]
 fn a_group_that_is_armed_before_the_last_enqueue_is_seen_half() {
-    let readers_and_groups = Scenario { mix: Mix::GROUPS, ..MIXED };
+    let readers_and_groups = Scenario { mix: Mix::GROUPS, requests: 20, ..MIXED };
     assert_found(&["one order explains every shard and real time"], move || readers_and_groups.run::<GateComesOpen>());
 }
 
