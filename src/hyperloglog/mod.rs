@@ -8,7 +8,7 @@
 //!
 //! The highest bit of the cached count says that it is out of date. There are 2^14 registers: the low bits of an
 //! element's hash choose one, and it keeps the longest run of zeros, plus one, that the high bits began with. See
-//! [`dense`] and [`sparse`] for how they stand in the string, [`estimate`] for what is made of them.
+//! `dense` and `sparse` for how they stand in the string, `estimate` for what is made of them.
 
 mod dense;
 mod estimate;
@@ -112,7 +112,7 @@ fn raise(bytes: &mut Vec<u8>, index: usize, rank: u8, sparse_len_max: usize) -> 
     Ok(dense::raise(&mut bytes[HEADER_LEN..], index, rank))
 }
 
-/// Makes one that is sparse dense; gives whether it was. O(1)
+/// Makes one that is sparse dense, O(1); gives whether it was sparse.
 pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if bytes[ENCODING_AT] == 0 {
         return Ok(false);
