@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
-use crate::keyspace::Segmented;
+use crate::keyspace::{Segmented, stream};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
@@ -120,6 +120,7 @@ impl Server {
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
         self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
+        apply_limits(&self.config);
     }
 
     /// Bytes of unread replies at which a connection is closed at once.
@@ -159,6 +160,12 @@ fn unlimited_if_zero(limit: u64) -> u64 {
     if limit == 0 { u64::MAX } else { limit }
 }
 
+/// Lets the limits of data structures take effect.
+fn apply_limits(config: &Config) {
+    let limit = |directive| usize::try_from(config.number(directive)).unwrap_or(usize::MAX);
+    stream::set_block_limits(limit(Directive::StreamNodeMaxBytes), limit(Directive::StreamNodeMaxEntries));
+}
+
 /// Runs a server with this configuration until it is told to stop. The error is for the operator.
 pub fn run(config: Config) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -166,6 +173,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
     runtime.block_on(async {
         let listener = listen(&config)?;
+        apply_limits(&config);
         let (foundation, threads_of_log, policy) = lay_foundation(&config, cores)?;
         let start = Start { config, listener, policy, logs: Logs(threads_of_log), threads: threads.get() };
         match start.config.text(Directive::Engine).as_str() {

@@ -31,7 +31,7 @@ pub trait Store {
     fn with_listeners<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R;
     /// Whether anybody listens to any key: nobody does, nearly always.
     fn has_listeners(&self) -> bool;
-    /// Visits the keys that are watched.
+    /// Visits the keys whose going somebody wants to know.
     fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8]));
     /// How many shards the keyspace is divided into.
     fn shards(&self) -> usize;
