@@ -294,7 +294,8 @@ impl Replay {
 
 fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
     let name = args.get(0).ok_or("holds an effect without a command")?;
-    let id = commands::find(name).filter(|id| commands::command(*id).is_write());
+    let found = commands::find_of(args).map_err(|error| error.to_string())?;
+    let id = found.filter(|id| commands::command(*id).is_write());
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
     let id = id.ok_or_else(|| format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)))?;
     replies.clear();

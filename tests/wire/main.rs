@@ -23,4 +23,5 @@ mod order;
 mod process;
 mod sets;
 mod slow_readers;
+mod streams;
 mod strings;
