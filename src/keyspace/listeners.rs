@@ -148,9 +148,9 @@ impl Listeners {
         first
     }
 
-    /// The keys whose going somebody wants to know: those that are watched, and those that are read.
-    pub fn watched_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.watching.keys().chain(self.reading.keys()).map(|key| &key[..])
+    /// The keys that somebody listens to. One that is listened to in several ways comes as often.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.watching.keys().chain(self.waiting.keys()).chain(self.reading.keys()).map(|key| &key[..])
     }
 
     fn note_entry(&mut self) {

@@ -14,10 +14,12 @@ pub fn serve_readers<S: Store>(keyspace: &mut Keyspace<S>) {
     if !keyspace.has_ready() {
         return;
     }
-    for key in keyspace.ready_keys() {
-        for reader in keyspace.readers_of(&key) {
-            serve(keyspace, &key, &reader);
-        }
+    for (database, key) in keyspace.ready_keys() {
+        keyspace.within(database, |keyspace| {
+            for reader in keyspace.readers_of(&key) {
+                serve(keyspace, &key, &reader);
+            }
+        });
     }
 }
 

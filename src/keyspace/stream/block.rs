@@ -268,7 +268,9 @@ mod tests {
         StreamId { ms, seq }
     }
 
-    fn held(block: &Block) -> Vec<(StreamId, Vec<(&[u8], &[u8])>)> {
+    type Held<'a> = (StreamId, Vec<(&'a [u8], &'a [u8])>);
+
+    fn held(block: &Block) -> Vec<Held<'_>> {
         block.entries().map(|entry| (entry.id, entry.fields().collect())).collect()
     }
 

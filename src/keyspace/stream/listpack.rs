@@ -56,8 +56,8 @@ fn text(bytes: &[u8]) -> usize {
         return integer(value);
     }
     with_length(match bytes.len() {
-        len @ ..0x40 => 1 + len,
-        len @ ..0x1000 => 2 + len,
+        len @ 0..0x40 => 1 + len,
+        len @ 0x40..0x1000 => 2 + len,
         len => 5 + len,
     })
 }
@@ -65,10 +65,10 @@ fn text(bytes: &[u8]) -> usize {
 fn with_length(bytes: usize) -> usize {
     bytes
         + match bytes {
-            ..0x80 => 1,
-            ..0x3fff => 2,
-            ..0x1f_ffff => 3,
-            ..0xfff_ffff => 4,
+            0..0x80 => 1,
+            0x80..0x3fff => 2,
+            0x3fff..0x1f_ffff => 3,
+            0x1f_ffff..0xfff_ffff => 4,
             _ => 5,
         }
 }
