@@ -4,13 +4,14 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     Group::Generic,
     Group::String,
     Group::List,
     Group::Set,
     Group::Hash,
     Group::Stream,
+    Group::Transactions,
     Group::Connection,
     Group::Server,
 ];

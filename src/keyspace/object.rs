@@ -23,8 +23,8 @@ pub enum Object {
     Set(Set),
     /// See [`Hash`](type@Hash).
     Hash(Hash),
-    /// See [`Stream`].
-    Stream(Stream),
+    /// See [`Stream`]; boxed, because it is larger than the others.
+    Stream(Box<Stream>),
 }
 
 impl Object {

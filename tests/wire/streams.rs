@@ -747,6 +747,94 @@ fn consumers_that_wait_take_one_entry_each_in_order_of_arrival() {
 }
 
 #[test]
+fn under_load_every_entry_goes_to_one_consumer_and_to_every_reader() {
+    const WRITERS: usize = 3;
+    const ENTRIES: usize = 150;
+    on_every_engine(|server| {
+        let mut admin = server.client();
+        for key in APART {
+            admin.call(&["XGROUP", "CREATE", key, "g", "$", "MKSTREAM"]);
+        }
+        let consume = |number: usize| {
+            let mut client = server.client();
+            let line = format!("XREADGROUP GROUP g c{number} COUNT 2 BLOCK 0 STREAMS a b c > > >");
+            let mut got = Vec::new();
+            loop {
+                match client.value(&words(&line)) {
+                    Value::Array(streams) => got.extend(entries_of(&streams)),
+                    _ => return got,
+                }
+            }
+        };
+        let read = || {
+            let mut client = server.client();
+            let mut after = APART.map(|_| "0-0".to_owned());
+            let mut got = Vec::new();
+            while got.len() < WRITERS * ENTRIES {
+                let line = format!("XREAD BLOCK 0 STREAMS a b c {}", after.join(" "));
+                for (key, id) in entries_of(client.value(&words(&line)).elements()) {
+                    after[APART.iter().position(|other| *other == key).unwrap()].clone_from(&id);
+                    got.push((key, id));
+                }
+            }
+            got
+        };
+        let write = |key: &str| {
+            let mut client = server.client();
+            (0..ENTRIES).for_each(|_| drop(client.call(&["XADD", key, "*", "f", "v"])));
+        };
+        std::thread::scope(|scope| {
+            let consumers: Vec<_> = (0..3).map(|number| scope.spawn(move || consume(number))).collect();
+            let readers: Vec<_> = (0..2).map(|_| scope.spawn(read)).collect();
+            let writers: Vec<_> = APART.map(|key| scope.spawn(move || write(key))).into();
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            let sorted = |mut entries: Vec<(String, String)>| {
+                entries.sort();
+                entries
+            };
+            let read: Vec<_> = readers.into_iter().map(|reader| sorted(reader.join().unwrap())).collect();
+            wait_until("everything is given", || {
+                APART.iter().all(|key| admin.value(&["XPENDING", key, "g"]).elements()[0].integer() == ENTRIES as i64)
+            });
+            APART.iter().for_each(|key| drop(admin.call(&["XGROUP", "DESTROY", key, "g"])));
+            let consumed = sorted(consumers.into_iter().flat_map(|consumer| consumer.join().unwrap()).collect());
+            assert_eq!(consumed.len(), WRITERS * ENTRIES, "{:?}", server.setup());
+            assert!(read.iter().all(|read| *read == consumed), "{:?}", server.setup());
+        });
+    });
+}
+
+/// The keys and IDs in a reply of XREAD.
+fn entries_of(streams: &[Value]) -> Vec<(String, String)> {
+    let of_stream = |stream: &Value| {
+        let key = stream.elements()[0].text();
+        let ids = stream.elements()[1].elements().iter().map(|entry| entry.elements()[0].text());
+        ids.map(|id| (key.clone(), id)).collect::<Vec<_>>()
+    };
+    streams.iter().flat_map(of_stream).collect()
+}
+
+#[test]
+fn readers_wait_in_the_database_that_they_selected() {
+    on_every_engine(|server| {
+        let mut reader = server.client();
+        reader.expect("SELECT 5", "+OK\r\n");
+        let id = reader.value(&["CLIENT", "ID"]).integer();
+        reader.send(&crate::harness::request(&words("XREAD BLOCK 0 STREAMS s $")));
+        wait_until("it waits", || is_waiting(server, id));
+        let mut writer = server.client();
+        writer.expect("XADD s 1-1 f here", "$3\r\n1-1\r\n");
+        assert!(reader.is_silent());
+        writer.call(&["MULTI"]);
+        writer.call(&["SELECT", "5"]);
+        writer.call(&["XADD", "s", "2-2", "f", "there"]);
+        writer.call(&["SELECT", "0"]);
+        writer.call(&["EXEC"]);
+        assert_eq!(entries_of(reader.values(1)[0].elements()), [("s".to_owned(), "2-2".to_owned())]);
+    });
+}
+
+#[test]
 fn who_waits_for_a_group_is_told_when_it_is_gone() {
     const NO_GROUP: &str = "-NOGROUP No such key 'b' or consumer group 'g' in XREADGROUP with GROUP option\r\n";
     const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";

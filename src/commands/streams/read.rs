@@ -314,7 +314,7 @@ fn write_history<S: Store>(
 }
 
 /// Notes that a consumer has asked; it is made where there is none.
-pub fn note_seen<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
+fn note_seen<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
     let Some(reader) = &reading.group else { return };
     let now_ms = keyspace.now_ms() as i64;
     for (key, _) in &reading.streams {

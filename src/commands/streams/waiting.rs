@@ -5,9 +5,10 @@
 //! change happened, with what the streams there hold: whether others of its streams change at the same time on other
 //! shards, is for who claims it first. One that reads for a group is told when the group is gone.
 
-use super::read::{first_ready, note_seen, write_reading};
+use super::read::{first_ready, write_reading};
 use crate::keyspace::{Keyspace, Reader, Store, Stream};
 use crate::resp::Reply;
+use std::sync::Arc;
 
 /// Serves those who read streams that have changed.
 pub fn serve_readers<S: Store>(keyspace: &mut Keyspace<S>) {
@@ -29,16 +30,15 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Reader { waiter, read
         return;
     }
     let ready = first_ready(keyspace, reading);
-    if matches!(ready, Ok(None)) {
-        note_seen(keyspace, reading);
-    } else if waiter.claim() {
-        let mut encoded = Vec::new();
-        let reply = &mut Reply::new(&mut encoded, waiter.resp3());
-        match ready {
-            Ok(_) => write_reading(keyspace, reading, reply),
-            Err(error) => reply.error(error),
-        }
-        keyspace.note_served(std::sync::Arc::clone(waiter), encoded);
+    if matches!(ready, Ok(None)) || !waiter.claim() {
+        return;
+    }
+    let mut encoded = Vec::new();
+    let reply = &mut Reply::new(&mut encoded, waiter.resp3());
+    match ready {
+        Ok(_) => write_reading(keyspace, reading, reply),
+        Err(error) => reply.error(error),
     }
     keyspace.effects().end_serving();
+    keyspace.note_served(Arc::clone(waiter), encoded);
 }

@@ -286,7 +286,7 @@ impl Collection for Stream {
     }
 
     fn into_object(self) -> Object {
-        Object::Stream(self)
+        Object::Stream(Box::new(self))
     }
 
     /// False: the key of an empty stream stays.

@@ -108,7 +108,7 @@ fn check(stream: &Stream, model: &Model, choices: (usize, usize)) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
     #[test]
     fn a_stream_holds_what_a_sorted_list_would(
         steps in prop::collection::vec(step(), 0..400),
