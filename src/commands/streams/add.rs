@@ -229,7 +229,7 @@ pub fn xsetid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     if last_id < stream.max_deleted_id {
         return refuse("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id");
     }
-    if stream.last_entry_id().is_some_and(|last| last_id < last) {
+    if last_id < stream.last_entry_id() {
         return refuse("ERR The ID specified in XSETID is smaller than the target stream top item");
     }
     if !stream.is_empty() && past.entries_added.is_some_and(|added| added < stream.len() as u64) {

@@ -84,8 +84,21 @@ fn no_such_group(key: &[u8], name: &[u8]) -> CommandError {
     CommandError::Owned(format!("NOGROUP No such key '{}' or consumer group '{}'", shown(key), shown(name)))
 }
 
+/// Bytes of an ID at most: two numbers of 64 bits and a hyphen.
+const ID_TEXT_MAX: usize = 41;
+
 fn write_id(id: StreamId, reply: &mut Reply<'_>) {
-    reply.bulk(id.to_string().as_bytes());
+    let mut text = [0; ID_TEXT_MAX];
+    let mut len = 0;
+    let mut push = |part: &[u8]| {
+        text[len..len + part.len()].copy_from_slice(part);
+        len += part.len();
+    };
+    let mut digits = itoa::Buffer::new();
+    push(digits.format(id.ms).as_bytes());
+    push(b"-");
+    push(digits.format(id.seq).as_bytes());
+    reply.bulk(&text[..len]);
 }
 
 /// An entry: its ID and its fields.

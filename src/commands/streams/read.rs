@@ -187,7 +187,7 @@ fn is_ready<S: Store>(
         check_group(stream, key, &group.group)?;
     }
     let Some(stream) = stream else { return Ok(false) };
-    let has_behind = |id: StreamId| id < stream.last_id && stream.last_entry_id().is_some_and(|last| last > id);
+    let has_behind = |id: StreamId| stream.last_entry_id() > id;
     Ok(match (from, &reading.group) {
         (ReadingFrom::Behind(id), None) => has_behind(id),
         // What it was given before, were it nothing.

@@ -46,13 +46,14 @@ pub fn block_limits() -> BlockLimits {
 
 /// A stream.
 ///
-/// Invariants: the IDs of entries grow, and none is above `last_id`; `len` is the number of entries; `first_id` is the
-/// ID of the first, 0-0 when there is none.
+/// Invariants: the IDs of entries grow, and none is above `last_id`; `len` is the number of entries; `first_id` and
+/// `last_entry` are the IDs of the first and the last of them, 0-0 when there is none.
 #[derive(Debug, Clone, Default)]
 pub struct Stream {
     blocks: VecDeque<Block>,
     len: usize,
     first_id: StreamId,
+    last_entry: StreamId,
     /// The ID that was given last: new ones are above it.
     pub last_id: StreamId,
     /// The greatest ID that was deleted by name.
@@ -104,9 +105,9 @@ impl Stream {
         self.first_id
     }
 
-    /// The ID of the last entry. O(N), N = entries of a block.
-    pub fn last_entry_id(&self) -> Option<StreamId> {
-        self.range_reversed(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id)
+    /// The ID of the last entry; 0-0 when there is none.
+    pub fn last_entry_id(&self) -> StreamId {
+        self.last_entry
     }
 
     /// The ID of a new entry at a time; none when there are no more. Where the clock went back, IDs go on.
@@ -130,6 +131,7 @@ impl Stream {
         self.len += 1;
         self.entries_added = self.entries_added.wrapping_add(1);
         self.last_id = id;
+        self.last_entry = id;
         if self.len == 1 {
             self.first_id = id;
         }
@@ -177,6 +179,10 @@ impl Stream {
         }
         self.len -= 1;
         self.max_deleted_id = self.max_deleted_id.max(id);
+        if id == self.last_entry {
+            let last = self.range_reversed(StreamId::MIN, StreamId::MAX).next();
+            self.last_entry = last.map_or(StreamId::MIN, |entry| entry.id);
+        }
         if id == self.first_id {
             self.find_first();
         }
@@ -215,6 +221,9 @@ impl Stream {
         }
         if gone > 0 {
             self.find_first();
+        }
+        if self.is_empty() {
+            self.last_entry = StreamId::MIN;
         }
         gone
     }
