@@ -6,7 +6,8 @@ use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
-use crate::keyspace::{Databases, stream};
+use crate::keyspace::Databases;
+use crate::limits;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
@@ -119,6 +120,8 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
+        limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
         apply_limits(&self.config);
     }
@@ -160,10 +163,10 @@ fn unlimited_if_zero(limit: u64) -> u64 {
     if limit == 0 { u64::MAX } else { limit }
 }
 
-/// Lets the limits of data structures take effect.
+/// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
 fn apply_limits(config: &Config) {
-    let limit = |directive| usize::try_from(config.number(directive)).unwrap_or(usize::MAX);
-    stream::set_block_limits(limit(Directive::StreamNodeMaxBytes), limit(Directive::StreamNodeMaxEntries));
+    limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
+    limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
 }
 
 /// Runs a server with this configuration until it is told to stop. The error is for the operator.
@@ -239,6 +242,8 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
     let databases = config.number(Directive::Databases) as usize;
     let policy = SharedPolicy::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
+    // What is replayed is encoded as it was.
+    limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
     let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
         let recovered = recover(&dir, &Layout { engine, shards }, databases, &policy)?;

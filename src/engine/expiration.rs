@@ -4,6 +4,8 @@
 
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
+use crate::limits::EXPIRES_ACTIVELY;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The longest that commands wait for expired keys to be removed.
@@ -36,6 +38,9 @@ fn remove_due<S: Store>(
     keyspace: &mut Keyspace<S>,
     mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
+    if !EXPIRES_ACTIVELY.load(Ordering::Relaxed) {
+        return Slice::default();
+    }
     let start = Instant::now();
     let now_ms = keyspace.now_ms();
     let mut lag_ms = 0;

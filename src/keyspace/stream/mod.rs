@@ -18,30 +18,20 @@ pub use id::{ChosenId, StreamId};
 pub use reading::{GroupReading, Reading, ReadingFrom};
 
 use super::object::{Bytes, Collection, Object};
+use crate::limits::{STREAM_NODE_BYTES_MAX, STREAM_NODE_ENTRIES_MAX};
 use block::Block;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of names and values of an entry at most; and of a block where no limit is set.
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
-static BLOCK_BYTES: AtomicUsize = AtomicUsize::new(4096);
-static BLOCK_ENTRIES: AtomicUsize = AtomicUsize::new(100);
-
-/// Sets how full blocks may be, in the whole process: `stream-node-max-bytes` and `stream-node-max-entries`, where 0
-/// is no limit.
-pub fn set_block_limits(bytes: usize, entries: usize) {
-    BLOCK_BYTES.store(bytes, Ordering::Relaxed);
-    BLOCK_ENTRIES.store(entries, Ordering::Relaxed);
-}
-
 /// How full blocks may be.
 pub fn block_limits() -> BlockLimits {
-    let bytes = match BLOCK_BYTES.load(Ordering::Relaxed) {
+    let bytes = match STREAM_NODE_BYTES_MAX.get() {
         0 => ENTRY_BYTES_MAX,
         bytes => bytes.min(ENTRY_BYTES_MAX),
     };
-    BlockLimits { bytes, entries: BLOCK_ENTRIES.load(Ordering::Relaxed) }
+    BlockLimits { bytes, entries: STREAM_NODE_ENTRIES_MAX.get() }
 }
 
 /// A stream.
