@@ -6,20 +6,25 @@
 mod deadlines;
 mod effects;
 mod hashing;
+mod intset;
 mod joint;
 mod listeners;
+mod listpack;
 mod node;
 mod object;
 mod segmented;
 mod store;
+mod thin;
 mod waiter;
 mod walk;
 
 pub use deadlines::Deadlines;
 pub use effects::Effects;
 pub use hashing::{ProcessHash, hash_of};
+pub use intset::Intset;
 pub use joint::Joint;
 pub use listeners::{End, InLine, Listeners, Watch, Wish};
+pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};
 pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
