@@ -139,6 +139,8 @@ impl Keys {
     pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0 };
     /// The first argument is the only key.
     pub const ONE: Self = Self::fixed(1, 1, 1);
+    /// The second argument is the only key: the first names a subcommand.
+    pub const SECOND: Self = Self::fixed(2, 2, 1);
     /// The first two arguments are the keys.
     pub const TWO: Self = Self::fixed(1, 2, 1);
     /// All arguments are keys.
