@@ -82,8 +82,8 @@ directives! {
     SetMaxIntsetEntries = ("set-max-intset-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Members of a set of integers at most that is an intset");
     SetMaxListpackEntries = ("set-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a set at most that is a listpack");
     SetMaxListpackValue = ("set-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a set that is a listpack");
-    HashMaxListpackEntries = ("hash-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Fields of a hash at most that is a listpack");
-    HashMaxListpackValue = ("hash-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a field or value at most in a hash that is a listpack");
+    HashMaxListpackEntries = ("hash-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Fields of a hash at most that is a listpack");
+    HashMaxListpackValue = ("hash-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a field or value at most in a hash that is a listpack");
     Save = ("save", Kind::Choice(&[""]), "", false, "Snapshots; this version has none, so only the empty value is accepted");
     Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
     ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");

@@ -162,7 +162,7 @@ command_table! {
         ("exists", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys", "key [key ...]", "How many of the keys exist.") => keys::exists;
         ("touch", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "3.2.1", "O(N), N = keys", "key [key ...]", "How many of the keys exist; marks them as used.") => keys::touch;
         ("type", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The type of the value of a key.") => keys::type_of;
-        ("object", -2, READ, SECOND, Joint, First, Generic, "2.2.3", "O(1)", "<ENCODING key | FREQ key | IDLETIME key | REFCOUNT key | HELP>", "How a key's value is kept, and when it was used.") => object::object;
+        ("object", -2, NONE, SECOND, Joint, First, Generic, "2.2.3", "O(1)", "<ENCODING key | FREQ key | IDLETIME key | REFCOUNT key | HELP>", "How a key's value is kept, and when it was used.") => object::object;
         ("rename", 3, SHRINK, TWO, Joint, First, Generic, "1.0.0", "O(1), and the elements of what newkey held", "key newkey", "Moves what a key holds to another key.") => keys::rename;
         ("renamenx", 3, SHRINK_FAST, TWO, Joint, First, Generic, "1.0.0", "O(1)", "key newkey", "Moves what a key holds to a key that does not exist.") => keys::renamenx;
         ("copy", -3, WRITE, TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;

@@ -240,15 +240,15 @@ mod tests {
     #[test]
     fn a_hash_changes_its_encoding_where_redis_does() {
         let mut hash = Hash::default();
-        (0..128).for_each(|n| assert!(hash.set(n.to_string().as_bytes(), b"value")));
+        (0..512).for_each(|n| assert!(hash.set(n.to_string().as_bytes(), b"value")));
         assert_eq!(hash.encoding(), "listpack");
         let mut long = hash.clone();
-        hash.set(b"128", b"value");
+        hash.set(b"512", b"value");
         assert_eq!(hash.encoding(), "hashtable");
         long.set(b"1", &[b'x'; 64]);
         assert_eq!(long.encoding(), "listpack");
         long.set(b"1", &[b'x'; 65]);
-        assert_eq!((long.encoding(), long.len()), ("hashtable", 128));
+        assert_eq!((long.encoding(), long.len()), ("hashtable", 512));
         let mut hash = Hash::default();
         hash.prepare([b"field".as_slice(), &[b'x'; 65]].into_iter());
         assert_eq!(hash.encoding(), "hashtable");

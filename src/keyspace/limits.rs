@@ -26,7 +26,7 @@ static VALUES: [AtomicI64; 6] = [
     AtomicI64::new(512),
     AtomicI64::new(128),
     AtomicI64::new(64),
-    AtomicI64::new(128),
+    AtomicI64::new(512),
     AtomicI64::new(64),
 ];
 

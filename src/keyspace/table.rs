@@ -91,6 +91,11 @@ impl<E: Keyed> Table<E> {
         self.0.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The element of a key. O(1)
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&E> {
@@ -122,7 +127,7 @@ impl<E: Keyed> Table<E> {
 
     /// A bucket at random that has an element. O(1) expected; there must be an element.
     pub fn random_bucket(&self, random: &mut fastrand::Rng) -> usize {
-        assert!(self.len() > 0, "collections without elements do not exist");
+        assert!(!self.is_empty(), "collections without elements do not exist");
         loop {
             let bucket = random.usize(..self.0.num_buckets());
             if self.0.get_bucket(bucket).is_some() {
@@ -212,7 +217,7 @@ mod tests {
             let (name, value) = (name.as_bytes(), value.as_bytes());
             match random.u8(..4) {
                 0 => assert_eq!(table.remove(name).is_some(), model.remove(name).is_some()),
-                1 if table.len() > 0 => {
+                1 if !table.is_empty() => {
                     let element: Field = table.remove_at(table.random_bucket(&mut random));
                     assert_eq!(model.remove(element.key()).as_deref(), Some(element.value()));
                 }

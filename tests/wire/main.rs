@@ -11,6 +11,7 @@ mod harness;
 mod clients;
 mod connections;
 mod durability;
+mod encodings;
 mod equivalence;
 mod expiry;
 mod flows;
