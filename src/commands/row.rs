@@ -82,6 +82,8 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// May concern other databases than the one that is selected. Not shown.
+    pub const CROSSES: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
     pub const DEFERS: Self = Self(1 << 30);
     /// Runs at once inside MULTI instead of being queued. Not shown.

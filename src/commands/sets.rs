@@ -24,7 +24,7 @@ fn set_or_new<'a, S: Store>(
     first: &[u8],
     count: usize,
 ) -> Result<&'a mut Set, CommandError> {
-    let make = || NewValue::Object(Box::new(Object::Set(Set::for_members(first, count))));
+    let make = || NewValue::Object(Object::Set(Set::for_members(first, count)));
     keyspace.node_or_new(key, make).object_mut().and_then(Set::of_mut).ok_or(CommandError::WrongType)
 }
 
@@ -186,7 +186,7 @@ fn store_combined<S: Store>(
     let set = combine(&keyspace.read_collections::<Set>(args.from(2).iter())?);
     let len = set.len();
     if len > 0 {
-        keyspace.set(destination, NewValue::Object(Box::new(set.into_object())), None);
+        keyspace.set(destination, NewValue::Object(set.into_object()), None);
         keyspace.note_change(destination, 1);
     } else if keyspace.remove(destination) {
         keyspace.note_change(destination, 1);

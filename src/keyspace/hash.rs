@@ -2,7 +2,7 @@
 
 use super::limits::Limit;
 use super::listpack::{Entry, Listpack};
-use super::table::{Field, Keyed, Table};
+use super::table::{ElementTable, Field, Keyed};
 
 /// A hash: unique fields with a value each.
 #[derive(Clone)]
@@ -10,7 +10,7 @@ pub enum Hash {
     /// Few fields, short ones with short values.
     Packed(Listpack),
     /// Any other.
-    Table(Box<Table<Field>>),
+    Table(Box<ElementTable<Field>>),
 }
 
 /// A field and its value stand beside each other.
@@ -115,7 +115,7 @@ impl Hash {
     }
 
     fn become_table(&mut self) {
-        let mut table = Table::with_capacity(self.len() + 1);
+        let mut table = ElementTable::with_capacity(self.len() + 1);
         for (name, value) in self.iter() {
             let (mut name_digits, mut value_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
             table.insert(Field::new(name.bytes(&mut name_digits), value.bytes(&mut value_digits)));

@@ -1,12 +1,12 @@
 //! A node: one key with its value, in one allocation behind one pointer.
 //!
 //! ```text
-//! | key_len u32 | state u32 | word 8 bytes | [expire_at 8 bytes] | key | text |
+//! | key_len u32 | state u32 | word 8 bytes, or collection | [expire_at 8 bytes] | key | text |
 //! state: | second of the last access, 28 bits | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
-//! `word` is an integer's value, a collection's pointer, or a text's length and capacity (32 bits each). The second of
-//! the last access is that of Unix time, modulo 2^28: eight years.
+//! `word` is an integer's value, or a text's length and capacity (32 bits each). In its place a collection stands as it
+//! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^28: eight years.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
@@ -30,13 +30,14 @@ enum Kind {
     Integer,
     Text,
     Object,
+    /// What is left of a node whose collection was taken out of it, on the way to another node.
+    Moved,
 }
 
 #[repr(C)]
 struct Header {
     key_len: u32,
     state: State,
-    word: Word,
 }
 
 /// What a node is, and when it was last used: this alone changes while others look at the node.
@@ -62,7 +63,8 @@ impl State {
         match self.bits() & Self::KIND {
             0 => Kind::Integer,
             1 => Kind::Text,
-            _ => Kind::Object,
+            2 => Kind::Object,
+            _ => Kind::Moved,
         }
     }
 
@@ -105,7 +107,6 @@ impl State {
 union Word {
     integer: i64,
     text: TextSize,
-    object: *mut Object,
 }
 
 #[derive(Clone, Copy)]
@@ -119,7 +120,13 @@ const HEADER: usize = size_of::<Header>();
 const EXPIRY: usize = size_of::<u64>();
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
-const ALIGN: usize = align_of::<Header>();
+const ALIGN: usize = 8;
+/// A type of collection that is larger is to be boxed: every collection's node has room for the largest.
+const OBJECT_SIZE_MAX: usize = 24;
+const _: () = {
+    assert!(size_of::<Object>() <= OBJECT_SIZE_MAX && size_of::<Object>().is_multiple_of(ALIGN));
+    assert!(align_of::<Object>() <= ALIGN && align_of::<Word>() <= ALIGN && HEADER.is_multiple_of(ALIGN));
+};
 /// Allocators hand out multiples of this for small sizes: what rounding up leaves is room for a text to grow.
 const GRAIN: usize = 16;
 
@@ -142,13 +149,23 @@ pub enum NewValue<'a> {
     /// Any other string; copied.
     Text(&'a [u8]),
     /// A collection.
-    Object(Box<Object>),
+    Object(Object),
+}
+
+impl NewValue<'_> {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Integer(_) => Kind::Integer,
+            Self::Text(_) => Kind::Text,
+            Self::Object(_) => Kind::Object,
+        }
+    }
 }
 
 /// Owns one key and its value.
 ///
 /// Invariants: `pointer` came from the global allocator with `Node::layout`'s layout; the kind says which
-/// field of `word` is valid; `len <= capacity` for a text; an object's pointer came from `Box::into_raw`.
+/// field of `word` is valid, or that an object stands there; `len <= capacity` for a text.
 pub struct Node {
     pointer: NonNull<Header>,
 }
@@ -166,27 +183,30 @@ impl Node {
     /// A node for `key`, holding `value`, expiring at `expire_at` (Unix time in milliseconds) if at all.
     pub fn new(key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) -> Self {
         assert!(key.len() <= LEN_MAX, "proto-max-bulk-len bounds a key");
-        let fixed = HEADER + expiry_size(expire_at.is_some()) + key.len();
-        let (kind, word, text, capacity) = match value {
-            NewValue::Integer(integer) => (Kind::Integer, Word { integer }, [].as_slice(), 0),
-            NewValue::Object(object) => (Kind::Object, Word { object: Box::into_raw(object) }, [].as_slice(), 0),
-            NewValue::Text(text) => {
-                let capacity = roomy_capacity(fixed, text.len());
-                let size = TextSize { len: text.len() as u32, capacity: capacity as u32 };
-                (Kind::Text, Word { text: size }, text, capacity)
-            }
-        };
+        let kind = value.kind();
+        let fixed = fixed_size(kind, expire_at.is_some()) + key.len();
+        let text = if let NewValue::Text(text) = value { text } else { &[] };
+        let capacity = if kind == Kind::Text { roomy_capacity(fixed, text.len()) } else { 0 };
         let layout = layout_of(fixed + capacity);
         // SAFETY: the layout's size is at least HEADER, which is not zero.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        let header = Header { key_len: key.len() as u32, state: State::new(kind, expire_at.is_some()), word };
+        let header = Header { key_len: key.len() as u32, state: State::new(kind, expire_at.is_some()) };
         let mut node = Self { pointer: pointer.cast() };
-        // SAFETY: the allocation is large enough for the header, the expiry, the key and the text, in this order,
-        // aligned to `ALIGN`, and overlaps no argument because it is new.
+        // SAFETY: the allocation is large enough for the header, the value, the expiry, the key and the text, in this
+        // order, aligned to `ALIGN`, and overlaps no argument because it is new. The header is written first: it says
+        // where the others are.
         unsafe {
             node.pointer.write(header);
+            match value {
+                NewValue::Integer(integer) => node.set_word(Word { integer }),
+                NewValue::Text(_) => {
+                    let size = TextSize { len: text.len() as u32, capacity: capacity as u32 };
+                    node.set_word(Word { text: size });
+                }
+                NewValue::Object(object) => node.object_start().write(object),
+            }
             node.key_start().copy_from_nonoverlapping(key.as_ptr(), key.len());
-            node.key_start().add(key.len()).copy_from_nonoverlapping(text.as_ptr(), text.len());
+            node.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len());
         }
         if let Some(at) = expire_at {
             node.write_expiry(at);
@@ -205,9 +225,10 @@ impl Node {
         // SAFETY: the kind says which field of the union is valid; an object's pointer is owned by this node.
         unsafe {
             match self.header().state.kind() {
-                Kind::Integer => Value::Integer(self.header().word.integer),
+                Kind::Integer => Value::Integer(self.word().integer),
                 Kind::Text => Value::Text(std::slice::from_raw_parts(self.text_start(), self.text_size().len as usize)),
-                Kind::Object => Value::Object(&*self.header().word.object),
+                Kind::Object => Value::Object(&*self.object_start()),
+                Kind::Moved => unreachable!("a node whose collection was taken out is replaced at once"),
             }
         }
     }
@@ -216,8 +237,8 @@ impl Node {
     pub fn object_mut(&mut self) -> Option<&mut Object> {
         match self.header().state.kind() {
             // SAFETY: the kind says that `object` is valid; the node owns it and is borrowed exclusively.
-            Kind::Object => Some(unsafe { &mut *self.header().word.object }),
-            Kind::Integer | Kind::Text => None,
+            Kind::Object => Some(unsafe { &mut *self.object_start() }),
+            Kind::Integer | Kind::Text | Kind::Moved => None,
         }
     }
 
@@ -228,7 +249,7 @@ impl Node {
             Kind::Text => {
                 Some(unsafe { std::slice::from_raw_parts_mut(self.text_start(), self.text_size().len as usize) })
             }
-            Kind::Integer | Kind::Object => None,
+            Kind::Integer | Kind::Object | Kind::Moved => None,
         }
     }
 
@@ -271,8 +292,8 @@ impl Node {
 
     /// When the key expires: Unix time in milliseconds.
     pub fn expire_at(&self) -> Option<u64> {
-        // SAFETY: with `has_expiry`, eight initialised bytes stand behind the header.
-        self.header().state.has_expiry().then(|| unsafe { self.pointer.add(1).cast::<u64>().read() })
+        // SAFETY: with an expiry, eight initialised bytes stand behind the value.
+        self.header().state.has_expiry().then(|| unsafe { self.expiry_start().read() })
     }
 
     /// Whether this is a key of the deadline `(at, hash)`: its hash is this one, and its own deadline no later.
@@ -294,17 +315,19 @@ impl Node {
         let same_layout = self.header().state.has_expiry() == expire_at.is_some();
         match value {
             NewValue::Integer(integer) if same_layout && self.header().state.kind() == Kind::Integer => {
-                self.header_mut().word = Word { integer };
+                self.set_word(Word { integer });
             }
             NewValue::Text(text) if same_layout && self.fits(text.len()) => {
                 let capacity = self.text_size().capacity;
-                self.header_mut().word = Word { text: TextSize { len: text.len() as u32, capacity } };
+                self.set_word(Word { text: TextSize { len: text.len() as u32, capacity } });
                 self.header_mut().state.set_grown(false);
                 // SAFETY: `fits` checked the capacity; the argument cannot overlap what `&mut self` borrows.
                 unsafe { self.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
             }
             value => {
+                let clock = self.header().state.clock();
                 *self = Self::new(self.key(), value, expire_at);
+                self.header().state.set_clock(clock);
                 return;
             }
         }
@@ -330,7 +353,7 @@ impl Node {
             // SAFETY: `old..len` lies within the capacity.
             unsafe { self.text_start().add(old as usize).write_bytes(0, len - old as usize) };
         }
-        self.header_mut().word = Word { text: TextSize { len: len as u32, capacity } };
+        self.set_word(Word { text: TextSize { len: len as u32, capacity } });
         self.text_mut().expect("the kind was checked above")
     }
 
@@ -344,7 +367,7 @@ impl Node {
         let Some(grown) = NonNull::new(grown) else { handle_alloc_error(new) };
         self.pointer = grown.cast();
         let len = self.text_size().len;
-        self.header_mut().word = Word { text: TextSize { len, capacity: capacity as u32 } };
+        self.set_word(Word { text: TextSize { len, capacity: capacity as u32 } });
     }
 
     /// Whether a text of `len` bytes goes in place without wasting more than it uses.
@@ -373,7 +396,7 @@ impl Node {
     /// A copy of the value and the expiry under another key.
     pub fn copied(&self, key: &[u8]) -> Self {
         let object = match self.value() {
-            Value::Object(object) => Some(Box::new(object.clone())),
+            Value::Object(object) => Some(object.clone()),
             Value::Integer(_) | Value::Text(_) => None,
         };
         let mut node = Self::new(key, self.new_value(object), self.expire_at());
@@ -390,33 +413,32 @@ impl Node {
         self.header().state.set_clock(clock);
     }
 
-    /// Takes the collection out, if the value is one, and leaves an integer.
-    fn take_object(&mut self) -> Option<Box<Object>> {
+    /// Takes the collection out, if the value is one; then nothing is left to do but to replace the node.
+    fn take_object(&mut self) -> Option<Object> {
         if self.header().state.kind() != Kind::Object {
             return None;
         }
-        // SAFETY: the pointer came from `Box::into_raw`; this node becomes an integer, so it is not freed twice.
-        let object = unsafe { Box::from_raw(self.header().word.object) };
-        let header = self.header_mut();
-        header.state.set_kind(Kind::Integer);
-        header.word = Word { integer: 0 };
-        Some(object)
+        self.header_mut().state.set_kind(Kind::Moved);
+        // SAFETY: the object stands where one of a moved node would, and is not looked at there any more.
+        Some(unsafe { self.object_start().read() })
     }
 
     /// The collection given, or the string of this node, as the value of a new one.
-    fn new_value(&self, object: Option<Box<Object>>) -> NewValue<'_> {
-        match (object, self.value()) {
-            (Some(object), _) => NewValue::Object(object),
-            (None, Value::Integer(integer)) => NewValue::Integer(integer),
-            (None, Value::Text(text)) => NewValue::Text(text),
-            (None, Value::Object(_)) => unreachable!("the collection is taken out or copied first"),
+    fn new_value(&self, object: Option<Object>) -> NewValue<'_> {
+        if let Some(object) = object {
+            return NewValue::Object(object);
+        }
+        match self.value() {
+            Value::Integer(integer) => NewValue::Integer(integer),
+            Value::Text(text) => NewValue::Text(text),
+            Value::Object(_) => unreachable!("the collection is taken out or copied first"),
         }
     }
 
     fn write_expiry(&mut self, at: u64) {
         debug_assert!(self.header().state.has_expiry());
-        // SAFETY: with `has_expiry`, eight bytes stand behind the header, aligned as it is.
-        unsafe { self.pointer.add(1).cast::<u64>().write(at) };
+        // SAFETY: with an expiry, eight bytes stand behind the value, aligned as it is.
+        unsafe { self.expiry_start().write(at) };
     }
 
     fn header(&self) -> &Header {
@@ -429,15 +451,43 @@ impl Node {
         unsafe { self.pointer.as_mut() }
     }
 
+    /// Where the value begins: a word, or an object.
+    fn value_start(&self) -> *mut u8 {
+        // SAFETY: a value stands behind the header.
+        unsafe { self.pointer.as_ptr().cast::<u8>().add(HEADER) }
+    }
+
+    fn object_start(&self) -> *mut Object {
+        self.value_start().cast()
+    }
+
+    fn word(&self) -> Word {
+        debug_assert!(matches!(self.header().state.kind(), Kind::Integer | Kind::Text));
+        // SAFETY: callers have an integer or a text, so a word stands here, aligned to `ALIGN`.
+        unsafe { self.value_start().cast::<Word>().read() }
+    }
+
+    fn set_word(&mut self, word: Word) {
+        debug_assert!(matches!(self.header().state.kind(), Kind::Integer | Kind::Text));
+        // SAFETY: as above, borrowed exclusively.
+        unsafe { self.value_start().cast::<Word>().write(word) };
+    }
+
     fn text_size(&self) -> TextSize {
         debug_assert!(self.header().state.kind() == Kind::Text);
         // SAFETY: callers have a text; and any eight bytes are two valid u32.
-        unsafe { self.header().word.text }
+        unsafe { self.word().text }
+    }
+
+    fn expiry_start(&self) -> *mut u64 {
+        // SAFETY: the value lies within the allocation, and what follows begins within it or at its end.
+        unsafe { self.value_start().add(value_size(self.header().state.kind())).cast() }
     }
 
     fn key_start(&self) -> *mut u8 {
-        // SAFETY: the key begins within the allocation.
-        unsafe { self.pointer.as_ptr().cast::<u8>().add(HEADER + expiry_size(self.header().state.has_expiry())) }
+        let state = &self.header().state;
+        // SAFETY: the key begins within the allocation or at its end.
+        unsafe { self.pointer.as_ptr().cast::<u8>().add(fixed_size(state.kind(), state.has_expiry())) }
     }
 
     fn text_start(&self) -> *mut u8 {
@@ -448,7 +498,8 @@ impl Node {
     fn layout(&self) -> Layout {
         let header = self.header();
         let text = if header.state.kind() == Kind::Text { self.text_size().capacity as usize } else { 0 };
-        layout_of(HEADER + expiry_size(header.state.has_expiry()) + header.key_len as usize + text)
+        let fixed = fixed_size(header.state.kind(), header.state.has_expiry());
+        layout_of(fixed + header.key_len as usize + text)
     }
 }
 
@@ -458,7 +509,7 @@ impl Drop for Node {
         // SAFETY: the node owns its object and its allocation, and nothing uses them after this.
         unsafe {
             if self.header().state.kind() == Kind::Object {
-                drop(Box::from_raw(self.header().word.object));
+                self.object_start().drop_in_place();
             }
             dealloc(self.pointer.as_ptr().cast(), layout);
         }
@@ -490,8 +541,18 @@ impl std::hash::Hash for Node {
     }
 }
 
-fn expiry_size(has_expiry: bool) -> usize {
-    if has_expiry { EXPIRY } else { 0 }
+/// The bytes before the key.
+#[inline]
+fn fixed_size(kind: Kind, has_expiry: bool) -> usize {
+    HEADER + value_size(kind) + if has_expiry { EXPIRY } else { 0 }
+}
+
+#[inline]
+fn value_size(kind: Kind) -> usize {
+    match kind {
+        Kind::Integer | Kind::Text => size_of::<Word>(),
+        Kind::Object | Kind::Moved => size_of::<Object>(),
+    }
 }
 
 /// The capacity for a text of `len` bytes behind `fixed` bytes that fills the allocation up to the next grain.
@@ -546,7 +607,7 @@ mod tests {
             || NewValue::Text(b""),
             || NewValue::Text(b"short"),
             || NewValue::Text(&[b'x'; 1000]),
-            || NewValue::Object(Box::new(Object::Set(Set::default()))),
+            || NewValue::Object(Object::Set(Set::default())),
         ];
         for from in values {
             for to in values {
@@ -576,11 +637,8 @@ mod tests {
     #[test]
     fn a_node_is_renamed_and_copied_with_all_it_holds() {
         type Make = fn() -> NewValue<'static>;
-        let values: [Make; 3] = [
-            || NewValue::Integer(7),
-            || NewValue::Text(b"some text"),
-            || NewValue::Object(Box::new(Object::Set(set_of_one()))),
-        ];
+        let values: [Make; 3] =
+            [|| NewValue::Integer(7), || NewValue::Text(b"some text"), || NewValue::Object(Object::Set(set_of_one()))];
         for value in values {
             for expire_at in [None, Some(9)] {
                 for key in [b"".as_slice(), b"yek", b"a longer key"] {
@@ -600,6 +658,9 @@ mod tests {
         node.set_expire_at(Some(7));
         assert_eq!(node.idle_seconds(1_700_000_010), 10);
         assert_eq!((text(&node), node.expire_at()), (b"text".as_slice(), Some(7)));
+        node.set(NewValue::Integer(1), None);
+        assert_eq!(node.idle_seconds(1_700_000_010), 10);
+        node.set(NewValue::Text(b"text"), None);
         node.touch(u64::from(u32::MAX));
         assert_eq!(node.idle_seconds(u64::from(u32::MAX) + 2), 2);
         assert_eq!(node.encoding(), "embstr");

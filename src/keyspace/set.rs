@@ -3,7 +3,7 @@
 use super::intset::Intset;
 use super::limits::Limit;
 use super::listpack::{Entry, Listpack};
-use super::table::{Keyed, Member, Table};
+use super::table::{ElementTable, Keyed, Member};
 use crate::resp::parse_i64;
 
 /// A set: unique members, one of which can be drawn at random in O(1).
@@ -14,7 +14,7 @@ pub enum Set {
     /// Few and short ones.
     Packed(Listpack),
     /// Any other.
-    Table(Box<Table<Member>>),
+    Table(Box<ElementTable<Member>>),
 }
 
 /// Where a member stands: good until the set changes.
@@ -35,7 +35,7 @@ impl Set {
         } else if count <= Limit::SetEntries.get() {
             Self::packed()
         } else {
-            Self::Table(Box::new(Table::with_capacity(0)))
+            Self::Table(Box::new(ElementTable::with_capacity(0)))
         }
     }
 
@@ -157,7 +157,7 @@ impl Set {
     }
 
     fn become_table(&mut self) {
-        let mut table = Table::with_capacity(self.len() + 1);
+        let mut table = ElementTable::with_capacity(self.len() + 1);
         let mut digits = itoa::Buffer::new();
         self.iter().for_each(|member| table.insert(Member::new(member.bytes(&mut digits))));
         *self = Self::Table(Box::new(table));

@@ -77,9 +77,9 @@ impl Keyed for Field {
 
 /// Elements in a hash table.
 #[derive(Clone)]
-pub struct Table<E>(HashTable<E>);
+pub struct ElementTable<E>(HashTable<E>);
 
-impl<E: Keyed> Table<E> {
+impl<E: Keyed> ElementTable<E> {
     /// A table with room for so many elements.
     pub fn with_capacity(capacity: usize) -> Self {
         Self(HashTable::with_capacity(capacity))
@@ -166,7 +166,7 @@ impl<E: Keyed> Table<E> {
     }
 }
 
-impl<E: Keyed> Homes for Table<E> {
+impl<E: Keyed> Homes for ElementTable<E> {
     type Item = E;
 
     fn hash(item: &E) -> u64 {
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_table_is_a_map_and_gives_every_element_at_random() {
         let mut random = fastrand::Rng::with_seed(3);
-        let (mut table, mut model) = (Table::with_capacity(0), HashMap::new());
+        let (mut table, mut model) = (ElementTable::with_capacity(0), HashMap::new());
         for _ in 0..20_000 {
             let (name, value) = (random.u8(..).to_string(), random.u16(..).to_string());
             let (name, value) = (name.as_bytes(), value.as_bytes());
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_table_that_was_large_shrinks() {
-        let mut table = Table::with_capacity(0);
+        let mut table = ElementTable::with_capacity(0);
         (0..10_000).for_each(|n| table.insert(Member::new(format!("{n}").as_bytes())));
         for n in 10..10_000 {
             table.remove(format!("{n}").as_bytes()).expect("it was inserted");

@@ -10,6 +10,7 @@ mod harness;
 
 mod clients;
 mod connections;
+mod databases;
 mod durability;
 mod encodings;
 mod equivalence;
