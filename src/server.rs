@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
-use crate::keyspace::Databases;
+use crate::keyspace::{Databases, Table};
 use crate::limits;
 use parking_lot::Mutex;
 use std::future::Future;
@@ -120,6 +120,7 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        self.config.apply_limits();
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
@@ -237,6 +238,7 @@ fn listen(config: &Config) -> Result<TcpListener, String> {
 
 /// Recovers the data and opens the log, for the layout of the engine.
 fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogThread>, SharedPolicy), String> {
+    config.apply_limits();
     let engine = config.text(Directive::Engine);
     let wanted = config.number(Directive::Shards);
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
@@ -247,6 +249,9 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
     let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
         let recovered = recover(&dir, &Layout { engine, shards }, databases, &policy)?;
+        let second = Clock::System.now_ms() / 1000;
+        let tables = recovered.stores.iter().flat_map(Databases::tables);
+        tables.for_each(|table| table.for_each(&mut |node| node.touch(second)));
         (recovered.stores, recovered.segments, recovered.threads)
     } else {
         ((0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(), Vec::new(), Vec::new())
