@@ -4,7 +4,7 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 11] = [
     Group::Generic,
     Group::String,
     Group::Bitmap,
@@ -12,6 +12,8 @@ const GROUPS: [Group; 9] = [
     Group::List,
     Group::Set,
     Group::Hash,
+    Group::Stream,
+    Group::Transactions,
     Group::Connection,
     Group::Server,
 ];
@@ -95,6 +97,7 @@ fn is_told(flag: &str) -> bool {
 fn directive_line(row: &DirectiveRow) -> String {
     let value = match row.kind {
         Kind::Integer(least, most) => format!("{least} to {most}"),
+        Kind::Signed(least, most) => format!("{least} to {most}"),
         Kind::Memory(least, most) => format!("bytes, {least} to {most}"),
         Kind::Choice([""]) => "empty".to_owned(),
         Kind::Choice(words) => words.join(", "),

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
-use crate::keyspace::Databases;
+use crate::keyspace::{Databases, Table};
 use crate::limits;
 use parking_lot::Mutex;
 use std::future::Future;
@@ -120,9 +120,11 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        self.config.apply_limits();
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
+        apply_limits(&self.config);
     }
 
     /// Bytes of unread replies at which a connection is closed at once.
@@ -162,6 +164,12 @@ fn unlimited_if_zero(limit: u64) -> u64 {
     if limit == 0 { u64::MAX } else { limit }
 }
 
+/// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
+fn apply_limits(config: &Config) {
+    limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
+    limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
+}
+
 /// Runs a server with this configuration until it is told to stop. The error is for the operator.
 pub fn run(config: Config) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -169,6 +177,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
     runtime.block_on(async {
         let listener = listen(&config)?;
+        apply_limits(&config);
         let (foundation, threads_of_log, policy) = lay_foundation(&config, cores)?;
         let start = Start { config, listener, policy, logs: Logs(threads_of_log), threads: threads.get() };
         match start.config.text(Directive::Engine).as_str() {
@@ -229,6 +238,7 @@ fn listen(config: &Config) -> Result<TcpListener, String> {
 
 /// Recovers the data and opens the log, for the layout of the engine.
 fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogThread>, SharedPolicy), String> {
+    config.apply_limits();
     let engine = config.text(Directive::Engine);
     let wanted = config.number(Directive::Shards);
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
@@ -239,6 +249,9 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
     let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
         let recovered = recover(&dir, &Layout { engine, shards }, databases, &policy)?;
+        let second = Clock::System.now_ms() / 1000;
+        let tables = recovered.stores.iter().flat_map(Databases::tables);
+        tables.for_each(|table| table.for_each(&mut |node| node.touch(second)));
         (recovered.stores, recovered.segments, recovered.threads)
     } else {
         ((0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(), Vec::new(), Vec::new())

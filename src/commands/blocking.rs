@@ -5,11 +5,12 @@
 //! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
 //! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
 
-use super::arguments::{integer, number_of_keys};
+use super::arguments::{integer, number_of_keys, reply_entry};
 use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
+use super::row::ReadingOptions;
 use super::server::LocalCall;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, streams};
 use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
@@ -98,6 +99,7 @@ fn move_first<S: Store>(
 
 /// Serves those who wait for keys that have changed.
 pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
+    streams::serve_readers(keyspace);
     while let Some((key, first)) = keyspace.next_ready() {
         if !serve(keyspace, &key, first) {
             keyspace.pass_over_ready(&key);
@@ -136,7 +138,7 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
 
 /// Takes the right to be served from whoever else might serve the caller. Where its wait has ended already, the element
 /// is for the next in the line.
-fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
+pub fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
     if keyspace.claim_caller() {
         return Ok(());
     }
@@ -150,23 +152,21 @@ fn has_elements<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<bool
 }
 
 fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, reply: &mut Reply<'_>) {
-    let element = take(keyspace, key, end);
-    keyspace.effects().tell([pop_name(end), key]);
     reply.array(2);
     reply.bulk(key);
-    reply.bulk(&element);
+    let list = list_of(keyspace, key);
+    reply_entry(reply, list.peek(end).expect("a list that is kept is not empty"));
+    list.truncate(1, end);
+    end_taking(keyspace, key, 1);
+    keyspace.effects().tell([pop_name(end), key]);
 }
 
 fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize, reply: &mut Reply<'_>) {
-    let mut elements = vec![take(keyspace, key, end)];
-    while elements.len() < most && keyspace.contains(key) {
-        elements.push(take(keyspace, key, end));
-    }
-    keyspace.effects().tell([pop_name(end), key, elements.len().to_string().as_bytes()]);
     reply.array(2);
     reply.bulk(key);
-    reply.array(elements.len());
-    elements.iter().for_each(|element| reply.bulk(element));
+    let taken = lists::pop_elements(list_of(keyspace, key), most, end, reply);
+    end_taking(keyspace, key, taken);
+    keyspace.effects().tell([pop_name(end), key, taken.to_string().as_bytes()]);
 }
 
 fn move_one<S: Store>(
@@ -182,18 +182,16 @@ fn move_one<S: Store>(
     reply.bulk(&element);
 }
 
-/// Takes an element from the list of a key, which has one.
-fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End) -> crate::keyspace::Bytes {
-    let list = keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list");
-    let element = match end {
-        End::Head => list.pop_front(),
-        End::Tail => list.pop_back(),
-    };
-    if list.shrink() {
+fn list_of<'a, S: Store>(keyspace: &'a mut Keyspace<S>, key: &[u8]) -> &'a mut List {
+    keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list")
+}
+
+/// Removes a list that is empty now, and notes what was taken.
+fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize) {
+    if list_of(keyspace, key).shrink() {
         keyspace.remove(key);
     }
-    keyspace.note_change(key, 1);
-    element.expect("a list that is kept is not empty")
+    keyspace.note_change(key, taken);
 }
 
 fn wait_for<'k, S: Store>(
@@ -247,9 +245,22 @@ pub fn wait_for_replicas(args: Args<'_>, now_ms: u64) -> Result<Option<Duration>
 /// How long the command in `args` waits, `None` for as long as it takes. One that cannot be read is no matter: the
 /// command says so and does not wait.
 pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
-    let position = if name == "blmpop" { 1 } else { args.len() - 1 };
-    let ms = parse_timeout(&args[position], 0).ok()?;
+    let ms = match name {
+        "xread" | "xreadgroup" => parse_timeout_ms(args.get(ReadingOptions::of(args).block_at?)?, 0).ok()?,
+        "blmpop" => parse_timeout(&args[1], 0).ok()?,
+        _ => parse_timeout(&args[args.len() - 1], 0).ok()?,
+    };
     Some(Duration::from_millis(ms)).filter(|wait| !wait.is_zero())
+}
+
+/// A timeout in milliseconds. It must end before time does.
+pub fn parse_timeout_ms(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
+    let ms = parse_i64(argument).ok_or(CommandError::Text("ERR timeout is not an integer or out of range"))?;
+    match u64::try_from(ms) {
+        Err(_) => Err(CommandError::Text("ERR timeout is negative")),
+        Ok(_) if ms > i64::MAX - now_ms as i64 => Err(CommandError::Text("ERR timeout is out of range")),
+        Ok(ms) => Ok(ms),
+    }
 }
 
 /// A timeout in seconds, with a fraction if it likes, as milliseconds. It must end before time does.

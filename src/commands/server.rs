@@ -91,7 +91,7 @@ pub fn dispatch_local(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, r
 /// The subcommand that the arguments of a container name; any other command itself.
 pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandError> {
     let container = command(id);
-    let Some(name) = args.get(1).filter(|_| matches!(container.name, "client" | "command" | "config")) else {
+    let Some(name) = args.get(1).filter(|_| is_container(container.name)) else {
         return Ok(id);
     };
     let found = find_subcommand(container, name).ok_or_else(|| unknown_subcommand(container.name, name))?;
@@ -99,6 +99,11 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
         true => Ok(found),
         false => Err(CommandError::Arity(command(found).name.into())),
     }
+}
+
+/// Whether a command does nothing by itself, or can have a subcommand.
+fn is_container(name: &str) -> bool {
+    matches!(name, "client" | "command" | "config" | "xgroup" | "xinfo")
 }
 
 fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
@@ -460,8 +465,8 @@ pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name.as_bytes()))?;
         Some(if pattern.eq_ignore_ascii_case(name.as_bytes()) { pattern } else { name.as_bytes() })
     };
-    let names = DIRECTIVES.iter().map(|row| name_for(row.name));
-    let wanted: Vec<(usize, &[u8])> = names.enumerate().filter_map(|(index, name)| Some((index, name?))).collect();
+    let names = crate::config::names();
+    let wanted: Vec<(usize, &[u8])> = names.filter_map(|(name, index)| Some((index, name_for(name)?))).collect();
     reply.map(wanted.len());
     for (index, name) in wanted {
         reply.bulk(name);

@@ -6,31 +6,48 @@
 mod databases;
 mod deadlines;
 mod effects;
+mod hash;
 mod hashing;
+mod intset;
 mod joint;
+mod limits;
+mod list;
 mod listeners;
+mod listpack;
 mod node;
 mod object;
 mod segmented;
+mod set;
 mod store;
+pub mod stream;
+mod table;
+mod thin;
 mod waiter;
 mod walk;
 
 pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use effects::Effects;
+pub use hash::FieldSpot;
 pub use hashing::{ProcessHash, hash_of};
+pub use intset::Intset;
 pub use joint::Joint;
-pub use listeners::{End, InLine, Listeners, Watch, Wish};
+pub use limits::{Limit, NodeLimit};
+pub use list::{Elements, Position, Quicklist};
+pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
+pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};
 pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
+pub use set::Spot;
 pub use store::{Store, Table};
+pub use stream::Stream;
+pub use table::{ElementTable, Field, Keyed, Member};
 pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Counts of what commands found and what expired.
@@ -93,6 +110,11 @@ impl<S: Store> Keyspace<S> {
     /// Unix time in milliseconds, as it stands for the commands of this turn.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// Whether the effects of a log are replayed. Time stands at 0 then: what depended on it is in the effects.
+    pub fn is_replaying(&self) -> bool {
+        self.now_ms == 0
     }
 
     /// Moves time on.
@@ -165,6 +187,20 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Notes changes that break no watch and that nobody waits for: those of the groups of a stream, as in Redis.
+    pub fn note_unwatched_change(&mut self, changes: usize) {
+        self.dirty += changes as u64;
+    }
+
+    /// Lets those look again who wait for a key, though no watch on it breaks.
+    pub fn wake_line(&mut self, key: &[u8]) {
+        if self.store.has_listeners()
+            && self.store.with_listeners(hash_of(key), key, |listeners| listeners.is_awaited(key))
+        {
+            self.note_ready(key);
+        }
+    }
+
     #[cold]
     fn tell_listeners(&mut self, key: &[u8]) {
         let has_line = self.store.with_listeners(hash_of(key), key, |listeners| listeners.note_change(key));
@@ -195,6 +231,28 @@ impl<S: Store> Keyspace<S> {
             self.store.with_listeners(hash_of(key), key, |listeners| listeners.wait(key, waiter, wish));
         }
         true
+    }
+
+    /// Makes the caller a reader of streams that have nothing for it; false when it does not wait.
+    pub fn read_in_line(&mut self, reading: &Arc<stream::Reading>) -> bool {
+        let Some(waiter) = &self.caller.waiter else { return false };
+        waiter.note_in_line();
+        for (key, _) in &reading.streams {
+            self.store.with_listeners(hash_of(key), key, |listeners| listeners.read(key, waiter, reading));
+        }
+        true
+    }
+
+    /// The readers that wait for a key, in order of arrival.
+    pub fn readers_of(&mut self, key: &[u8]) -> Vec<Reader> {
+        self.store.with_listeners(hash_of(key), key, |listeners| listeners.readers(key))
+    }
+
+    /// The changed keys that somebody waits for, with their databases, each once, in the order in which they changed
+    /// first.
+    pub fn ready_keys(&self) -> Vec<(usize, Box<[u8]>)> {
+        let mut seen = HashSet::new();
+        self.ready.iter().filter(|ready| seen.insert(*ready)).cloned().collect()
     }
 
     /// Takes the right to serve the caller, if it is one that may wait; false when its wait is over.
@@ -286,8 +344,21 @@ impl<S: Store> Keyspace<S> {
         self.read_node(key).map(Node::value)
     }
 
-    /// The node of a key, for a command that reads: counted as a hit or a miss.
+    /// The node of a key, for a command that reads: counted as a hit or a miss, and as its last use.
     pub fn read_node(&mut self, key: &[u8]) -> Option<&Node> {
+        let second = self.second();
+        let node = self.inspect(key)?;
+        node.touch(second);
+        Some(node)
+    }
+
+    /// The second of Unix time in which commands of this turn run.
+    pub fn second(&self) -> u64 {
+        self.now_ms / 1000
+    }
+
+    /// The node of a key, for a command that looks at what is about the value: counted as a hit or a miss, not as a use.
+    pub fn inspect(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
         match self.locate_live(hash, key) {
             Some(place) => {
@@ -317,7 +388,10 @@ impl<S: Store> Keyspace<S> {
     pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;
-        Some(self.store.at_mut(place, hash, key))
+        let second = self.second();
+        let node = self.store.at_mut(place, hash, key);
+        node.touch(second);
+        Some(node)
     }
 
     /// The collection of a key, for a command that reads: counted as a hit or a miss.
@@ -362,6 +436,15 @@ impl<S: Store> Keyspace<S> {
         (!is_due(node, self.now_ms)).then(|| node.value())
     }
 
+    /// The collection of a key, uncounted, for a command that reads.
+    pub fn peek_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, CommandError> {
+        match self.peek(key).map(Node::value) {
+            None => Ok(None),
+            Some(Value::Object(object)) => C::of(object).map(Some).ok_or(CommandError::WrongType),
+            Some(Value::Integer(_) | Value::Text(_)) => Err(CommandError::WrongType),
+        }
+    }
+
     /// The collection of a key, for a command that writes.
     pub fn collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
         match self.node_mut(key) {
@@ -373,29 +456,34 @@ impl<S: Store> Keyspace<S> {
     /// The node of a key, made with a first value where there is none.
     pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
         let hash = hash_of(key);
-        match self.locate_live(hash, key) {
+        let second = self.second();
+        let node = match self.locate_live(hash, key) {
             Some(place) => self.store.at_mut(place, hash, key),
             None => self.store.insert(hash, Node::new(key, first(), None)),
-        }
+        };
+        node.touch(second);
+        node
     }
 
     /// The collection of a key, made empty where there is none. The caller puts something in.
     pub fn collection_or_new<C: Collection>(&mut self, key: &[u8]) -> Result<&mut C, CommandError> {
-        let node = self.node_or_new(key, || NewValue::Object(Box::new(C::default().into_object())));
+        let node = self.node_or_new(key, || NewValue::Object(C::default().into_object()));
         node.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
     }
 
     /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);
+        let second = self.second();
         let Some(place) = self.store.locate(hash, key) else {
-            self.store.insert(hash, Node::new(key, value, expire_at));
+            self.store.insert(hash, Node::new(key, value, expire_at)).touch(second);
             self.change_deadline(hash, key, None, expire_at);
             return;
         };
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set(value, expire_at);
+        node.touch(second);
         self.change_deadline(hash, key, old, expire_at);
     }
 
@@ -450,6 +538,7 @@ impl<S: Store> Keyspace<S> {
     fn replace(&mut self, node: Node) {
         let hash = hash_of(node.key());
         self.remove(node.key());
+        node.touch(self.second());
         self.change_deadline(hash, node.key(), None, node.expire_at());
         self.store.insert(hash, node);
     }
