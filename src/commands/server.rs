@@ -103,7 +103,7 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
 
 /// Whether a command does nothing by itself, or can have a subcommand.
 fn is_container(name: &str) -> bool {
-    matches!(name, "client" | "command" | "config" | "xgroup" | "xinfo")
+    matches!(name, "client" | "command" | "config" | "object" | "xgroup" | "xinfo")
 }
 
 fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
