@@ -1,7 +1,7 @@
 //! Strings as arrays of bits, of which bit 0 is the highest of the first byte.
 
 use super::arguments::{integer, is};
-use super::text::{lengthen, text_of};
+use super::text::{lengthen, mark_built, text_of};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, NewValue, Store};
 use crate::limits::STRING_LEN_MAX;
@@ -196,6 +196,7 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         keyspace.note_change(target, usize::from(is_removed));
     } else {
         keyspace.set(target, NewValue::Text(&result), None);
+        keyspace.node_mut(target).into_iter().for_each(mark_built);
         keyspace.note_change(target, 1);
     }
     reply.count(result.len());
