@@ -230,8 +230,14 @@ pub fn shown(request: &Request) -> String {
     request.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Units as they would be typed, a line for each request.
+/// Units as they would be typed, a line for each request; the last of them where they are many.
 pub fn script(units: &[Unit]) -> String {
+    const UNITS_SHOWN: usize = 60;
+    if units.len() > UNITS_SHOWN {
+        let left_out = units.len() - UNITS_SHOWN;
+        let rest = script(&units[left_out..]);
+        return format!("  (nothing smaller was found to lead to it: {left_out} more before these)\n{rest}");
+    }
     let line = |unit: &Unit, step: &Step| format!("  {}> {}\n", unit.link + 1, shown(&step.request));
     let of_unit = |unit: &Unit| match unit.steps.is_empty() {
         true => "  (restart)\n".to_owned(),

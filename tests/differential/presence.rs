@@ -54,7 +54,6 @@ pub const ABSENT: &[&str] = &[
     "GEORADIUS_RO",
     "GEORADIUSBYMEMBER",
     "GEORADIUSBYMEMBER_RO",
-
     // publishing
     "SUBSCRIBE",
     "UNSUBSCRIBE",

@@ -40,6 +40,12 @@ pub struct Unit {
 impl Unit {
     /// No requests: our server is killed and starts again from its log.
     pub const RESTART: Self = Self { link: 0, steps: Vec::new() };
+
+    /// Whether it looks at how a value is kept.
+    pub fn asks_for_encoding(&self) -> bool {
+        let is_it = |request: &Request| request.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"ENCODING"));
+        self.steps.iter().any(|step| name_of(&step.request) == "OBJECT" && is_it(&step.request))
+    }
 }
 
 struct Grammar {
@@ -154,6 +160,16 @@ impl Generator {
             "ZRANDMEMBER" => vec![holds(&[b"ZRANGE", &key, all[0], all[1], b"WITHSCORES"]), drawn],
             "RANDOMKEY" => vec![holds(&[b"KEYS", b"*"]), drawn],
             "XADD" if is_random_id => vec![Step { check: Check::TimeId, ..drawn }, agrees(&[b"DEL", &key])],
+            // Redis looks at errno, which an earlier command may have left: one that fails to read a number sets it to 0.
+            "SORT" | "SORT_RO" => {
+                vec![agrees(&[b"INCRBYFLOAT", b"nosuch", b"x"]), Step { check: Check::Agrees, ..drawn }]
+            }
+            // 7.2 makes a consumer as soon as it is named, 7.0 when it gets something: here it is made before.
+            "XREADGROUP" | "XCLAIM" | "XAUTOCLAIM" => {
+                let mut steps = consumers_of(&drawn.request);
+                steps.push(Step { check: Check::Agrees, ..drawn });
+                steps
+            }
             // They may leave a key that has expired and is still there; DBSIZE counts it until somebody looks.
             "SET" | "GETEX" => vec![Step { check: Check::Agrees, ..drawn }, agrees(&[b"EXISTS", &key])],
             _ => vec![Step { check: Check::Agrees, ..drawn }],
@@ -164,6 +180,18 @@ impl Generator {
     pub fn forget_connections(&mut self) {
         self.is_in_multi = [false; LINKS];
     }
+}
+
+/// Requests that make the consumer that a request names, in every stream that it names.
+fn consumers_of(request: &Request) -> Vec<Step> {
+    let streams = request.iter().position(|word| word.eq_ignore_ascii_case(b"STREAMS"));
+    let (keys, names) = match streams {
+        Some(at) => (&request[at + 1..at + 1 + (request.len() - at - 1) / 2], request.get(2..4)),
+        None => (request.get(1..2).unwrap_or_default(), request.get(2..4)),
+    };
+    let Some([group, consumer]) = names else { return Vec::new() };
+    let make = |key: &Vec<u8>| step(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer], Check::Agrees);
+    keys.iter().map(make).collect()
 }
 
 fn step(words: &[&[u8]], check: Check) -> Step {
