@@ -151,18 +151,18 @@ fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
 
 /// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
 fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, out: &mut Vec<u8>) {
-    let resp3 = parties.state.context.resp3;
     if transaction.is_broken() {
-        return parties.session.reply_here(resp3, out, |reply| reply.null_array());
+        return parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array());
     }
-    parties.session.reply_here(resp3, out, |reply| reply.array(transaction.len()));
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.array(transaction.len()));
     for (id, args) in transaction.commands() {
         if commands::command(id).request == Request::Local {
             let Parties { server, client, session, state } = parties;
-            session.reply_here(resp3, out, |reply| {
+            session.reply_here(state.context.resp3, out, |reply| {
                 commands::dispatch_local(id, &mut LocalCall { server, client, state }, args, reply);
             });
         } else {
+            // HELLO and SELECT may have changed it.
             parties.session.submit(id, args, parties.state.context, out);
         }
     }

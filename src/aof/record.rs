@@ -233,11 +233,6 @@ pub fn decode(bytes: &[u8], salt: Salt) -> Frame<'_> {
     }
 }
 
-/// Whether a whole record stands anywhere in `bytes`: what comes before it is damage, not a torn end.
-pub fn holds_record(bytes: &[u8], salt: Salt) -> bool {
-    (0..bytes.len()).any(|start| !matches!(decode(&bytes[start..], salt), Frame::End | Frame::Broken))
-}
-
 /// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them.
 /// `None` when the payload is not a list of effects.
 pub fn for_each_effect(payload: &[u8], spans: &mut Vec<Span>, mut apply: impl FnMut(&[u8], &[Span])) -> Option<()> {
@@ -310,15 +305,6 @@ mod tests {
         let mut bytes = Vec::new();
         frame(&mut bytes, SALT, b"?", NOTE);
         assert_eq!(decode(&bytes, SALT), Frame::Broken, "a note of a kind that is not known");
-    }
-
-    #[test]
-    fn a_record_behind_damage_is_found_and_garbage_holds_none() {
-        let mut bytes = vec![0xff; 50];
-        frame_onto(&mut bytes, SALT, b"payload");
-        assert!(holds_record(&bytes, SALT));
-        assert!(!holds_record(&bytes, Salt(1)), "a record of another file is a client's value here");
-        assert!(!holds_record(&[0; 4096], SALT));
     }
 
     #[test]

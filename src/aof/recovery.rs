@@ -12,7 +12,7 @@ use super::joints::Joints;
 use super::manifest::{Layout, Manifest};
 use super::record::{
     Frame, JointRecord, Note, Participant, SEGMENT_HEADER, Salt, decode, for_each_effect, frame_joint_onto,
-    frame_note_onto, segment_header,
+    frame_note_onto, frame_onto, segment_header,
 };
 use super::scan::{Scan, consistent_cut};
 use super::segment::{LogThread, Opened, Segment};
@@ -163,10 +163,13 @@ impl Chain<'_> {
                 record.participants.iter().for_each(|&(shard, _)| readers[shard].end_before(record.number));
                 continue;
             }
-            let waiting = next_joint(&readers)?.expect("it is still there");
+            replay.has_gap |= record.participants.iter().any(|&(shard, _)| readers[shard].is_missing());
             replay.apply(record.effects, whole(stores)).map_err(|reason| waiting.describe(&reason))?;
             totals.records += 1;
             record.participants.iter().for_each(|&(shard, _)| readers[shard].pass(record.number, &payload));
+        }
+        if replay.left_out > 0 {
+            tracing::warn!("{} changes depend on what the log has lost, and were left out", replay.left_out);
         }
         readers.into_iter().map(|reader| reader.finish(self.log.disk, totals)).collect()
     }
@@ -192,7 +195,7 @@ impl Chain<'_> {
 fn lost_what_it_saw(readers: &[SegmentReader], record: &JointRecord<'_>) -> bool {
     let has_lost = |&(shard, position): &Participant| {
         let reader = &readers[shard];
-        reader.waiting.is_none() && (reader.end as u64) < position
+        reader.waiting.is_none() && !reader.is_missing() && (reader.end as u64) < position
     };
     record.participants.iter().any(has_lost)
 }
@@ -285,6 +288,7 @@ impl SegmentReader {
         while self.waiting.is_none() {
             match decode(&self.bytes[self.position..self.end], salt) {
                 Frame::Record(payload, len) => {
+                    replay.has_gap |= payload == GAP;
                     let store = Joint::new(stores.len(), [(index, &mut stores[index])]);
                     replay
                         .apply(payload, store)
@@ -322,11 +326,22 @@ impl SegmentReader {
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.position += waiting.len,
             None => {
-                if let Some(salt) = self.scan.salt {
-                    frame_joint_onto(&mut self.lost, salt, payload);
+                // A segment without a header, or that was moved away, begins with its first joint record.
+                let is_first = self.scan.salt.is_none();
+                let salt = *self.scan.salt.get_or_insert_with(|| Salt(fastrand::u32(..)));
+                if is_first {
+                    self.lost.extend_from_slice(&segment_header(salt));
+                    frame_onto(&mut self.lost, salt, GAP);
                 }
+                frame_joint_onto(&mut self.lost, salt, payload);
+                frame_joint_onto(&mut self.lost, salt, payload);
             }
         }
+    }
+
+    /// Whether the file was never made, or was moved away.
+    fn is_missing(&self) -> bool {
+        self.scan.salt.is_none()
     }
 
     /// Ends the segment before a joint record, where it stands at that: the transaction cannot be restored, and nobody
@@ -359,40 +374,67 @@ impl SegmentReader {
 struct Replay {
     spans: Vec<crate::resp::Span>,
     replies: Vec<u8>,
+    /// Whether something is missing on which what is replayed may depend.
+    has_gap: bool,
+    /// Effects that failed for it.
+    left_out: u64,
 }
+
+/// The payload of a record that changes nothing. It stands where a segment was lost and got its joint records back, so
+/// that every later start replays them as the first did.
+const GAP: &[u8] = b"";
 
 impl Replay {
     fn new() -> Self {
-        Self { spans: Vec::new(), replies: Vec::new() }
+        Self { spans: Vec::new(), replies: Vec::new(), has_gap: false, left_out: 0 }
     }
 
     fn apply(&mut self, effects: &[u8], store: Joint<'_>) -> Result<(), String> {
-        let Self { spans, replies } = self;
+        let Self { spans, replies, has_gap, left_out } = self;
         // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
         let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
         keyspace.select(0);
         let mut outcome = Ok(());
         for_each_effect(effects, spans, |bytes, spans| {
             let args = Args::new(bytes, spans);
-            outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| apply_effect(&mut keyspace, args, replies));
+            if outcome.is_err() {
+                return;
+            }
+            outcome = match apply_effect(&mut keyspace, args, replies) {
+                Err(Misfit::Failed(_)) if *has_gap => {
+                    *left_out += 1;
+                    Ok(())
+                }
+                Err(Misfit::Failed(reason) | Misfit::Foreign(reason)) => Err(reason),
+                Ok(()) => Ok(()),
+            };
         })
         .ok_or("is no list of effects")?;
         outcome
     }
 }
 
-fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
-    let name = args.get(0).ok_or("holds an effect without a command")?;
+/// Why an effect was not applied.
+enum Misfit {
+    /// It is none.
+    Foreign(String),
+    /// The data is not what it was applied to first.
+    Failed(String),
+}
+
+fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), Misfit> {
+    let name = args.get(0).ok_or_else(|| Misfit::Foreign("holds an effect without a command".into()))?;
     if name == b"SELECT" {
-        return select(keyspace, args);
+        return select(keyspace, args).map_err(Misfit::Foreign);
     }
     let id = commands::find(name).filter(|id| commands::command(*id).is_write());
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
-    let id = id.ok_or_else(|| format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)))?;
+    let describe = || Misfit::Foreign(format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)));
+    let id = id.ok_or_else(describe)?;
     replies.clear();
     commands::execute(id, keyspace, args, &mut Reply::new(replies, false));
     match replies.first() {
-        Some(b'-') => Err(format!("fails on replay: {}", String::from_utf8_lossy(replies).trim_end())),
+        Some(b'-') => Err(Misfit::Failed(format!("fails on replay: {}", String::from_utf8_lossy(replies).trim_end()))),
         _ => Ok(()),
     }
 }

@@ -8,6 +8,7 @@
 
 mod harness;
 
+mod blocking;
 mod clients;
 mod connections;
 mod databases;
@@ -25,3 +26,4 @@ mod process;
 mod sets;
 mod slow_readers;
 mod strings;
+mod transactions;
