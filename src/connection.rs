@@ -3,7 +3,6 @@
 //! One task and not two: a reader and a writer cost 10 to 37 % more CPU per operation, for handing over what the other
 //! needs. The task waits for whatever it can go on with: bytes to read, room to write, replies that are back.
 
-use crate::aof::LogControl;
 use crate::buffers;
 use crate::clients::Client;
 use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Request};
@@ -369,9 +368,9 @@ impl<S: Session> Requests<S> {
 
     /// Takes on the request that the parser found at the start of `input`.
     fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) {
-        let Self { session, state, parser, .. } = self;
+        let Self { server, client, session, state, parser, .. } = self;
         let args = parser.args(input);
-        match accepted(args, state, &self.server.log_control) {
+        match accepted(args, state, server, client) {
             Err(error) => {
                 let error = refused(error, args, state);
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
@@ -445,18 +444,22 @@ fn run_local<S: Session>(
 fn accepted(
     args: Args<'_>,
     state: &ConnectionState,
-    log: &LogControl,
+    server: &Server,
+    client: &Client,
 ) -> Result<(CommandId, &'static Command), CommandError> {
     let id = commands::find(&args[0]).ok_or_else(|| unknown_command(args))?;
     let command = commands::command(id);
     if !command.accepts(args.len()) {
         return Err(CommandError::Arity(command.name.to_owned()));
     }
+    if command.flags.has(Flags::PROTECTED) {
+        must_be_allowed_to_debug(server, client)?;
+    }
     if !state.is_authenticated && !command.flags.has(commands::Flags::NO_AUTH) {
         return Err(CommandError::Text("NOAUTH Authentication required."));
     }
-    if log.is_failing() && may_write(command, state) {
-        let reason = log.failure().unwrap_or_default();
+    if server.log_control.is_failing() && may_write(command, state) {
+        let reason = server.log_control.failure().unwrap_or_default();
         return Err(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")));
     }
     // Inside MULTI such a request is queued, and says so itself when it runs.
@@ -470,6 +473,19 @@ fn accepted(
 fn may_write(command: &Command, state: &ConnectionState) -> bool {
     let ends_writes = || state.multi.as_ref().is_some_and(|multi| multi.transaction.is_write());
     command.is_write() || (command.name == "exec" && ends_writes())
+}
+
+#[cold]
+fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), CommandError> {
+    const TEXT: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can \
+                        run it from a local connection, otherwise you need to set this option in the configuration \
+                        file, and then restart the server.";
+    let is_allowed = match server.config.text(Directive::EnableDebugCommand).as_str() {
+        "yes" => true,
+        "local" => client.address.ip().is_loopback(),
+        _ => false,
+    };
+    if is_allowed { Ok(()) } else { Err(CommandError::Text(TEXT)) }
 }
 
 /// What a refusal does to a transaction, and how it is replied: where EXEC itself is refused, the transaction is gone.

@@ -7,6 +7,7 @@ use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
 use crate::keyspace::Databases;
+use crate::limits;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
@@ -120,6 +121,8 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.log_control.set_policy(self.config.number(Directive::Appendfsync) as u8);
+        limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
+        limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
     }
 
@@ -233,6 +236,8 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
     let databases = config.number(Directive::Databases) as usize;
     let control = LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
     let clock = Clock::System;
+    // What is replayed is encoded as it was.
+    limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
     let recovered = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
         recover(&Log {
