@@ -18,4 +18,5 @@ pub use joints::Joints;
 pub use manifest::{Layout, Manifest};
 pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 pub use recovery::{Log, Recovered, recover};
+pub use scan::Scan;
 pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};

@@ -8,12 +8,11 @@
 //! ```
 //!
 //! What was done over several shards at once is written whole into the segment of each of them. The length then has its
-//! highest bit set, and before the effects stand the number of the transaction and its shards, each with the position
-//! in its file before which stands everything that the transaction may have seen there; 0 where it looked at nothing,
-//! as MSET:
+//! highest bit set, and before the effects stand the number of the transaction and its shards, each with the number of
+//! records that stand before it there, all of which it may have seen; 0 where it looked at nothing, as MSET:
 //!
 //! ```text
-//! payload: number u64 | shards u16 | (shard u16 | position u64) for each, in ascending order | effects
+//! payload: number u64 | shards u16 | (shard u16 | records u64) for each, in ascending order | effects
 //! ```
 //!
 //! Records of the log about itself have the second highest bit of the length set:
@@ -143,16 +142,16 @@ pub fn frame_joint_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
     frame(out, salt, payload, JOINT);
 }
 
-/// A shard in whose segment a joint record stands, and the position before which stands all that it depends on there.
+/// A shard in whose segment a joint record stands, and how many records it depends on there.
 pub type Participant = (usize, u64);
 
 /// The payload of a record that stands in the segments of all of `participants`.
 pub fn joint_payload(number: u64, participants: &[Participant], effects: &[u8]) -> Vec<u8> {
     let mut payload = number.to_le_bytes().to_vec();
     payload.extend((participants.len() as u16).to_le_bytes());
-    for &(shard, position) in participants {
+    for &(shard, records) in participants {
         payload.extend((shard as u16).to_le_bytes());
-        payload.extend(position.to_le_bytes());
+        payload.extend(records.to_le_bytes());
     }
     payload.extend_from_slice(effects);
     payload
@@ -176,9 +175,9 @@ impl<'a> JointRecord<'a> {
         let (count, rest) = rest.split_first_chunk::<2>()?;
         let (participants, effects) = rest.split_at_checked(10 * usize::from(u16::from_le_bytes(*count)))?;
         let participant = |bytes: &[u8; 10]| {
-            let (shard, position) = bytes.split_first_chunk::<2>().expect("ten bytes are more than two");
-            let position = position.first_chunk::<8>().expect("eight of ten are left");
-            (usize::from(u16::from_le_bytes(*shard)), u64::from_le_bytes(*position))
+            let (shard, records) = bytes.split_first_chunk::<2>().expect("ten bytes are more than two");
+            let records = records.first_chunk::<8>().expect("eight of ten are left");
+            (usize::from(u16::from_le_bytes(*shard)), u64::from_le_bytes(*records))
         };
         let participants = participants.as_chunks::<10>().0.iter().map(participant).collect();
         Some(Self { number: u64::from_le_bytes(*number), participants, effects })

@@ -6,7 +6,7 @@
 //! damage before the end is refused, because what follows it may depend on what is lost. Where power may have been
 //! lost, the segments of a chain are cut at the last epoch that all of them have: what is left is a state that was.
 
-use super::control::LogControl;
+use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
 use super::joints::Joints;
 use super::manifest::{Layout, Manifest};
@@ -69,7 +69,8 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     for (index, (number, chain)) in manifest.chains().iter().enumerate() {
         stores = divide(stores, databases, chain.shards);
         // Every chain but the last was on the disk before the next began.
-        let chain = Chain { log, number: *number, may_have_lost_power: may_have_lost_power && index == last };
+        let may_have_lost_power = may_have_lost_power && index == last;
+        let mut chain = Chain { log, number: *number, may_have_lost_power, was_always: false };
         tails = chain.replay(&mut stores, &mut totals)?;
     }
     stores = divide(stores, databases, log.layout.shards);
@@ -135,6 +136,7 @@ fn divide(stores: Vec<Databases>, databases: usize, shards: usize) -> Vec<Databa
 struct Tail {
     salt: Salt,
     len: usize,
+    records: u64,
 }
 
 /// The segments that one layout wrote.
@@ -142,6 +144,8 @@ struct Chain<'a> {
     log: &'a Log<'a>,
     number: u32,
     may_have_lost_power: bool,
+    /// Whether the last epoch was one of `appendfsync always`, under which a kill may tear what was not acknowledged.
+    was_always: bool,
 }
 
 impl Chain<'_> {
@@ -149,7 +153,7 @@ impl Chain<'_> {
     ///
     /// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come
     /// to it; a segment that ends before it has lost its copy with its tail.
-    fn replay(&self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
+    fn replay(&mut self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
         let mut readers = self.open(stores.len())?;
         let mut replay = Replay::new();
         loop {
@@ -159,14 +163,15 @@ impl Chain<'_> {
             let Some(waiting) = next_joint(&readers)? else { break };
             let payload = waiting.payload.clone();
             let record = JointRecord::parse(&payload).expect("it has been read before");
-            if lost_what_it_saw(&readers, &record) {
+            if lost_what_it_saw(&readers, &record) && self.may_be_torn() {
                 record.participants.iter().for_each(|&(shard, _)| readers[shard].end_before(record.number));
                 continue;
             }
-            replay.has_gap |= record.participants.iter().any(|&(shard, _)| readers[shard].is_missing());
+            replay.has_gap |= lost_what_it_saw(&readers, &record);
             replay.apply(record.effects, whole(stores)).map_err(|reason| waiting.describe(&reason))?;
             totals.records += 1;
-            record.participants.iter().for_each(|&(shard, _)| readers[shard].pass(record.number, &payload));
+            let has_gap = replay.has_gap;
+            record.participants.iter().for_each(|&(shard, _)| readers[shard].pass(record.number, &payload, has_gap));
         }
         if replay.left_out > 0 {
             tracing::warn!("{} changes depend on what the log has lost, and were left out", replay.left_out);
@@ -174,7 +179,13 @@ impl Chain<'_> {
         readers.into_iter().map(|reader| reader.finish(self.log.disk, totals)).collect()
     }
 
-    fn open(&self, count: usize) -> Result<Vec<SegmentReader>, String> {
+    /// Whether a crash may leave some segments without what others depend on: nobody was told of that. Otherwise a part
+    /// of the log was taken away, and what is left is restored as far as it goes.
+    fn may_be_torn(&self) -> bool {
+        self.may_have_lost_power || self.was_always
+    }
+
+    fn open(&mut self, count: usize) -> Result<Vec<SegmentReader>, String> {
         let paths = (0..count).map(|index| Manifest::segment_path(self.log.dir, self.number, index));
         let mut readers =
             paths.map(|path| SegmentReader::open(self.log.disk, path)).collect::<Result<Vec<_>, String>>()?;
@@ -182,6 +193,8 @@ impl Chain<'_> {
         if let Some(reader) = damaged {
             return Err(reader.describe_damage());
         }
+        let last_policies = readers.iter().filter_map(|reader| reader.scan.epochs.last());
+        self.was_always = { last_policies }.any(|(_, policy, _)| *policy == FsyncPolicy::Always);
         if self.may_have_lost_power {
             let scans: Vec<Scan> = readers.iter().map(|reader| reader.scan.clone()).collect();
             let cuts = consistent_cut(&scans).into_iter().flatten();
@@ -193,9 +206,9 @@ impl Chain<'_> {
 
 /// Whether a shard has lost more than its copy of a joint record: something that the transaction may have seen.
 fn lost_what_it_saw(readers: &[SegmentReader], record: &JointRecord<'_>) -> bool {
-    let has_lost = |&(shard, position): &Participant| {
+    let has_lost = |&(shard, records): &Participant| {
         let reader = &readers[shard];
-        reader.waiting.is_none() && !reader.is_missing() && (reader.end as u64) < position
+        reader.waiting.is_none() && reader.records < records
     };
     record.participants.iter().any(has_lost)
 }
@@ -229,6 +242,8 @@ struct SegmentReader {
     bytes: Vec<u8>,
     scan: Scan,
     position: usize,
+    /// How many records stand before that.
+    records: u64,
     /// Where it is cut, or ends.
     end: usize,
     /// The joint record that it stands at; none at its end.
@@ -264,7 +279,7 @@ impl SegmentReader {
         let bytes = bytes.unwrap_or_default();
         let scan = Scan::of(&bytes, &path)?;
         let position = scan.end.min(SEGMENT_HEADER);
-        Ok(Self { path, bytes, position, end: scan.end, scan, waiting: None, lost: Vec::new() })
+        Ok(Self { path, bytes, position, records: 0, end: scan.end, scan, waiting: None, lost: Vec::new() })
     }
 
     fn describe_damage(&self) -> String {
@@ -296,6 +311,7 @@ impl SegmentReader {
                     totals.records += 1;
                     totals.bytes += len as u64;
                     self.position += len;
+                    self.records += 1;
                 }
                 Frame::Joint(payload, len) => self.waiting = Some(self.joint(payload, len, stores.len())?),
                 Frame::Note(note, len) => {
@@ -322,26 +338,26 @@ impl SegmentReader {
     }
 
     /// Goes on behind a joint record that was applied, or notes that it was lost here.
-    fn pass(&mut self, number: u64, payload: &[u8]) {
+    fn pass(&mut self, number: u64, payload: &[u8], has_gap: bool) {
+        self.records += 1;
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.position += waiting.len,
             None => {
+                let is_first = self.lost.is_empty();
                 // A segment without a header, or that was moved away, begins with its first joint record.
-                let is_first = self.scan.salt.is_none();
-                let salt = *self.scan.salt.get_or_insert_with(|| Salt(fastrand::u32(..)));
-                if is_first {
+                let salt = *self.scan.salt.get_or_insert_with(|| {
+                    let salt = Salt(fastrand::u32(..));
                     self.lost.extend_from_slice(&segment_header(salt));
+                    salt
+                });
+                if is_first && has_gap {
                     frame_onto(&mut self.lost, salt, GAP);
+                    self.records += 1;
                 }
                 frame_joint_onto(&mut self.lost, salt, payload);
                 frame_joint_onto(&mut self.lost, salt, payload);
             }
         }
-    }
-
-    /// Whether the file was never made, or was moved away.
-    fn is_missing(&self) -> bool {
-        self.scan.salt.is_none()
     }
 
     /// Ends the segment before a joint record, where it stands at that: the transaction cannot be restored, and nobody
@@ -366,7 +382,7 @@ impl SegmentReader {
             let file = disk.append_to(&self.path).map_err(describe)?;
             file.write_all(&self.lost).and_then(|()| file.sync()).map_err(describe)?;
         }
-        Ok(self.scan.salt.map(|salt| Tail { salt, len: self.end + self.lost.len() }))
+        Ok(self.scan.salt.map(|salt| Tail { salt, len: self.end + self.lost.len(), records: self.records }))
     }
 }
 
@@ -380,8 +396,8 @@ struct Replay {
     left_out: u64,
 }
 
-/// The payload of a record that changes nothing. It stands where a segment was lost and got its joint records back, so
-/// that every later start replays them as the first did.
+/// The payload of a record that changes nothing. It stands where a part of a segment was taken away and it got its joint
+/// records back, so that every later start replays them as the first did.
 const GAP: &[u8] = b"";
 
 impl Replay {
@@ -427,7 +443,8 @@ fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mu
     if name == b"SELECT" {
         return select(keyspace, args).map_err(Misfit::Foreign);
     }
-    let id = commands::find(name).filter(|id| commands::command(*id).is_write());
+    let found = commands::find_of(args).map_err(|error| Misfit::Foreign(error.to_string()))?;
+    let id = found.filter(|id| commands::command(*id).is_write());
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
     let describe = || Misfit::Foreign(format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)));
     let id = id.ok_or_else(describe)?;
@@ -455,13 +472,14 @@ fn open_segment(log: &Log<'_>, chain: u32, index: usize, tail: Option<Tail>, epo
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
     let file = log.disk.append_to(&path).map_err(describe)?;
     let mut start = Vec::new();
-    let Tail { salt, len } = tail.unwrap_or_else(|| Tail { salt: Salt(fastrand::u32(..)), len: 0 });
+    let Tail { salt, len, records } =
+        tail.unwrap_or_else(|| Tail { salt: Salt(fastrand::u32(..)), len: 0, records: 0 });
     if tail.is_none() {
-        // What stands there is at most a part of a header.
+        // What may stand there is a part of a header.
         log.disk.cut(&path, 0).map_err(describe)?;
         start.extend_from_slice(&segment_header(salt));
     }
     frame_note_onto(&mut start, salt, Note::Epoch(epoch, log.control.policy()));
     file.write_all(&start).and_then(|()| file.sync()).map_err(describe)?;
-    Ok(Opened { path: path.clone(), file, len: (len + start.len()) as u64, salt })
+    Ok(Opened { path: path.clone(), file, len: (len + start.len()) as u64, salt, records })
 }

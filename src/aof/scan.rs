@@ -11,6 +11,8 @@ pub struct Scan {
     pub salt: Option<Salt>,
     /// Where the first that is no whole record stands, or the end.
     pub end: usize,
+    /// How many records stand before that, those of the log about itself aside.
+    pub records: u64,
     /// Up to where the file is known to have been on the disk.
     pub synced: u64,
     /// Whether whole records stand behind `end`.
@@ -24,10 +26,13 @@ impl Scan {
     pub fn of(bytes: &[u8], path: &Path) -> Result<Self, String> {
         let salt = match decode_header(bytes) {
             Header::Whole(salt) => salt,
-            Header::Torn => return Ok(Self { salt: None, end: 0, synced: 0, has_more: false, epochs: Vec::new() }),
+            Header::Torn => {
+                return Ok(Self { salt: None, end: 0, records: 0, synced: 0, has_more: false, epochs: Vec::new() });
+            }
             Header::Foreign => return Err(format!("{}: its header is damaged or of another format", path.display())),
         };
-        let mut scan = Self { salt: Some(salt), end: SEGMENT_HEADER, synced: 0, has_more: false, epochs: Vec::new() };
+        let mut scan =
+            Self { salt: Some(salt), end: SEGMENT_HEADER, records: 0, synced: 0, has_more: false, epochs: Vec::new() };
         while let Some((note, len)) = next(&bytes[scan.end..], salt) {
             scan.end += len;
             scan.take(note, scan.end);
@@ -40,7 +45,7 @@ impl Scan {
         match note {
             Some(Note::Epoch(epoch, policy)) => self.epochs.push((epoch, policy, end)),
             Some(Note::Synced(position)) => self.synced = self.synced.max(position),
-            None => {}
+            None => self.records += 1,
         }
     }
 

@@ -60,6 +60,8 @@ pub struct Segment {
     /// The length of the file when the server started.
     file_start: u64,
     salt: Salt,
+    /// How many records the file holds, those of the log about itself aside.
+    records: AtomicU64,
     control: LogControl,
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
@@ -145,6 +147,8 @@ pub struct Opened {
     pub len: u64,
     /// What its records are framed with.
     pub salt: Salt,
+    /// How many it holds.
+    pub records: u64,
 }
 
 impl Segment {
@@ -156,6 +160,7 @@ impl Segment {
             file: opened.file,
             file_start: opened.len,
             salt: opened.salt,
+            records: AtomicU64::new(opened.records),
             control,
             queue: Mutex::default(),
             writer: Mutex::default(),
@@ -200,23 +205,27 @@ impl Segment {
         self.appended.load(Ordering::Acquire)
     }
 
-    /// The position in the file of what is appended next.
-    pub fn end_of_file(&self) -> u64 {
-        self.file_start + self.appended()
+    /// How many records the file holds.
+    pub fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
     }
 
-    /// Appends framed records. The caller excludes other writers of the same keys, so order here is order of execution.
-    pub fn append(&self, records: &[u8]) {
+    /// Appends `count` framed records. The caller excludes other writers of the same keys, so order here is order of
+    /// execution.
+    pub fn append(&self, records: &[u8], count: u64) {
+        self.records.fetch_add(count, Ordering::Relaxed);
         self.append_with(|bytes| bytes.extend_from_slice(records), false);
     }
 
     /// Appends one record with this payload; the caller excludes others, as for [`append`](Self::append).
     pub fn append_payload(&self, payload: &[u8]) {
+        self.records.fetch_add(1, Ordering::Relaxed);
         self.append_with(|bytes| frame_onto(bytes, self.salt, payload), false);
     }
 
     /// Appends the copy of a record that stands in several segments; the caller has all of their owners' exclusion.
     pub fn append_joint_payload(&self, payload: &[u8]) {
+        self.records.fetch_add(1, Ordering::Relaxed);
         self.append_with(|bytes| frame_joint_onto(bytes, self.salt, payload), false);
     }
 

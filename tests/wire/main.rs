@@ -28,6 +28,7 @@ mod process;
 mod sets;
 mod slow_readers;
 mod sort;
+mod streams;
 mod strings;
 mod transactions;
 mod waiting;

@@ -65,6 +65,8 @@ pub struct KeyspaceShard {
     joints: Arc<Joints>,
     /// The turn's records, framed.
     records: Vec<u8>,
+    /// How many they are.
+    record_count: u64,
     /// Whether an epoch of the log ends with this turn.
     ends_epoch: bool,
     clock: Clock,
@@ -94,6 +96,7 @@ impl KeyspaceShard {
             segment,
             joints,
             records: Vec::new(),
+            record_count: 0,
             ends_epoch: false,
             clock,
             reply_bytes_max,
@@ -143,9 +146,10 @@ impl KeyspaceShard {
         self.keyspace.select(op.context.database.into());
         commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.context.resp3));
         if let Some(segment) = &self.segment {
-            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
             if let Some(payload) = whole {
                 frame_joint_onto(&mut self.records, segment.salt(), payload);
+                self.record_count += 1;
             }
         }
         // The connection will be closed; until then its replies may not take memory without end.
@@ -159,7 +163,7 @@ impl KeyspaceShard {
         self.commands += transaction.len() as u64;
         transaction.run(&mut self.keyspace);
         if let Some(segment) = &self.segment {
-            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
         }
     }
 
@@ -168,7 +172,7 @@ impl KeyspaceShard {
         self.expire_lag_ms = slice.lag_ms;
         batch.set_expires_more(slice.more);
         if let Some(segment) = &self.segment {
-            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
         }
     }
 
@@ -203,13 +207,15 @@ impl KeyspaceShard {
     }
 }
 
-/// Frames what the last command changed, if anything, as one record of the turn.
-fn take_record(keyspace: &mut Keyspace<Databases>, salt: Salt, records: &mut Vec<u8>) {
+/// Frames what the last command changed, if anything, as one record of the turn; gives how many records that are.
+fn take_record(keyspace: &mut Keyspace<Databases>, salt: Salt, records: &mut Vec<u8>) -> u64 {
     let effects = keyspace.effects();
-    if !effects.payload().is_empty() {
-        frame_onto(records, salt, effects.payload());
-        effects.clear();
+    if effects.payload().is_empty() {
+        return 0;
     }
+    frame_onto(records, salt, effects.payload());
+    effects.clear();
+    1
 }
 
 /// Logs what a transaction over several shards changed, whole, in the log of each of them: whichever survives restores
@@ -223,8 +229,8 @@ fn log_jointly(
     let end = |segment: &Arc<Segment>| segment.appended();
     if !keyspace.effects().payload().is_empty() && !segments.is_empty() {
         let number = keyspace.random().u64(..);
-        let positions = indexes.iter().zip(segments).map(|(&index, segment)| (index, segment.end_of_file()));
-        let payload = joint_payload(number, &positions.collect::<Vec<_>>(), keyspace.effects().payload());
+        let before = indexes.iter().zip(segments).map(|(&index, segment)| (index, segment.records()));
+        let payload = joint_payload(number, &before.collect::<Vec<_>>(), keyspace.effects().payload());
         keyspace.effects().clear();
         segments.iter().for_each(|segment| segment.append_joint_payload(&payload));
         joints.hold(segments.iter().map(|segment| (Arc::clone(segment), end(segment))).collect());
@@ -294,7 +300,7 @@ impl Shard for KeyspaceShard {
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Box<Batch>>) {
         if let Some(segment) = &self.segment {
             if !self.records.is_empty() {
-                segment.append(&self.records);
+                segment.append(&self.records, std::mem::take(&mut self.record_count));
                 self.records.clear();
             }
             if std::mem::take(&mut self.ends_epoch) {
