@@ -13,6 +13,7 @@ mod listpack;
 mod node;
 mod object;
 mod segmented;
+pub mod sorted_set;
 mod store;
 mod thin;
 mod waiter;
@@ -26,8 +27,9 @@ pub use joint::Joint;
 pub use listeners::{End, InLine, Listeners, Watch, Wish};
 pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};
-pub use object::{Bytes, Collection, Hash, List, Object, Set};
+pub use object::{Bytes, Collection, Hash, Kind, List, Object, Set};
 pub use segmented::Segmented;
+pub use sorted_set::{Cut, SortedSet};
 pub use store::Store;
 pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
@@ -189,16 +191,26 @@ impl<S: Store> Keyspace<S> {
         self.ready.push_back(key.into());
     }
 
-    /// A changed key that somebody waits for, with the first in its line.
+    /// A changed key that has something for somebody who waits for it, with the first in its line.
     pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
-        while let Some(key) = self.ready.front() {
-            let first = self.store.with_listeners(hash_of(key), key, |listeners| listeners.first_in_line(key));
-            if let Some(first) = first {
-                return Some((key.clone(), first));
+        while let Some(key) = self.ready.pop_front() {
+            if let Some(first) = self.first_in_line(&key) {
+                self.ready.push_front(key.clone());
+                return Some((key, first));
             }
-            self.ready.pop_front();
         }
         None
+    }
+
+    fn first_in_line(&mut self, key: &[u8]) -> Option<InLine> {
+        let hash = hash_of(key);
+        let place = self.locate_live(hash, key)?;
+        // The object stays where it is while its listeners are asked.
+        let kind = match self.store.at(place, hash, key).value() {
+            Value::Object(object) => object.kind(),
+            Value::Integer(_) | Value::Text(_) => return None,
+        };
+        self.store.with_listeners(hash, key, |listeners| listeners.first_in_line(key, kind))
     }
 
     /// The key that was ready has nothing more to take, or not for who is first in its line.
@@ -313,6 +325,30 @@ impl<S: Store> Keyspace<S> {
             self.read_collection::<C>(key)?;
         }
         Ok(keys.map(|key| self.collection(key)).collect())
+    }
+
+    /// The collections of several keys together, of whatever types, for a command that reads: each is counted as a hit
+    /// or a miss.
+    pub fn read_objects<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<&Object>>, CommandError> {
+        // As above.
+        for key in keys.clone() {
+            if matches!(self.read(key), Some(Value::Integer(_) | Value::Text(_))) {
+                return Err(CommandError::WrongType);
+            }
+        }
+        Ok(keys.map(|key| self.object(key)).collect())
+    }
+
+    fn object(&self, key: &[u8]) -> Option<&Object> {
+        let hash = hash_of(key);
+        let node = self.store.at(self.store.locate(hash, key)?, hash, key);
+        match node.value() {
+            Value::Object(object) if !is_due(node, self.now_ms) => Some(object),
+            _ => None,
+        }
     }
 
     fn collection<C: Collection>(&self, key: &[u8]) -> Option<&C> {

@@ -1,6 +1,7 @@
 //! Collections: the values that hold more than one element.
 
 use super::hashing::ProcessHash;
+use super::sorted_set::SortedSet;
 use std::collections::VecDeque;
 
 /// An element, member or field: bytes of a fixed length.
@@ -22,15 +23,41 @@ pub enum Object {
     Set(Set),
     /// See [`Hash`](type@Hash).
     Hash(Hash),
+    /// See [`SortedSet`].
+    SortedSet(SortedSet),
+}
+
+/// The type of a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// See [`List`].
+    List,
+    /// See [`Set`].
+    Set,
+    /// See [`Hash`](type@Hash).
+    Hash,
+    /// See [`SortedSet`].
+    SortedSet,
 }
 
 impl Object {
+    /// The type.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::List(_) => Kind::List,
+            Self::Set(_) => Kind::Set,
+            Self::Hash(_) => Kind::Hash,
+            Self::SortedSet(_) => Kind::SortedSet,
+        }
+    }
+
     /// The type's name as TYPE replies it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::List(_) => "list",
             Self::Set(_) => "set",
             Self::Hash(_) => "hash",
+            Self::SortedSet(_) => "zset",
         }
     }
 }

@@ -266,7 +266,13 @@ impl Store for View<'_> {
 }
 
 impl Homes for Table {
-    fn keys(&self) -> usize {
+    type Item = Node;
+
+    fn hash(item: &Node) -> u64 {
+        hash_of(item.key())
+    }
+
+    fn items(&self) -> usize {
         self.len()
     }
 
