@@ -4,8 +4,17 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 7] =
-    [Group::Generic, Group::String, Group::List, Group::Set, Group::Hash, Group::Connection, Group::Server];
+const GROUPS: [Group; 9] = [
+    Group::Generic,
+    Group::String,
+    Group::List,
+    Group::Set,
+    Group::Hash,
+    Group::SortedSet,
+    Group::Geo,
+    Group::Connection,
+    Group::Server,
+];
 
 /// docs/COMMANDS.md.
 pub fn commands_markdown() -> String {

@@ -8,6 +8,7 @@
 use super::arguments::{number_of_keys, positive};
 use super::float::Extended;
 use super::lists::{self, parse_end};
+use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome};
 use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply};
@@ -109,11 +110,8 @@ pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
     }
 }
 
-/// Serves the first in the line of a key, or finds out that it went away; false when nobody can be served now.
+/// Serves the first in the line of a key, which has what it waits for, or finds out that it went away; false when nobody can be served now.
 fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish }: InLine) -> bool {
-    if !matches!(has_elements(keyspace, key), Ok(true)) {
-        return false;
-    }
     if let Wish::Move(_, _, destination) = &wish
         && !keyspace.covers(destination)
     {
@@ -132,6 +130,7 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
             Ok(_) => move_one(keyspace, key, &destination, from, to, reply),
             Err(error) => reply.error(error),
         },
+        Wish::PopElement(..) | Wish::PopElements(..) => pop_waiting(keyspace, key, &wish, reply),
     }
     keyspace.effects().end_serving();
     keyspace.note_served(waiter, encoded);
@@ -140,7 +139,7 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
 
 /// Takes the right to be served from whoever else might serve the caller. Where its wait has ended already, the element
 /// is for the next in the line.
-fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
+pub fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
     if keyspace.claim_caller() {
         return Ok(());
     }
@@ -200,7 +199,8 @@ fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End) -> crate::ke
     element.expect("a list that is kept is not empty")
 }
 
-fn wait_for<'k, S: Store>(
+/// Puts the caller in the lines of keys that hold nothing to take; one that does not wait gets nothing.
+pub fn wait_for<'k, S: Store>(
     keyspace: &mut Keyspace<S>,
     keys: impl IntoIterator<Item = &'k [u8]>,
     wish: &Wish,
@@ -230,13 +230,13 @@ fn end_name(end: End) -> &'static [u8] {
 /// How long the command in `args` waits, `None` for as long as it takes. One that cannot be read is no matter: the
 /// command says so and does not wait.
 pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
-    let position = if name == "blmpop" { 1 } else { args.len() - 1 };
+    let position = if matches!(name, "blmpop" | "bzmpop") { 1 } else { args.len() - 1 };
     let ms = parse_timeout(&args[position], 0).ok()?;
     Some(Duration::from_millis(ms)).filter(|wait| !wait.is_zero())
 }
 
 /// A timeout in seconds, with a fraction if it likes, as milliseconds. It must end before time does.
-fn parse_timeout(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
+pub fn parse_timeout(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
     const TOO_LONG: CommandError = CommandError::Text("ERR timeout is out of range");
     const NEGATIVE: CommandError = CommandError::Text("ERR timeout is negative");
     let seconds = Extended::parse(argument);

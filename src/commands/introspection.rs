@@ -58,7 +58,10 @@ fn write_info(row: &Command, reply: &mut Reply<'_>) {
     reply.array(10);
     reply.bulk(row.name.as_bytes());
     reply.integer(i64::from(row.arity));
-    write_words(row.flags.names().chain((row.keys.count_at > 0).then_some("movablekeys")), reply);
+    write_words(
+        row.flags.names().chain((row.keys.count_at > 0 || row.keys.stored_from > 0).then_some("movablekeys")),
+        reply,
+    );
     reply.integer(i64::from(row.keys.first));
     reply.integer(i64::from(row.keys.last));
     reply.integer(i64::from(row.keys.step));
@@ -87,9 +90,11 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@read", row.flags.has(Flags::READONLY)),
         ("@write", row.flags.has(Flags::WRITE)),
         ("@set", row.group == Group::Set),
+        ("@sortedset", row.group == Group::SortedSet),
         ("@list", row.group == Group::List),
         ("@hash", row.group == Group::Hash),
         ("@string", row.group == Group::String),
+        ("@geo", row.group == Group::Geo),
         ("@admin", is_admin),
         ("@fast", is_fast),
         ("@slow", !is_fast),
@@ -122,26 +127,46 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
 }
 
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step, count_at } = row.keys;
-    reply.set(usize::from(first > 0) + usize::from(count_at > 0));
+    let Keys { first, last, step, count_at, stored_from } = row.keys;
+    reply.set(usize::from(first > 0) + usize::from(count_at > 0) + 2 * usize::from(stored_from > 0));
     if first > 0 {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
         let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
-        write_key_specification(row, first, ("range", &range), reply);
+        write_access(row, reply);
+        write_search("begin_search", "index", &[("index", i64::from(first))], reply);
+        write_search("find_keys", "range", &range, reply);
     }
     if count_at > 0 {
         let numbered = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
-        write_key_specification(row, count_at, ("keynum", &numbered), reply);
+        write_access(row, reply);
+        write_search("begin_search", "index", &[("index", i64::from(count_at))], reply);
+        write_search("find_keys", "keynum", &numbered, reply);
+    }
+    if stored_from > 0 {
+        ["STORE", "STOREDIST"].into_iter().for_each(|keyword| write_keyword(row, keyword, stored_from, reply));
     }
 }
 
-fn write_key_specification(row: &Command, index: u16, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
+/// The head of a key specification, and what the command does to these keys.
+fn write_access(row: &Command, reply: &mut Reply<'_>) {
     let access = if row.is_write() { "RW" } else { "RO" };
     reply.map(3);
     reply.bulk(b"flags");
     write_words([access].into_iter(), reply);
-    write_search("begin_search", "index", &[("index", i64::from(index))], reply);
-    write_search("find_keys", find.0, find.1, reply);
+}
+
+/// A key behind a word.
+fn write_keyword(row: &Command, keyword: &str, start: u16, reply: &mut Reply<'_>) {
+    write_access(row, reply);
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    write_text("type", "keyword", reply);
+    reply.bulk(b"spec");
+    reply.map(2);
+    write_text("keyword", keyword, reply);
+    reply.bulk(b"startfrom");
+    reply.integer(i64::from(start));
+    write_search("find_keys", "range", &[("lastkey", 0), ("keystep", 1), ("limit", 0)], reply);
 }
 
 fn write_search(name: &str, kind: &str, fields: &[(&str, i64)], reply: &mut Reply<'_>) {

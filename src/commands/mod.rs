@@ -6,9 +6,11 @@
 
 mod arguments;
 pub mod blocking;
+mod double;
 mod error;
 pub mod expiry;
 mod float;
+mod geo;
 pub mod glob;
 mod hashes;
 pub mod introspection;
@@ -19,6 +21,7 @@ mod row;
 mod scan;
 mod server;
 mod sets;
+mod sorted_sets;
 mod strings;
 mod table;
 mod transaction;

@@ -132,11 +132,13 @@ pub struct Keys {
     pub step: u16,
     /// Position of the argument that says how many keys follow it; 0 for none.
     pub count_at: u16,
+    /// Position from which on STORE and STOREDIST are followed by a key; 0 for none.
+    pub stored_from: u16,
 }
 
 impl Keys {
     /// No keys.
-    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0 };
+    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0, stored_from: 0 };
     /// The first argument is the only key.
     pub const ONE: Self = Self::fixed(1, 1, 1);
     /// The first two arguments are the keys.
@@ -146,14 +148,21 @@ impl Keys {
     /// All arguments but the last are keys.
     pub const BUT_LAST: Self = Self::fixed(1, -2, 1);
     /// The second argument says how many keys follow.
-    pub const COUNTED_SECOND: Self = Self { first: 0, last: 0, step: 0, count_at: 2 };
+    pub const COUNTED_SECOND: Self = Self { first: 0, last: 0, step: 0, count_at: 2, stored_from: 0 };
     /// Keys and values in turn.
     pub const PAIRS: Self = Self::fixed(1, -1, 2);
     /// The first argument says how many keys follow.
-    pub const COUNTED: Self = Self { first: 0, last: 0, step: 0, count_at: 1 };
+    pub const COUNTED: Self = Self { first: 0, last: 0, step: 0, count_at: 1, stored_from: 0 };
+
+    /// The first argument is a key, the second says how many keys follow.
+    pub const ONE_AND_COUNTED: Self = Self { count_at: 2, ..Self::ONE };
+    /// The first argument is a key, and so is what STORE or STOREDIST names behind so many arguments.
+    pub const ONE_AND_STORED_FROM_5: Self = Self { stored_from: 5, ..Self::ONE };
+    /// As above.
+    pub const ONE_AND_STORED_FROM_6: Self = Self { stored_from: 6, ..Self::ONE };
 
     const fn fixed(first: u16, last: i16, step: u16) -> Self {
-        Self { first, last, step, count_at: 0 }
+        Self { first, last, step, count_at: 0, stored_from: 0 }
     }
 
     /// The positions of the keys in a request. Where their number is given and cannot be, there are none of these: the
@@ -163,7 +172,19 @@ impl Keys {
         let last = if self.last < 0 { (len as i64 + i64::from(self.last)).max(0) as usize } else { self.last as usize };
         let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
         let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
-        fixed.chain(self.counted(args).unwrap_or(0..0))
+        fixed.chain(self.counted(args).unwrap_or(0..0)).chain(self.stored(args))
+    }
+
+    /// The position of the key that the last STORE or STOREDIST names.
+    fn stored(self, args: Args<'_>) -> Option<usize> {
+        let mut at = usize::from(self.stored_from);
+        let mut stored = None;
+        while at > 0 && at + 1 < args.len() {
+            let is_store = args.is(at, "STORE") || args.is(at, "STOREDIST");
+            stored = if is_store { Some(at + 1) } else { stored };
+            at += if is_store { 2 } else { 1 };
+        }
+        stored
     }
 
     /// Whether each key has what follows it: keys and values in turn.
@@ -230,6 +251,10 @@ pub enum Group {
     Set,
     /// Hashes.
     Hash,
+    /// Sorted sets.
+    SortedSet,
+    /// Positions on the earth, in sorted sets.
+    Geo,
     /// Several commands as one.
     Transactions,
     /// The connection.
@@ -247,6 +272,8 @@ impl Group {
             Self::List => "list",
             Self::Set => "set",
             Self::Hash => "hash",
+            Self::SortedSet => "sorted-set",
+            Self::Geo => "geo",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
             Self::Server => "server",

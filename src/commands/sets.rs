@@ -302,14 +302,14 @@ fn random_member<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut R
 
 /// How many members SRANDMEMBER is to reply.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+pub enum Wanted {
     /// Different ones: a count that is not negative.
     Distinct(usize),
     /// Any, each drawn anew: a negative count.
     Repeated(usize),
 }
 
-fn wanted_members(argument: &[u8]) -> Result<Wanted, CommandError> {
+pub fn wanted_members(argument: &[u8]) -> Result<Wanted, CommandError> {
     const TEXT: &str = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
     match integer(argument)? {
         i64::MIN => Err(CommandError::Text(TEXT)),
@@ -333,11 +333,14 @@ fn random_members<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: Want
     }
 }
 
+/// The longest reply of random members.
+pub const REPLY_LEN_MAX: usize = 512 * 1024 * 1024;
+/// What a longer one is refused with.
+pub const TOO_LONG: CommandError = CommandError::Text("ERR value is out of range, the reply would be too long");
+
 /// Replies `count` random members, each drawn anew. A reply is bounded: Redis would write until its memory is full.
 fn reply_repeated(set: &Set, count: usize, random: &mut fastrand::Rng, reply: &mut Reply<'_>) -> Outcome {
-    const REPLY_LEN_MAX: usize = 512 * 1024 * 1024;
     const ELEMENT_LEN_MIN: usize = b"$0\r\n\r\n".len();
-    const TOO_LONG: CommandError = CommandError::Text("ERR value is out of range, the reply would be too long");
     if count > REPLY_LEN_MAX / ELEMENT_LEN_MIN {
         return Err(TOO_LONG);
     }
@@ -366,7 +369,7 @@ fn reply_distinct(set: &Set, count: usize, random: &mut fastrand::Rng, reply: &m
 }
 
 /// Draws `count` different indices below `len`, in O(count).
-fn sparse_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw: impl FnMut(usize)) {
+pub fn sparse_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw: impl FnMut(usize)) {
     let mut drawn = HashSet::new();
     while drawn.len() < count {
         let index = random.usize(..len);
@@ -377,7 +380,7 @@ fn sparse_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw:
 }
 
 /// Draws `count` different indices below `len`, in ascending order and O(len): each with the chance that is left.
-fn dense_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw: impl FnMut(usize)) {
+pub fn dense_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw: impl FnMut(usize)) {
     let mut missing = count;
     for index in 0..len {
         if random.usize(..len - index) < missing {
