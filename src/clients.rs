@@ -40,6 +40,8 @@ pub struct Client {
     pub output_over_since_ms: AtomicU64,
     /// Whether it speaks RESP3.
     pub resp3: AtomicBool,
+    /// The database that it has selected.
+    pub database: AtomicU16,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
@@ -102,7 +104,7 @@ impl Client {
         }
         flags.extend(self.waiter.lock().is_some().then_some('b'));
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
              qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem={} tot-mem={} events=r cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
@@ -113,6 +115,7 @@ impl Client {
             age_s(self.connected_ms),
             age_s(load(&self.last_seen_ms)),
             if flags.is_empty() { "N" } else { &flags },
+            self.database.load(Ordering::Relaxed),
             load(&self.query_bytes),
             load(&self.output_bytes),
             load(&self.output_bytes),

@@ -5,7 +5,7 @@
 
 use crate::buffers;
 use crate::clients::Client;
-use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, Flags, LocalCall, Request};
+use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Request};
 use crate::config::Directive;
 use crate::deferred::{self, Deferred, Parties};
 use crate::engine::Session;
@@ -37,7 +37,13 @@ enum Event {
 /// Serves one connection until it ends.
 pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {
     let is_authenticated = server.config.text(Directive::Requirepass).is_empty();
-    let state = ConnectionState { resp3: false, is_authenticated, is_closing: false, multi: None, watched: None };
+    let state = ConnectionState {
+        context: Context::default(),
+        is_authenticated,
+        is_closing: false,
+        multi: None,
+        watched: None,
+    };
     let mut connection = Connection {
         requests: Requests { server, client, session, state, parser: RequestParser::default(), deferred: None },
         partial: Vec::new(),
@@ -345,7 +351,7 @@ impl<S: Session> Requests<S> {
                     commands += 1;
                 }
                 Err(error) => {
-                    let resp3 = self.state.resp3;
+                    let resp3 = self.state.context.resp3;
                     self.session
                         .reply_here(resp3, out, |reply| reply.error(format_args!("ERR Protocol error: {error}")));
                     self.state.is_closing = true;
@@ -367,7 +373,7 @@ impl<S: Session> Requests<S> {
         match accepted(args, state) {
             Err(error) => {
                 let error = refused(error, args, state);
-                session.reply_here(state.resp3, out, |reply| reply.error(error));
+                session.reply_here(state.context.resp3, out, |reply| reply.error(error));
             }
             Ok((id, command)) => {
                 self.client.last_command.store(id.0, Ordering::Relaxed);
@@ -379,7 +385,7 @@ impl<S: Session> Requests<S> {
                 } else if command.request == Request::Local {
                     run_local(&self.server, &self.client, session, state, id, args, out);
                 } else {
-                    session.submit(id, args, state.resp3, out);
+                    session.submit(id, args, state.context, out);
                 }
             }
         }
@@ -414,7 +420,7 @@ fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId
     if queued.is_err() {
         multi.refuse();
     }
-    session.reply_here(state.resp3, out, |reply| match queued {
+    session.reply_here(state.context.resp3, out, |reply| match queued {
         Ok(()) => reply.simple("QUEUED"),
         Err(error) => reply.error(error),
     });
@@ -429,7 +435,7 @@ fn run_local<S: Session>(
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) {
-    session.reply_here(state.resp3, out, |reply| {
+    session.reply_here(state.context.resp3, out, |reply| {
         commands::dispatch_local(id, &mut LocalCall { server, client, state }, args, reply);
     });
 }

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
-use crate::keyspace::Segmented;
+use crate::keyspace::{Databases, Table};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
@@ -119,6 +119,7 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        self.config.apply_limits();
         self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
     }
 
@@ -226,16 +227,21 @@ fn listen(config: &Config) -> Result<TcpListener, String> {
 
 /// Recovers the data and opens the log, for the layout of the engine.
 fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogThread>, SharedPolicy), String> {
+    config.apply_limits();
     let engine = config.text(Directive::Engine);
     let wanted = config.number(Directive::Shards);
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
+    let databases = config.number(Directive::Databases) as usize;
     let policy = SharedPolicy::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
     let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
-        let recovered = recover(&dir, &Layout { engine, shards }, &policy)?;
+        let recovered = recover(&dir, &Layout { engine, shards }, databases, &policy)?;
+        let second = Clock::System.now_ms() / 1000;
+        let tables = recovered.stores.iter().flat_map(Databases::tables);
+        tables.for_each(|table| table.for_each(&mut |node| node.touch(second)));
         (recovered.stores, recovered.segments, recovered.threads)
     } else {
-        ((0..shards).map(|index| Segmented::of_part(index, shards)).collect(), Vec::new(), Vec::new())
+        ((0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(), Vec::new(), Vec::new())
     };
     let foundation = Foundation {
         stores,
@@ -429,6 +435,7 @@ fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client
         output_bytes: AtomicU64::new(0),
         output_over_since_ms: AtomicU64::new(0),
         resp3: AtomicBool::new(false),
+        database: AtomicU16::new(0),
         no_evict: AtomicBool::new(false),
         no_touch: AtomicBool::new(false),
         labels: Mutex::new(Labels::default()),

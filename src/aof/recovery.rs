@@ -12,8 +12,8 @@ use super::record::{
 };
 use super::segment::{LogThread, Segment, SharedPolicy};
 use crate::commands;
-use crate::keyspace::{Effects, Joint, Keyspace, Segmented, Store};
-use crate::resp::{Args, Reply};
+use crate::keyspace::{Databases, Effects, Joint, Keyspace};
+use crate::resp::{Args, Reply, parse_u64};
 use crate::routing::shard_of;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -24,25 +24,25 @@ use std::time::Instant;
 /// What recovery gives the engine.
 pub struct Recovered {
     /// The data, one table per owner.
-    pub stores: Vec<Segmented>,
+    pub stores: Vec<Databases>,
     /// Where each owner appends.
     pub segments: Vec<Arc<Segment>>,
     /// What ends the log threads.
     pub threads: Vec<LogThread>,
 }
 
-/// Reads the log of `dir`, and opens it for `layout` to append to.
-pub fn recover(dir: &Path, layout: &Layout, policy: &SharedPolicy) -> Result<Recovered, String> {
+/// Reads the log of `dir` into so many databases, and opens it for `layout` to append to.
+pub fn recover(dir: &Path, layout: &Layout, databases: usize, policy: &SharedPolicy) -> Result<Recovered, String> {
     let start = Instant::now();
     std::fs::create_dir_all(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
     let mut manifest = Manifest::read(dir)?;
     let mut totals = Totals::default();
-    let mut stores = empty_stores(1);
+    let mut stores = empty_stores(databases, 1);
     for (number, chain) in manifest.chains() {
-        stores = divide(stores, chain.shards);
+        stores = divide(stores, databases, chain.shards);
         replay_chain(dir, *number, &mut stores, &mut totals)?;
     }
-    stores = divide(stores, layout.shards);
+    stores = divide(stores, databases, layout.shards);
 
     let chain = manifest.continue_as(layout);
     let opened = (0..layout.shards).map(|index| open_segment(dir, chain, index, policy));
@@ -53,7 +53,7 @@ pub fn recover(dir: &Path, layout: &Layout, policy: &SharedPolicy) -> Result<Rec
             "DB loaded from append only file: {:.3} seconds, {} records, {} keys, {} bytes, {} bytes cut",
             start.elapsed().as_secs_f64(),
             totals.records,
-            stores.iter().map(Segmented::len).sum::<usize>(),
+            stores.iter().map(Databases::keys).sum::<usize>(),
             totals.bytes,
             totals.cut,
         );
@@ -68,20 +68,20 @@ struct Totals {
     cut: u64,
 }
 
-fn empty_stores(count: usize) -> Vec<Segmented> {
-    (0..count).map(|index| Segmented::of_part(index, count)).collect()
+fn empty_stores(databases: usize, count: usize) -> Vec<Databases> {
+    (0..count).map(|index| Databases::of_part(databases, index, count)).collect()
 }
 
 /// Moves every node to the owner it has among `shards`.
-fn divide(stores: Vec<Segmented>, shards: usize) -> Vec<Segmented> {
+fn divide(stores: Vec<Databases>, databases: usize, shards: usize) -> Vec<Databases> {
     if stores.len() == shards {
         return stores;
     }
-    let mut divided = empty_stores(shards);
+    let mut divided = empty_stores(databases, shards);
     for store in stores {
-        for node in store.into_nodes() {
+        for (database, node) in store.into_nodes() {
             let target = &mut divided[shard_of(node.key(), shards)];
-            target.insert_node(node);
+            target.insert_node(database, node);
         }
     }
     divided
@@ -91,7 +91,7 @@ fn divide(stores: Vec<Segmented>, shards: usize) -> Vec<Segmented> {
 ///
 /// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come to
 /// it; a segment that ends before it has lost its copy with its tail, and gets it back.
-fn replay_chain(dir: &Path, chain: u32, stores: &mut [Segmented], totals: &mut Totals) -> Result<(), String> {
+fn replay_chain(dir: &Path, chain: u32, stores: &mut [Databases], totals: &mut Totals) -> Result<(), String> {
     let paths = (0..stores.len()).map(|index| Manifest::segment_path(dir, chain, index));
     let mut readers = paths.map(SegmentReader::open).collect::<Result<Vec<_>, String>>()?;
     let mut replay = Replay::new();
@@ -112,7 +112,7 @@ fn replay_chain(dir: &Path, chain: u32, stores: &mut [Segmented], totals: &mut T
 }
 
 /// All stores of a chain as one.
-fn whole(stores: &mut [Segmented]) -> Joint<'_> {
+fn whole(stores: &mut [Databases]) -> Joint<'_> {
     Joint::new(stores.len(), stores.iter_mut().enumerate())
 }
 
@@ -194,7 +194,7 @@ impl SegmentReader {
         &mut self,
         replay: &mut Replay,
         index: usize,
-        stores: &mut [Segmented],
+        stores: &mut [Databases],
         totals: &mut Totals,
     ) -> Result<(), String> {
         let Some(salt) = self.salt else { return Ok(()) };
@@ -263,7 +263,7 @@ impl SegmentReader {
     }
 }
 
-fn stores_at(stores: &mut [Segmented], index: usize) -> &mut [Segmented] {
+fn stores_at(stores: &mut [Databases], index: usize) -> &mut [Databases] {
     &mut stores[index..=index]
 }
 
@@ -282,6 +282,7 @@ impl Replay {
         let Self { spans, replies } = self;
         // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
         let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
+        keyspace.select(0);
         let mut outcome = Ok(());
         for_each_effect(effects, spans, |bytes, spans| {
             let args = Args::new(bytes, spans);
@@ -294,6 +295,9 @@ impl Replay {
 
 fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
     let name = args.get(0).ok_or("holds an effect without a command")?;
+    if name == b"SELECT" {
+        return select(keyspace, args);
+    }
     let id = commands::find(name).filter(|id| commands::command(*id).is_write());
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
     let id = id.ok_or_else(|| format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)))?;
@@ -303,6 +307,16 @@ fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mu
         Some(b'-') => Err(format!("fails on replay: {}", String::from_utf8_lossy(replies).trim_end())),
         _ => Ok(()),
     }
+}
+
+/// What follows concerns another database.
+fn select(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>) -> Result<(), String> {
+    let number = args.get(1).and_then(parse_u64).ok_or("selects no database")?;
+    if number >= keyspace.databases() as u64 {
+        return Err(format!("is of database {number}; `databases` allows for {} only", keyspace.databases()));
+    }
+    keyspace.select(number as usize);
+    Ok(())
 }
 
 fn open_segment(

@@ -5,7 +5,7 @@
 //! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
 //! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
 
-use super::arguments::{number_of_keys, positive};
+use super::arguments::{number_of_keys, positive, reply_entry};
 use super::float::Extended;
 use super::lists::{self, parse_end};
 use super::sorted_sets::pop_waiting;
@@ -153,23 +153,21 @@ fn has_elements<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<bool
 }
 
 fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, reply: &mut Reply<'_>) {
-    let element = take(keyspace, key, end);
-    keyspace.effects().tell([pop_name(end), key]);
     reply.array(2);
     reply.bulk(key);
-    reply.bulk(&element);
+    let list = list_of(keyspace, key);
+    reply_entry(reply, list.peek(end).expect("a list that is kept is not empty"));
+    list.truncate(1, end);
+    end_taking(keyspace, key, 1);
+    keyspace.effects().tell([pop_name(end), key]);
 }
 
 fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize, reply: &mut Reply<'_>) {
-    let mut elements = vec![take(keyspace, key, end)];
-    while elements.len() < most && keyspace.contains(key) {
-        elements.push(take(keyspace, key, end));
-    }
-    keyspace.effects().tell([pop_name(end), key, elements.len().to_string().as_bytes()]);
     reply.array(2);
     reply.bulk(key);
-    reply.array(elements.len());
-    elements.iter().for_each(|element| reply.bulk(element));
+    let taken = lists::pop_elements(list_of(keyspace, key), most, end, reply);
+    end_taking(keyspace, key, taken);
+    keyspace.effects().tell([pop_name(end), key, taken.to_string().as_bytes()]);
 }
 
 fn move_one<S: Store>(
@@ -185,18 +183,16 @@ fn move_one<S: Store>(
     reply.bulk(&element);
 }
 
-/// Takes an element from the list of a key, which has one.
-fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End) -> crate::keyspace::Bytes {
-    let list = keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list");
-    let element = match end {
-        End::Head => list.pop_front(),
-        End::Tail => list.pop_back(),
-    };
-    if list.shrink() {
+fn list_of<'a, S: Store>(keyspace: &'a mut Keyspace<S>, key: &[u8]) -> &'a mut List {
+    keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list")
+}
+
+/// Removes a list that is empty now, and notes what was taken.
+fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize) {
+    if list_of(keyspace, key).shrink() {
         keyspace.remove(key);
     }
-    keyspace.note_change(key, 1);
-    element.expect("a list that is kept is not empty")
+    keyspace.note_change(key, taken);
 }
 
 /// Puts the caller in the lines of keys that hold nothing to take; one that does not wait gets nothing.

@@ -62,9 +62,10 @@ fn write_info(row: &Command, reply: &mut Reply<'_>) {
         row.flags.names().chain((row.keys.count_at > 0 || row.keys.stored_from > 0).then_some("movablekeys")),
         reply,
     );
-    reply.integer(i64::from(row.keys.first));
-    reply.integer(i64::from(row.keys.last));
-    reply.integer(i64::from(row.keys.step));
+    let keys = own_keys(row);
+    reply.integer(i64::from(keys.first));
+    reply.integer(i64::from(keys.last));
+    reply.integer(i64::from(keys.step));
     write_words(categories(row), reply);
     write_tips(row, reply);
     write_key_specifications(row, reply);
@@ -126,8 +127,13 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
     tips.for_each(|tip| reply.bulk(tip.as_bytes()));
 }
 
+/// The keys of the row itself: a key behind a subcommand is the subcommand's.
+fn own_keys(row: &Command) -> Keys {
+    if row.keys == Keys::SECOND { Keys::NONE } else { row.keys }
+}
+
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step, count_at, stored_from } = row.keys;
+    let Keys { first, last, step, count_at, stored_from } = own_keys(row);
     reply.set(usize::from(first > 0) + usize::from(count_at > 0) + 2 * usize::from(stored_from > 0));
     if first > 0 {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };

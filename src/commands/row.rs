@@ -82,6 +82,8 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// May concern other databases than the one that is selected. Not shown.
+    pub const CROSSES: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
     pub const DEFERS: Self = Self(1 << 30);
     /// Runs at once inside MULTI instead of being queued. Not shown.
@@ -141,6 +143,8 @@ impl Keys {
     pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0, stored_from: 0 };
     /// The first argument is the only key.
     pub const ONE: Self = Self::fixed(1, 1, 1);
+    /// The second argument is the only key: the first names a subcommand.
+    pub const SECOND: Self = Self::fixed(2, 2, 1);
     /// The first two arguments are the keys.
     pub const TWO: Self = Self::fixed(1, 2, 1);
     /// All arguments are keys.

@@ -1,9 +1,9 @@
-//! SCAN: the whole keyspace, a page at a time, shard after shard; and ZSCAN, a sorted set likewise.
+//! SCAN: the whole keyspace, a page at a time, shard after shard; and SSCAN and HSCAN, a set or a hash likewise.
 
 use super::arguments::{integer, is, reply_entry};
 use super::keys::type_name;
 use super::{CommandError, Outcome, glob};
-use crate::keyspace::{Collection, Entry, Keyspace, Node, POSITION_BITS, SortedSet, Store};
+use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, SortedSet, Store};
 use crate::resp::{Args, DoubleText, Reply};
 
 /// Where a SCAN goes on.
@@ -68,6 +68,29 @@ fn next_page<S: Store>(
         Some(position) => Some(Cursor { shard, position }),
         None => (shard + 1 < shards).then_some(Cursor { shard: shard + 1, position: 0 }),
     }
+}
+
+/// SSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = members
+pub fn sscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    scan_collection(keyspace, args, reply, |set: &Set, start, count, elements| {
+        set.walk(start, count, &mut |member| {
+            if elements.let_pass(member) {
+                elements.add(member);
+            }
+        })
+    })
+}
+
+/// HSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = fields
+pub fn hscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    scan_collection(keyspace, args, reply, |hash: &Hash, start, count, elements| {
+        hash.walk(start, count, &mut |(field, value)| {
+            if elements.let_pass(field) {
+                elements.add(field);
+                elements.add(value);
+            }
+        })
+    })
 }
 
 /// ZSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = members

@@ -111,7 +111,7 @@ fn rank_of<S: Store>(
 pub fn store_result<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], set: SortedSet, reply: &mut Reply<'_>) {
     let len = set.len();
     if len > 0 {
-        keyspace.set(key, NewValue::Object(Box::new(set.into_object())), None);
+        keyspace.set(key, NewValue::Object(set.into_object()), None);
         keyspace.note_change(key, len);
     } else if keyspace.remove(key) {
         keyspace.note_change(key, 1);

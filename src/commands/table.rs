@@ -3,7 +3,9 @@
 use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
-use super::{Outcome, blocking, expiry, geo, hashes, keys, lists, scan, server, sets, sorted_sets, strings};
+use super::{
+    Outcome, blocking, expiry, geo, hashes, keys, list_edits, lists, object, scan, server, sets, sorted_sets, strings,
+};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
 use std::marker::PhantomData;
@@ -160,17 +162,20 @@ command_table! {
         ("del", -2, SHRINK, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
         ("unlink", -2, SHRINK_FAST, ALL, MultiShard, Sum, Generic, "4.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
         ("exists", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys", "key [key ...]", "How many of the keys exist.") => keys::exists;
-        ("touch", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "3.2.1", "O(N), N = keys", "key [key ...]", "How many of the keys exist; marks them as used.") => keys::exists;
+        ("touch", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "3.2.1", "O(N), N = keys", "key [key ...]", "How many of the keys exist; marks them as used.") => keys::touch;
         ("type", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The type of the value of a key.") => keys::type_of;
+        ("object", -2, NONE, SECOND, Joint, First, Generic, "2.2.3", "O(1)", "<ENCODING key | FREQ key | IDLETIME key | REFCOUNT key | HELP>", "How a key's value is kept, and when it was used.") => object::object;
         ("rename", 3, SHRINK, TWO, Joint, First, Generic, "1.0.0", "O(1), and the elements of what newkey held", "key newkey", "Moves what a key holds to another key.") => keys::rename;
         ("renamenx", 3, SHRINK_FAST, TWO, Joint, First, Generic, "1.0.0", "O(1)", "key newkey", "Moves what a key holds to a key that does not exist.") => keys::renamenx;
-        ("copy", -3, WRITE, TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
-        ("keys", 2, READ, NONE, AllShards, Concatenated, Generic, "1.0.0", "O(N), N = keys of the server", "pattern", "The keys that match a pattern.") => keys::keys;
-        ("scan", -2, READ, NONE, Cursor, First, Generic, "2.8.0", "O(1) for each call, O(N) for the whole, N = keys of the server", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks over the keys, a page at a time.") => scan::scan;
+        ("copy", -3, WRITE.and(Flags::CROSSES), TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
+        ("keys", 2, READ, NONE, AllShards, Concatenated, Generic, "1.0.0", "O(N), N = keys of the database", "pattern", "The keys that match a pattern.") => keys::keys;
+        ("scan", -2, READ, NONE, Cursor, First, Generic, "2.8.0", "O(1) for each call, O(N) for the whole, N = keys of the database", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks over the keys, a page at a time.") => scan::scan;
         ("randomkey", 1, READ, NONE, AllShards, AnyByKeys, Generic, "1.0.0", "O(1)", "", "A key at random.") => keys::randomkey;
         ("dbsize", 1, READ_FAST, NONE, AllShards, Sum, Server, "1.0.0", "O(shards)", "", "How many keys there are.") => keys::dbsize;
-        ("flushdb", -1, SHRINK, NONE, AllShards, AllSucceeded, Server, "1.0.0", "O(N), N = keys", "[ASYNC | SYNC]", "Removes all keys of the database.") => keys::flush;
-        ("flushall", -1, SHRINK, NONE, AllShards, AllSucceeded, Server, "1.0.0", "O(N), N = keys", "[ASYNC | SYNC]", "Removes all keys.") => keys::flush;
+        ("flushdb", -1, SHRINK, NONE, AllShards, AllSucceeded, Server, "1.0.0", "O(N), N = keys", "[ASYNC | SYNC]", "Removes all keys of the database.") => keys::flushdb;
+        ("flushall", -1, SHRINK.and(Flags::CROSSES), NONE, AllShards, AllSucceeded, Server, "1.0.0", "O(N), N = keys of all databases", "[ASYNC | SYNC]", "Removes all keys of all databases.") => keys::flushall;
+        ("swapdb", 3, SHRINK_FAST.and(Flags::CROSSES).and(Flags::DEFERS), NONE, AllShards, First, Server, "4.0.0", "O(N), N = shards, and keys that somebody listens to", "index1 index2", "Exchanges two databases.") => keys::swapdb;
+        ("move", 3, SHRINK_FAST.and(Flags::CROSSES), ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key db", "Moves a key to another database.") => keys::move_to;
         ("expire", -3, SHRINK_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(log N), N = keys that expire", "key seconds [NX | XX | GT | LT]", "Sets the time to live of a key in seconds.") => expiry::expire;
         ("pexpire", -3, SHRINK_FAST, ONE, OneShard, First, Generic, "2.6.0", "O(log N), N = keys that expire", "key milliseconds [NX | XX | GT | LT]", "Sets the time to live of a key in milliseconds.") => expiry::pexpire;
         ("expireat", -3, SHRINK_FAST, ONE, OneShard, First, Generic, "1.2.0", "O(log N), N = keys that expire", "key unix-time-seconds [NX | XX | GT | LT]", "Sets the second in which a key expires.") => expiry::expireat;
@@ -192,8 +197,12 @@ command_table! {
         ("lmove", 5, WRITE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT>", "Moves an element from an end of a list to an end of another.") => lists::lmove;
         ("lrange", 4, READ, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements replied", "key start stop", "A range of the elements of a list.") => lists::lrange;
         ("llen", 2, READ_FAST, ONE, OneShard, First, List, "1.0.0", "O(1)", "key", "The length of a list.") => lists::llen;
-        ("lindex", 3, READ, ONE, OneShard, First, List, "1.0.0", "O(1)", "key index", "An element of a list.") => lists::lindex;
-        ("lset", 4, WRITE, ONE, OneShard, First, List, "1.0.0", "O(1)", "key index element", "Replaces an element of a list.") => lists::lset;
+        ("lindex", 3, READ, ONE, OneShard, First, List, "1.0.0", "O(N), N = distance to the nearer end", "key index", "An element of a list.") => lists::lindex;
+        ("lset", 4, WRITE, ONE, OneShard, First, List, "1.0.0", "O(N), N = distance to the nearer end", "key index element", "Replaces an element of a list.") => lists::lset;
+        ("linsert", 5, WRITE, ONE, OneShard, First, List, "2.2.0", "O(N), N = elements before the pivot", "key <BEFORE | AFTER> pivot element", "Adds an element beside another of a list.") => list_edits::linsert;
+        ("lrem", 4, SHRINK, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements", "key count element", "Removes elements that are equal to one from a list.") => list_edits::lrem;
+        ("ltrim", 4, SHRINK, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements removed", "key start stop", "Keeps a range of the elements of a list.") => list_edits::ltrim;
+        ("lpos", -3, READ, ONE, OneShard, First, List, "6.0.6", "O(N), N = elements compared", "key element [RANK rank] [COUNT num-matches] [MAXLEN len]", "The positions of elements of a list that are equal to one.") => list_edits::lpos;
 
         ("sadd", -3, WRITE_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members given", "key member [member ...]", "Adds members to a set.") => sets::sadd;
         ("srem", -3, SHRINK_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members given", "key member [member ...]", "Removes members from a set.") => sets::srem;
@@ -203,6 +212,7 @@ command_table! {
         ("scard", 2, READ_FAST, ONE, OneShard, First, Set, "1.0.0", "O(1)", "key", "How many members a set has.") => sets::scard;
         ("spop", -2, SHRINK_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members taken", "key [count]", "Takes random members from a set.") => sets::spop;
         ("srandmember", -2, READ, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members replied", "key [count]", "Random members of a set.") => sets::srandmember;
+        ("sscan", -3, READ, ONE, OneShard, First, Set, "2.8.0", "O(1) for each call, O(N) for the whole, N = members", "key cursor [MATCH pattern] [COUNT count]", "Walks over the members of a set, a page at a time.") => scan::sscan;
         ("smove", 4, SHRINK_FAST, TWO, Joint, First, Set, "1.0.0", "O(1)", "source destination member", "Moves a member from a set to another.") => sets::smove;
         ("sinter", -2, READ, ALL, Joint, First, Set, "1.0.0", "O(N * M), N = members of the smallest set, M = keys", "key [key ...]", "The members that all sets have.") => sets::sinter;
         ("sinterstore", -3, WRITE, ALL, Joint, First, Set, "1.0.0", "O(N * M), N = members of the smallest set, M = keys", "destination key [key ...]", "Stores the members that all sets have.") => sets::sinterstore;
@@ -223,6 +233,10 @@ command_table! {
         ("hkeys", 2, READ, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields", "key", "The fields of a hash.") => hashes::hkeys;
         ("hvals", 2, READ, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields", "key", "The values of a hash.") => hashes::hvals;
         ("hincrby", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field increment", "Adds to the integer of a field of a hash.") => hashes::hincrby;
+        ("hincrbyfloat", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.6.0", "O(1)", "key field increment", "Adds to the number of a field of a hash.") => hashes::hincrbyfloat;
+        ("hstrlen", 3, READ_FAST, ONE, OneShard, First, Hash, "3.2.0", "O(1)", "key field", "The length of the value of a field of a hash, in bytes.") => hashes::hstrlen;
+        ("hrandfield", -2, READ, ONE, OneShard, First, Hash, "6.2.0", "O(N), N = fields replied", "key [count [WITHVALUES]]", "Random fields of a hash.") => hashes::hrandfield;
+        ("hscan", -3, READ, ONE, OneShard, First, Hash, "2.8.0", "O(1) for each call, O(N) for the whole, N = fields", "key cursor [MATCH pattern] [COUNT count]", "Walks over the fields of a hash, a page at a time.") => scan::hscan;
         ("hsetnx", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field value", "Sets a field of a hash that does not exist.") => hashes::hsetnx;
 
         ("zadd", -4, WRITE_FAST, ONE, OneShard, First, SortedSet, "1.2.0", "O(M * log N), M = members given", "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]", "Gives members scores.") => sorted_sets::zadd;

@@ -26,7 +26,7 @@ impl Default for Intset {
 impl Intset {
     /// An intset without integers.
     pub fn new() -> Self {
-        Self(Thin::new(&2_u32.to_le_bytes()))
+        Self(Thin::new(&[&2_u32.to_le_bytes()]))
     }
 
     /// The intset in bytes that somebody else has written, if it is one: each integer is looked at. O(N)
@@ -38,7 +38,7 @@ impl Intset {
             && len > 0
             && bytes.len() <= Thin::LEN_MAX
             && len.checked_mul(width) == Some(integers.len());
-        let intset = is_sound.then(|| Self(Thin::new(&[&(width as u32).to_le_bytes(), integers].concat())))?;
+        let intset = is_sound.then(|| Self(Thin::new(&[&(width as u32).to_le_bytes(), integers])))?;
         intset.iter().is_sorted_by(|one, next| one < next).then_some(intset)
     }
 
@@ -134,7 +134,7 @@ impl Intset {
 
     fn widen(&mut self, width: usize) {
         let integers: Vec<u8> = self.iter().flat_map(|integer| integer.to_le_bytes().into_iter().take(width)).collect();
-        self.0 = Thin::new(&[&(width as u32).to_le_bytes(), integers.as_slice()].concat());
+        self.0 = Thin::new(&[&(width as u32).to_le_bytes(), &integers]);
     }
 
     #[inline]

@@ -23,6 +23,8 @@ use crate::resp::parse_i64;
 
 const HEADER: usize = 6;
 const END: u8 = 0xFF;
+/// The longest listpack: Redis's own bound.
+const LEN_MAX: usize = 1 << 30;
 /// The count of elements that says that nobody has counted.
 const UNCOUNTED: usize = u16::MAX as usize;
 
@@ -58,6 +60,14 @@ impl<'a> Entry<'a> {
         self.bytes(&mut itoa::Buffer::new()).to_vec()
     }
 
+    /// The integer that the element reads as, if it does.
+    pub fn integer(self) -> Option<i64> {
+        match self {
+            Self::Integer(integer) => Some(integer),
+            Self::Bytes(bytes) => parse_i64(bytes),
+        }
+    }
+
     /// How many bytes the element has, as a client sees it.
     pub fn len(self) -> usize {
         self.bytes(&mut itoa::Buffer::new()).len()
@@ -73,9 +83,7 @@ impl<'a> Entry<'a> {
         match (self, other) {
             (Self::Integer(one), Entry::Integer(other)) => one == other,
             (Self::Bytes(one), Entry::Bytes(other)) => one == other,
-            (Self::Integer(integer), Entry::Bytes(bytes)) | (Self::Bytes(bytes), Entry::Integer(integer)) => {
-                parse_i64(bytes) == Some(integer)
-            }
+            (one, other) => one.integer() == other.integer(),
         }
     }
 
@@ -114,12 +122,12 @@ impl Default for Listpack {
 impl Listpack {
     /// A listpack without elements.
     pub fn new() -> Self {
-        Self(Thin::new(&[0, 0, END]))
+        Self(Thin::new(&[&[0, 0, END]]))
     }
 
     /// The listpack in bytes that somebody else has written, if it is one: each element is looked at. O(N) bytes.
     pub fn from_untrusted(bytes: &[u8]) -> Option<Self> {
-        is_listpack(bytes).then(|| Self(Thin::new(&bytes[size_of::<u32>()..])))
+        is_listpack(bytes).then(|| Self(Thin::new(&[&bytes[size_of::<u32>()..]])))
     }
 
     /// The bytes in Redis's format.
@@ -236,7 +244,12 @@ impl Listpack {
 
     /// Whether an element fits: the length of all stays in bounds.
     pub fn has_room_for(&self, entry: Entry<'_>) -> bool {
-        self.byte_len() + entry.encoded_len() <= Thin::LEN_MAX
+        self.byte_len() + entry.encoded_len() <= LEN_MAX
+    }
+
+    /// Whether two elements fit.
+    pub fn has_room_for_both(&self, one: Entry<'_>, other: Entry<'_>) -> bool {
+        self.byte_len() + one.encoded_len() + other.encoded_len() <= LEN_MAX
     }
 
     /// Adds an element at the front. O(N) bytes
@@ -527,7 +540,7 @@ fn wide_integer(bytes: &[u8]) -> i64 {
 /// the end, as many as it says.
 fn is_listpack(bytes: &[u8]) -> bool {
     let len_said = bytes.first_chunk().map(|len| u32::from_le_bytes(*len) as usize);
-    if len_said != Some(bytes.len()) || bytes.len() <= HEADER || bytes.len() > Thin::LEN_MAX {
+    if len_said != Some(bytes.len()) || bytes.len() <= HEADER || bytes.len() > LEN_MAX {
         return false;
     }
     let (mut place, last) = (HEADER, bytes.len() - 1);

@@ -3,34 +3,46 @@
 //! Synchronous, and knows no engine: an engine supplies a [`Store`] as wide as the command needs, exclusive to it for
 //! as long as the command runs.
 
+mod databases;
 mod deadlines;
 mod effects;
+mod hash;
 mod hashing;
 mod intset;
 mod joint;
+mod limits;
+mod list;
 mod listeners;
 mod listpack;
 mod node;
 mod object;
 mod segmented;
+mod set;
 pub mod sorted_set;
 mod store;
+mod table;
 mod thin;
 mod waiter;
 mod walk;
 
+pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use effects::Effects;
+pub use hash::FieldSpot;
 pub use hashing::{ProcessHash, hash_of};
 pub use intset::Intset;
 pub use joint::Joint;
+pub use limits::{Limit, NodeLimit};
+pub use list::{Elements, Position, Quicklist};
 pub use listeners::{End, InLine, Listeners, Watch, Wish};
 pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};
 pub use object::{Bytes, Collection, Hash, Kind, List, Object, Set};
 pub use segmented::Segmented;
+pub use set::Spot;
 pub use sorted_set::{Cut, SortedSet};
-pub use store::Store;
+pub use store::{Store, Table};
+pub use table::{ElementTable, Field, Keyed, Member};
 pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
@@ -63,8 +75,8 @@ pub struct Keyspace<S> {
     effects: Effects,
     saw_expired: bool,
     caller: Caller,
-    /// Changed keys that somebody waits for, in the order in which they changed.
-    ready: VecDeque<Box<[u8]>>,
+    /// Changed keys that somebody waits for, with their databases, in the order in which they changed.
+    ready: VecDeque<(usize, Box<[u8]>)>,
     /// Who was served by the running command, and what.
     served: Vec<(Arc<Waiter>, Vec<u8>)>,
 }
@@ -113,6 +125,32 @@ impl<S: Store> Keyspace<S> {
     /// Forgets the counts: CONFIG RESETSTAT.
     pub fn reset_stats(&mut self) {
         self.stats = KeyspaceStats::default();
+    }
+
+    /// Makes a database the one that commands run in.
+    #[inline]
+    pub fn select(&mut self, database: usize) {
+        self.store.select(database);
+        self.effects.select(database);
+    }
+
+    /// How many databases there are.
+    pub fn databases(&self) -> usize {
+        self.store.databases()
+    }
+
+    /// The database that commands run in.
+    pub fn database(&self) -> usize {
+        self.store.selected()
+    }
+
+    /// Does something in another database.
+    pub fn within<R>(&mut self, database: usize, act: impl FnOnce(&mut Self) -> R) -> R {
+        let selected = self.database();
+        self.select(database);
+        let result = act(self);
+        self.select(selected);
+        result
     }
 
     /// Where the nodes live.
@@ -188,14 +226,17 @@ impl<S: Store> Keyspace<S> {
 
     /// Notes that a key has something for those who wait for it.
     pub fn note_ready(&mut self, key: &[u8]) {
-        self.ready.push_back(key.into());
+        self.ready.push_back((self.database(), key.into()));
     }
 
-    /// A changed key that has something for somebody who waits for it, with the first in its line.
+    /// A changed key that has something for somebody who waits for it, with the first in its line; its database is
+    /// selected.
     pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
-        while let Some(key) = self.ready.pop_front() {
+        while let Some((database, key)) = self.ready.pop_front() {
+            self.store.select(database);
+            self.effects.select(database);
             if let Some(first) = self.first_in_line(&key) {
-                self.ready.push_front(key.clone());
+                self.ready.push_front((database, key.clone()));
                 return Some((key, first));
             }
         }
@@ -215,7 +256,8 @@ impl<S: Store> Keyspace<S> {
 
     /// The key that was ready has nothing more to take, or not for who is first in its line.
     pub fn pass_over_ready(&mut self, key: &[u8]) {
-        self.ready.retain(|ready| **ready != *key);
+        let database = self.database();
+        self.ready.retain(|(number, ready)| (*number, &**ready) != (database, key));
     }
 
     /// Whether a changed key may have something for those who wait.
@@ -272,8 +314,21 @@ impl<S: Store> Keyspace<S> {
         self.read_node(key).map(Node::value)
     }
 
-    /// The node of a key, for a command that reads: counted as a hit or a miss.
+    /// The node of a key, for a command that reads: counted as a hit or a miss, and as its last use.
     pub fn read_node(&mut self, key: &[u8]) -> Option<&Node> {
+        let second = self.second();
+        let node = self.look(key)?;
+        node.touch(second);
+        Some(node)
+    }
+
+    /// The second of Unix time in which commands of this turn run.
+    pub fn second(&self) -> u64 {
+        self.now_ms / 1000
+    }
+
+    /// The node of a key, for a command that looks at what is about the value: counted as a hit or a miss, not as a use.
+    pub fn look(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
         match self.locate_live(hash, key) {
             Some(place) => {
@@ -303,7 +358,10 @@ impl<S: Store> Keyspace<S> {
     pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;
-        Some(self.store.at_mut(place, hash, key))
+        let second = self.second();
+        let node = self.store.at_mut(place, hash, key);
+        node.touch(second);
+        Some(node)
     }
 
     /// The collection of a key, for a command that reads: counted as a hit or a miss.
@@ -371,29 +429,34 @@ impl<S: Store> Keyspace<S> {
     /// The node of a key, made with a first value where there is none.
     pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
         let hash = hash_of(key);
-        match self.locate_live(hash, key) {
+        let second = self.second();
+        let node = match self.locate_live(hash, key) {
             Some(place) => self.store.at_mut(place, hash, key),
             None => self.store.insert(hash, Node::new(key, first(), None)),
-        }
+        };
+        node.touch(second);
+        node
     }
 
     /// The collection of a key, made empty where there is none. The caller puts something in.
     pub fn collection_or_new<C: Collection>(&mut self, key: &[u8]) -> Result<&mut C, CommandError> {
-        let node = self.node_or_new(key, || NewValue::Object(Box::new(C::default().into_object())));
+        let node = self.node_or_new(key, || NewValue::Object(C::default().into_object()));
         node.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
     }
 
     /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);
+        let second = self.second();
         let Some(place) = self.store.locate(hash, key) else {
-            self.store.insert(hash, Node::new(key, value, expire_at));
+            self.store.insert(hash, Node::new(key, value, expire_at)).touch(second);
             self.change_deadline(hash, key, None, expire_at);
             return;
         };
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set(value, expire_at);
+        node.touch(second);
         self.change_deadline(hash, key, old, expire_at);
     }
 
@@ -414,6 +477,17 @@ impl<S: Store> Keyspace<S> {
         self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
     }
 
+    /// Moves a key to another database, which has no such key; false when there is none.
+    pub fn move_to(&mut self, key: &[u8], database: usize) -> bool {
+        let hash = hash_of(key);
+        if self.locate_live(hash, key).is_none() {
+            return false;
+        }
+        let Some(node) = self.take(hash, key) else { return false };
+        self.within(database, |keyspace| keyspace.replace(node));
+        true
+    }
+
     /// Moves what a key holds to another, in place of what that held, with its deadline; false when there is no such
     /// key.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
@@ -425,11 +499,11 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Copies what a key holds to another, in place of what that held, with its deadline; false when there is no such
-    /// key.
-    pub fn copy(&mut self, from: &[u8], to: &[u8]) -> bool {
+    /// Copies what a key holds to another, perhaps of another database, in place of what that held, with its deadline;
+    /// false when there is no such key.
+    pub fn copy(&mut self, from: &[u8], database: usize, to: &[u8]) -> bool {
         let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
-        self.replace(node);
+        self.within(database, |keyspace| keyspace.replace(node));
         true
     }
 
@@ -437,6 +511,7 @@ impl<S: Store> Keyspace<S> {
     fn replace(&mut self, node: Node) {
         let hash = hash_of(node.key());
         self.remove(node.key());
+        node.touch(self.second());
         self.change_deadline(hash, node.key(), None, node.expire_at());
         self.store.insert(hash, node);
     }
@@ -451,25 +526,48 @@ impl<S: Store> Keyspace<S> {
         self.len() == 0
     }
 
-    /// Removes all keys; each counts as a change.
+    /// Removes all keys of the database; each counts as a change.
     pub fn clear(&mut self) {
         self.dirty += self.store.len() as u64;
-        self.break_watches_on_all();
-        self.store.clear();
-    }
-
-    /// FLUSHALL changes the watched keys that exist.
-    fn break_watches_on_all(&mut self) {
-        if !self.store.has_listeners() {
-            return;
-        }
-        let mut watched = Vec::new();
-        self.store.for_each_watched(&mut |key| watched.push(key.to_vec()));
-        for key in watched {
-            if self.covers(&key) && self.contains(&key) {
+        for key in self.listened_keys() {
+            if self.contains(&key) {
                 self.tell_listeners(&key);
             }
         }
+        self.store.clear();
+    }
+
+    /// Removes all keys of all databases; each counts as a change.
+    pub fn clear_all(&mut self) {
+        for database in 0..self.store.in_use() {
+            self.within(database, Self::clear);
+        }
+    }
+
+    /// Exchanges two databases. Those who listen to a key learn of it where it is there before or after.
+    pub fn swap_databases(&mut self, one: usize, other: usize) {
+        self.store.swap(one, other);
+        self.dirty += 1;
+        for (database, swapped) in [(one, other), (other, one)] {
+            for key in self.within(database, |keyspace| keyspace.listened_keys()) {
+                let was_there = self.within(swapped, |keyspace| keyspace.contains(&key));
+                self.within(database, |keyspace| {
+                    if keyspace.contains(&key) || was_there {
+                        keyspace.tell_listeners(&key);
+                    }
+                });
+            }
+        }
+    }
+
+    /// The keys of the store that somebody listens to.
+    fn listened_keys(&self) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        if self.store.has_listeners() {
+            self.store.for_each_listened(&mut |key| keys.push(key.to_vec()));
+        }
+        keys.retain(|key| self.covers(key));
+        keys
     }
 
     /// Visits every key that has not expired, in no order.
@@ -503,8 +601,9 @@ impl<S: Store> Keyspace<S> {
             .map(|node| node.key().to_vec())
     }
 
-    /// Removes the key of the deadline `(at, hash)`, which has come; gives whether there was one.
-    pub fn expire(&mut self, (at, hash): (u64, u64)) -> bool {
+    /// Removes the key of the deadline `(at, hash)` of a database, which has come; gives whether there was one.
+    pub fn expire(&mut self, database: usize, (at, hash): (u64, u64)) -> bool {
+        self.select(database);
         let Some(node) = self.store.remove_due((at, hash)) else { return false };
         self.note_expired(node.key());
         true

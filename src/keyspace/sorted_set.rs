@@ -10,22 +10,12 @@ mod scored;
 
 pub use cut::Cut;
 
+use super::limits::Limit;
 use super::listpack::{Entry, Listpack};
 use super::object::{Collection, Object};
 use crate::resp::DoubleText;
 use large::Large;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Up to which size a sorted set is small. Of the process, as the seed of its hashes is: `zset-max-listpack-entries`
-/// and `zset-max-listpack-value`.
-static SMALL: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(128), AtomicUsize::new(64));
-
-/// Changes how many members a small sorted set has at most, and how long they are.
-pub fn set_small_limits(members: usize, member_len: usize) {
-    SMALL.0.store(members, Ordering::Relaxed);
-    SMALL.1.store(member_len, Ordering::Relaxed);
-}
 
 /// A sorted set.
 ///
@@ -58,6 +48,11 @@ impl SortedSet {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The encoding's name as OBJECT ENCODING replies it: Redis's large one is a skip list.
+    pub fn encoding(&self) -> &'static str {
+        if self.is_small() { "listpack" } else { "skiplist" }
     }
 
     /// Whether it is in one run of bytes.
@@ -179,9 +174,8 @@ impl SortedSet {
     /// Makes it large if it would be too large with this member.
     fn grow(&mut self, member: &[u8]) {
         let Encoding::Small(pairs) = &self.0 else { return };
-        let (members_max, member_len_max) = (SMALL.0.load(Ordering::Relaxed), SMALL.1.load(Ordering::Relaxed));
-        let is_full = self.len() >= members_max && find(pairs, member).is_none();
-        if is_full || member.len() > member_len_max || !pairs.has_room_for(Entry::Bytes(member)) {
+        let is_full = self.len() >= Limit::SortedSetEntries.get() && find(pairs, member).is_none();
+        if is_full || member.len() > Limit::SortedSetValue.get() || !pairs.has_room_for(Entry::Bytes(member)) {
             self.0 = Encoding::Large(Box::new(self.iter().collect()));
         }
     }

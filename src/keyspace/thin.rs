@@ -35,19 +35,24 @@ unsafe impl Send for Thin {}
 unsafe impl Sync for Thin {}
 
 impl Thin {
-    /// The longest buffer.
-    pub const LEN_MAX: usize = 1 << 30;
+    /// The longest buffer: two arguments of the longest that `proto-max-bulk-len` allows fit.
+    pub const LEN_MAX: usize = u32::MAX as usize;
 
-    /// A buffer of the length and these bytes behind it.
-    pub fn new(rest: &[u8]) -> Self {
-        let len = LENGTH + rest.len();
+    /// A buffer of the length and these parts behind it, one after the other.
+    pub fn new(parts: &[&[u8]]) -> Self {
+        let len = LENGTH + parts.iter().map(|part| part.len()).sum::<usize>();
+        assert!(len <= Self::LEN_MAX, "the caller bounds the length");
         let layout = layout_for(len);
         // SAFETY: the layout's size is at least that of the length.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        let mut end = LENGTH;
+        for part in parts {
+            // SAFETY: the allocation is new, and long enough for the length and all parts.
+            unsafe { pointer.add(end).as_ptr().copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+            end += part.len();
+        }
         let mut thin = Self { pointer };
         thin.write_len(len);
-        // SAFETY: the allocation is new, and long enough for both.
-        unsafe { pointer.add(LENGTH).as_ptr().copy_from_nonoverlapping(rest.as_ptr(), rest.len()) };
         thin
     }
 
@@ -132,7 +137,7 @@ impl Drop for Thin {
 
 impl Clone for Thin {
     fn clone(&self) -> Self {
-        Self::new(&self.bytes()[LENGTH..])
+        Self::new(&[&self.bytes()[LENGTH..]])
     }
 }
 
@@ -179,7 +184,7 @@ mod tests {
     #[test]
     fn a_splice_does_what_that_of_a_vector_does() {
         let mut random = fastrand::Rng::with_seed(7);
-        let mut thin = Thin::new(b"some bytes");
+        let mut thin = Thin::new(&[b"some", b" bytes"]);
         let mut model = b"....some bytes".to_vec();
         for _ in 0..2_000 {
             let at = random.usize(LENGTH..=model.len());

@@ -134,7 +134,7 @@ impl<T: Homes> Page<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NewValue, Node, Segmented, Store, hash_of};
+    use super::super::{NewValue, Node, Segmented, Table, hash_of};
     use super::*;
     use hashbrown::HashTable;
     use std::collections::HashMap;

@@ -10,7 +10,9 @@ mod harness;
 
 mod clients;
 mod connections;
+mod databases;
 mod durability;
+mod encodings;
 mod equivalence;
 mod expiry;
 mod flows;

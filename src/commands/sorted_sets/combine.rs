@@ -6,6 +6,7 @@ use crate::commands::double::double;
 use crate::commands::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Object, ProcessHash, Set, SortedSet, Store};
 use crate::resp::{Args, Reply};
+use std::collections::HashMap;
 
 /// ZUNION numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]: O(N * log N), N = elements
 /// of all
@@ -274,7 +275,8 @@ impl<'a> Input<'a> {
         match self.elements {
             Members::None => {}
             Members::Set(set) => {
-                set.iter().all(|member| visit(member, number(self.weight)));
+                let mut digits = itoa::Buffer::new();
+                set.iter().all(|member| visit(member.bytes(&mut digits), number(self.weight)));
             }
             Members::SortedSet(set) => {
                 let mut digits = itoa::Buffer::new();
@@ -291,7 +293,7 @@ fn by_len(mut inputs: Vec<Input<'_>>) -> Vec<Input<'_>> {
 }
 
 fn union(inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Vec<(Vec<u8>, f64)> {
-    let mut scores: indexmap::IndexMap<Vec<u8>, f64, ProcessHash> = indexmap::IndexMap::default();
+    let mut scores: HashMap<Vec<u8>, f64, ProcessHash> = HashMap::default();
     for input in by_len(inputs) {
         input.visit(&mut |member, score| {
             match scores.get_mut(member) {
