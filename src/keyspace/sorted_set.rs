@@ -208,14 +208,16 @@ fn insert_pair(pairs: &mut Listpack, member: &[u8], score: f64) {
     let place = pairs.places().step_by(2).find(|place| !is_before(place));
     // First the score, then the member before it, at the same place.
     let text = DoubleText::shortest(score);
+    // Zero has no sign there, as in Redis.
+    let score = if score == 0.0 { Entry::Integer(0) } else { Entry::of(&text) };
     match place {
         Some(place) => {
-            pairs.insert(place, Entry::of(&text));
+            pairs.insert(place, score);
             pairs.insert(place, Entry::of(member));
         }
         None => {
             pairs.push_back(Entry::of(member));
-            pairs.push_back(Entry::of(&text));
+            pairs.push_back(score);
         }
     }
 }

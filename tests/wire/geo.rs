@@ -93,7 +93,7 @@ fn searches_find_what_is_near() {
         GEOSEARCH {t}g FROMLONLAT 15 37 BYRADIUS 200 km ASC
         *2 | $7 | Catania | $7 | Palermo
         GEOSEARCH {t}g FROMLONLAT 15 37 BYBOX 400 400 km ASC WITHCOORD WITHDIST
-        *4 | *3 | $7 | Catania | $7 | 56.4413 | *2 | $20 | 15.08726745843887329 | $20 | 37.50266842333162032 | *3 | $7 | Palermo | $8 | 190.4424 | *2 | $20 | 13.36138933897018433 | $20 | 38.11555639549629859 | *3 | $5 | edge2 | $8 | 279.7403 | *2 | $20 | 17.24151045083999634 | $20 | 38.78813451624225195 | *3 | $5 | edge1 | $8 | 279.7405 | *2 | $18 | 12.7584877610206604 | $20 | 38.78813451624225195
+        *4 | *3 | $7 | Catania | $7 | 56.4413 | *2 | $20 | 15.08726745843887329 | $20 | 37.50266842333162032 | *3 | $7 | Palermo | $8 | 190.4424 | *2 | $20 | 13.36138933897018433 | $20 | 38.11555639549629859 | *3 | $5 | edge2 | $8 | 279.7403 | *2 | $20 | 17.24151045083999634 | $20 | 38.78813451624225195 | *3 | $5 | edge1 | $8 | 279.7405 | *2 | $19 | 12.7584877610206604 | $20 | 38.78813451624225195
         GEOSEARCH {t}g FROMMEMBER Palermo BYRADIUS 500 km DESC COUNT 2 WITHHASH
         *2 | *2 | $5 | edge2 | :3481342659049484 | *2 | $7 | Catania | :3479447370796909
         GEORADIUS {t}g 15 37 200 km WITHDIST ASC
@@ -136,6 +136,10 @@ fn searches_find_what_is_near() {
         :0
         GEOSEARCHSTORE {t}d {t}missing FROMLONLAT 15 37 BYRADIUS 1 m
         :0
+        GEORADIUS {t}g 15 37 200 km STORE STORE ASC
+        :2
+        ZCARD STORE
+        :2
         "#,
     );
 }
@@ -217,7 +221,12 @@ fn random_searches_find_what_redis_finds() {
             request.extend(["BYBOX".into(), size(&mut random), size(&mut random), "km".into()]);
         }
         request.extend(["WITHDIST", "WITHHASH", "WITHCOORD"].map(String::from));
-        request.push(if random.bool() { "ASC" } else { "DESC" }.into());
+        match random.u32(..4) {
+            0 => request.push("ASC".into()),
+            1 => request.push("DESC".into()),
+            2 => request.extend(["COUNT", "3"].map(String::from)),
+            _ => request.extend(["COUNT", "5", "ANY"].map(String::from)),
+        }
         requests.push(request);
     }
     let oracle = RedisOracle::start();

@@ -167,7 +167,7 @@ fn scores_are_printed_with_the_shortest_digits() {
         !ZADD z 0.1 a -0.3 b 1e-7 c 1e20 d 123456789.123456789 e -0 f 3 g 1e18 h
         :8
         !ZRANGE z 0 -1 WITHSCORES
-        *16 | $1 | b | $4 | -0.3 | $1 | f | $2 | -0 | $1 | c | $4 | 1e-7 | $1 | a | $3 | 0.1 | $1 | g | $1 | 3 | $1 | e | $21 | 1.2345678912345679e+8 | $1 | h | $19 | 1000000000000000000 | $1 | d | $5 | 1e+20
+        *16 | $1 | b | $4 | -0.3 | $1 | f | $1 | 0 | $1 | c | $4 | 1e-7 | $1 | a | $3 | 0.1 | $1 | g | $1 | 3 | $1 | e | $21 | 1.2345678912345679e+8 | $1 | h | $19 | 1000000000000000000 | $1 | d | $5 | 1e+20
         !ZINCRBY z 0.2 a
         $19 | 0.30000000000000004
         "#,
@@ -449,9 +449,9 @@ fn pops_take_from_the_ends() {
         ZADD {t}z 1 a 2 b 3 c
         :3
         ZMPOP 2 {t}missing {t}z MIN
-        *2 | $3 | {t}z | *1 | *2 | $1 | a | $1 | 1
+        *2 | $4 | {t}z | *1 | *2 | $1 | a | $1 | 1
         ZMPOP 1 {t}z MAX COUNT 5
-        *2 | $3 | {t}z | *2 | *2 | $1 | c | $1 | 3 | *2 | $1 | b | $1 | 2
+        *2 | $4 | {t}z | *2 | *2 | $1 | c | $1 | 3 | *2 | $1 | b | $1 | 2
         ZMPOP 1 {t}z MAX
         *-1
         ZMPOP 0 {t}z MAX
@@ -483,11 +483,11 @@ fn pops_take_from_the_ends() {
         ZADD {t}z 1 a 2 b 3 c
         :3
         BZPOPMIN {t}missing {t}z 1
-        *3 | $3 | {t}z | $1 | a | $1 | 1
+        *3 | $4 | {t}z | $1 | a | $1 | 1
         BZPOPMAX {t}z 0
-        *3 | $3 | {t}z | $1 | c | $1 | 3
+        *3 | $4 | {t}z | $1 | c | $1 | 3
         BZMPOP 1 1 {t}z MAX COUNT 10
-        *2 | $3 | {t}z | *1 | *2 | $1 | b | $1 | 2
+        *2 | $4 | {t}z | *1 | *2 | $1 | b | $1 | 2
         BZPOPMIN {t}z x
         -ERR timeout is not a float or out of range
         BZMPOP 1 0 {t}z MIN
@@ -678,6 +678,56 @@ fn random_members_and_pages() {
         -WRONGTYPE Operation against a key holding the wrong kind of value
         ZSCAN s x
         -ERR invalid cursor
+        "#,
+    );
+}
+
+#[test]
+fn a_sorted_set_grows_from_a_listpack_to_a_skip_list() {
+    check_script(
+        r#"
+        CONFIG SET zset-max-listpack-entries 3 zset-max-ziplist-value 5
+        +OK
+        CONFIG GET zset-max-listpack-value
+        *2 | $23 | zset-max-listpack-value | $1 | 5
+        ZADD z 3 c 1 12345 2 b
+        :3
+        OBJECT ENCODING z
+        $8 | listpack
+        ZADD z 5 c
+        :0
+        OBJECT ENCODING z
+        $8 | listpack
+        ZADD z 4 d
+        :1
+        OBJECT ENCODING z
+        $8 | skiplist
+        ZRANGE z 0 -1 WITHSCORES
+        *8 | $5 | 12345 | $1 | 1 | $1 | b | $1 | 2 | $1 | d | $1 | 4 | $1 | c | $1 | 5
+        ZREM z d
+        :1
+        OBJECT ENCODING z
+        $8 | skiplist
+        ZADD long 1 123456
+        :1
+        OBJECT ENCODING long
+        $8 | skiplist
+        ZADD y 0.5 a
+        :1
+        ZADD y 1024 b 0.25 c 3 d
+        :3
+        OBJECT ENCODING y
+        $8 | skiplist
+        COPY y x
+        :1
+        ZINCRBY y 1 a
+        $3 | 1.5
+        ZRANGE x 0 -1 WITHSCORES
+        *8 | $1 | c | $4 | 0.25 | $1 | a | $3 | 0.5 | $1 | d | $1 | 3 | $1 | b | $4 | 1024
+        ZSCAN y 0 MATCH b
+        *2 | $1 | 0 | *2 | $1 | b | $4 | 1024
+        CONFIG SET zset-max-listpack-entries 128 zset-max-listpack-value 64
+        +OK
         "#,
     );
 }

@@ -88,6 +88,9 @@ impl Combine {
     }
 }
 
+/// A member of a result, with its score.
+type Element = (Vec<u8>, f64);
+
 fn reply_combined<S: Store>(
     keyspace: &mut Keyspace<S>,
     args: Args<'_>,
@@ -119,7 +122,7 @@ fn combined<S: Store>(
     args: Args<'_>,
     combine: Combine,
     is_stored: bool,
-) -> Result<(Vec<(Vec<u8>, f64)>, bool), CommandError> {
+) -> Result<(Vec<Element>, bool), CommandError> {
     let (keys, words) = input_keys(args, combine.name(is_stored))?;
     let objects = keyspace.read_objects(keys.iter().copied())?;
     inputs_of(&objects, None)?;
@@ -292,7 +295,7 @@ fn by_len(mut inputs: Vec<Input<'_>>) -> Vec<Input<'_>> {
     inputs
 }
 
-fn union(inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Vec<(Vec<u8>, f64)> {
+fn union(inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Vec<Element> {
     let mut scores: HashMap<Vec<u8>, f64, ProcessHash> = HashMap::default();
     for input in by_len(inputs) {
         input.visit(&mut |member, score| {
@@ -308,7 +311,7 @@ fn union(inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Vec<(Vec<u8>, f64)> {
     scores.into_iter().collect()
 }
 
-fn intersection(inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Vec<(Vec<u8>, f64)> {
+fn intersection(inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Vec<Element> {
     let mut elements = Vec::new();
     for_each_common(inputs, &mut |member, scores| {
         let sum = scores.iter().copied().reduce(|sum, score| aggregate.of(sum, score));
@@ -332,7 +335,7 @@ fn for_each_common(inputs: Vec<Input<'_>>, visit: &mut dyn FnMut(&[u8], &[f64]) 
 }
 
 /// The elements of the first input whose members no other has.
-fn difference(inputs: &[Input<'_>]) -> Vec<(Vec<u8>, f64)> {
+fn difference(inputs: &[Input<'_>]) -> Vec<Element> {
     let mut elements = Vec::new();
     let Some((first, others)) = inputs.split_first() else { return elements };
     first.visit(&mut |member, score| {

@@ -100,7 +100,7 @@ impl Large {
         for _ in ranks.clone() {
             let Ranked { scored, .. } = self.order.pop_index(ranks.start);
             let found = self.members.find_entry(hash_of(scored.member()), |other| other.is(&scored));
-            found.ok().expect("both hold the same entries").remove();
+            found.expect("both hold the same entries").remove();
         }
     }
 
