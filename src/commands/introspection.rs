@@ -6,14 +6,14 @@
 use super::arguments::is;
 use super::glob;
 use super::lookup::{find, find_subcommand};
-use super::row::{Command, Flags, Group, Keys, Request, Response};
+use super::row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 use super::server::LocalCall;
 use super::table::{COMMANDS, CommandId, command};
 use super::{CommandError, Outcome};
 use crate::resp::{Args, Reply};
 
 /// Commands that are dangerous though they do not administer, as Redis classifies them.
-const DANGEROUS: [&str; 4] = ["keys", "flushall", "flushdb", "info"];
+const DANGEROUS: [&str; 6] = ["keys", "flushall", "flushdb", "info", "sort", "sort_ro"];
 
 /// COMMAND: O(N), N = commands
 pub fn command_all(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -58,10 +58,7 @@ fn write_info(row: &Command, reply: &mut Reply<'_>) {
     reply.array(10);
     reply.bulk(row.name.as_bytes());
     reply.integer(i64::from(row.arity));
-    write_words(
-        row.flags.names().chain((row.keys.count_at > 0 || row.keys.stored_from > 0).then_some("movablekeys")),
-        reply,
-    );
+    write_words(row.flags.names().chain(row.keys.are_movable().then_some("movablekeys")), reply);
     let keys = own_keys(row);
     reply.integer(i64::from(keys.first));
     reply.integer(i64::from(keys.last));
@@ -85,16 +82,20 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_admin = row.flags.has(Flags::ADMIN);
     // A container that is no command of its own has no flags, and no family here.
     let is_container = row.flags == Flags::NONE;
-    let is_about_connections = row.group == Group::Connection || row.name.starts_with("command");
+    let is_about_connections = row.group == Group::Connection || row.name.starts_with("command") || row.name == "wait";
+    let is_sort = matches!(row.name, "sort" | "sort_ro");
+    let is_about_keys = row.group == Group::Generic && !is_sort && row.name != "wait";
     [
-        ("@keyspace", row.group == Group::Generic || row.request == Request::AllShards),
+        ("@keyspace", is_about_keys || row.request == Request::AllShards),
         ("@read", row.flags.has(Flags::READONLY)),
         ("@write", row.flags.has(Flags::WRITE)),
-        ("@set", row.group == Group::Set),
-        ("@sortedset", row.group == Group::SortedSet),
-        ("@list", row.group == Group::List),
+        ("@set", row.group == Group::Set || is_sort),
+        ("@sortedset", row.group == Group::SortedSet || is_sort),
+        ("@list", row.group == Group::List || is_sort),
         ("@hash", row.group == Group::Hash),
         ("@string", row.group == Group::String),
+        ("@bitmap", row.group == Group::Bitmap),
+        ("@hyperloglog", row.group == Group::Hyperloglog),
         ("@geo", row.group == Group::Geo),
         ("@admin", is_admin),
         ("@fast", is_fast),
@@ -129,12 +130,16 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
 
 /// The keys of the row itself: a key behind a subcommand is the subcommand's.
 fn own_keys(row: &Command) -> Keys {
-    if row.keys == Keys::SECOND { Keys::NONE } else { row.keys }
+    if row.flags == Flags::NONE { Keys::NONE } else { row.keys }
 }
 
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step, count_at, stored_from } = own_keys(row);
-    reply.set(usize::from(first > 0) + usize::from(count_at > 0) + 2 * usize::from(stored_from > 0));
+    let Keys { first, last, step, count_at, options } = own_keys(row);
+    let stored_from = match options {
+        OptionKeys::StoredFrom(start) => Some(start),
+        _ => None,
+    };
+    reply.set(usize::from(first > 0) + usize::from(count_at > 0) + 2 * usize::from(stored_from.is_some()));
     if first > 0 {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
         let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
@@ -148,8 +153,8 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
         write_search("begin_search", "index", &[("index", i64::from(count_at))], reply);
         write_search("find_keys", "keynum", &numbered, reply);
     }
-    if stored_from > 0 {
-        ["STORE", "STOREDIST"].into_iter().for_each(|keyword| write_keyword(row, keyword, stored_from, reply));
+    if let Some(start) = stored_from {
+        ["STORE", "STOREDIST"].into_iter().for_each(|keyword| write_keyword(row, keyword, start, reply));
     }
 }
 

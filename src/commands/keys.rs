@@ -27,13 +27,13 @@ pub fn touch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 /// EXISTS key [key ...]: O(N), N = keys
 pub fn exists<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.count(args.from(1).iter().filter(|key| keyspace.look(key).is_some()).count());
+    reply.count(args.from(1).iter().filter(|key| keyspace.inspect(key).is_some()).count());
     Ok(())
 }
 
 /// TYPE key: O(1)
 pub fn type_of<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.simple(keyspace.look(&args[1]).map_or("none", |node| type_name(node.value())));
+    reply.simple(keyspace.inspect(&args[1]).map_or("none", |node| type_name(node.value())));
     Ok(())
 }
 

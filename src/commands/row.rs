@@ -1,5 +1,6 @@
 //! The shape of a row of the command table.
 
+use super::sort;
 use crate::resp::{Args, parse_i64};
 use std::ops::Range;
 
@@ -37,9 +38,18 @@ impl Command {
         if self.arity < 0 { len >= wanted } else { len == wanted }
     }
 
-    /// Whether the command changes data.
+    /// Whether the command may change data.
     pub fn is_write(&self) -> bool {
-        self.flags.has(Flags::WRITE)
+        self.flags.has(Flags::WRITE) || self.flags.has(Flags::CACHES)
+    }
+
+    /// Whether a request needs every shard at once.
+    pub fn needs_all(&self, args: Args<'_>) -> bool {
+        match self.request {
+            Request::AllShards | Request::Cursor => true,
+            Request::Joint => self.keys.may_be_any(args),
+            Request::Local | Request::OneShard | Request::MultiShard => false,
+        }
     }
 
     /// A subcommand's own name and its container's.
@@ -82,6 +92,10 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// Reads, and keeps what it has found out in the value. Not shown.
+    pub const CACHES: Self = Self(1 << 27);
+    /// For those whom the configuration allows it. Not shown.
+    pub const PROTECTED: Self = Self(1 << 28);
     /// May concern other databases than the one that is selected. Not shown.
     pub const CROSSES: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
@@ -134,39 +148,62 @@ pub struct Keys {
     pub step: u16,
     /// Position of the argument that says how many keys follow it; 0 for none.
     pub count_at: u16,
-    /// Position from which on STORE and STOREDIST are followed by a key; 0 for none.
-    pub stored_from: u16,
+    /// What options name.
+    pub options: OptionKeys,
+}
+
+/// Keys that the options of a request name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionKeys {
+    /// None.
+    None,
+    /// SORT: STORE names one, and patterns name any.
+    Sort,
+    /// SORT_RO: patterns name any.
+    SortReadOnly,
+    /// DEBUG: OBJECT names one.
+    DebugObject,
+    /// GEORADIUS and its kin: from so many arguments on, STORE and STOREDIST name one.
+    StoredFrom(u16),
 }
 
 impl Keys {
     /// No keys.
-    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0, stored_from: 0 };
+    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0, options: OptionKeys::None };
     /// The first argument is the only key.
     pub const ONE: Self = Self::fixed(1, 1, 1);
-    /// The second argument is the only key: the first names a subcommand.
-    pub const SECOND: Self = Self::fixed(2, 2, 1);
     /// The first two arguments are the keys.
     pub const TWO: Self = Self::fixed(1, 2, 1);
     /// All arguments are keys.
     pub const ALL: Self = Self::fixed(1, -1, 1);
     /// All arguments but the last are keys.
     pub const BUT_LAST: Self = Self::fixed(1, -2, 1);
+    /// The second argument is the only key.
+    pub const SECOND: Self = Self::fixed(2, 2, 1);
+    /// All arguments from the second on are keys.
+    pub const FROM_SECOND: Self = Self::fixed(2, -1, 1);
     /// The second argument says how many keys follow.
-    pub const COUNTED_SECOND: Self = Self { first: 0, last: 0, step: 0, count_at: 2, stored_from: 0 };
+    pub const COUNTED_SECOND: Self = Self { count_at: 2, ..Self::NONE };
     /// Keys and values in turn.
     pub const PAIRS: Self = Self::fixed(1, -1, 2);
     /// The first argument says how many keys follow.
-    pub const COUNTED: Self = Self { first: 0, last: 0, step: 0, count_at: 1, stored_from: 0 };
+    pub const COUNTED: Self = Self { count_at: 1, ..Self::NONE };
+    /// The first argument is a key, and options name others.
+    pub const SORT: Self = Self { options: OptionKeys::Sort, ..Self::ONE };
+    /// The first argument is a key, and options name others.
+    pub const SORT_RO: Self = Self { options: OptionKeys::SortReadOnly, ..Self::ONE };
+    /// A subcommand names a key.
+    pub const DEBUG: Self = Self { options: OptionKeys::DebugObject, ..Self::NONE };
 
     /// The first argument is a key, the second says how many keys follow.
     pub const ONE_AND_COUNTED: Self = Self { count_at: 2, ..Self::ONE };
-    /// The first argument is a key, and so is what STORE or STOREDIST names behind so many arguments.
-    pub const ONE_AND_STORED_FROM_5: Self = Self { stored_from: 5, ..Self::ONE };
+    /// The first argument is a key, and options behind so many arguments name others.
+    pub const ONE_AND_STORED_FROM_5: Self = Self { options: OptionKeys::StoredFrom(5), ..Self::ONE };
     /// As above.
-    pub const ONE_AND_STORED_FROM_6: Self = Self { stored_from: 6, ..Self::ONE };
+    pub const ONE_AND_STORED_FROM_6: Self = Self { options: OptionKeys::StoredFrom(6), ..Self::ONE };
 
     const fn fixed(first: u16, last: i16, step: u16) -> Self {
-        Self { first, last, step, count_at: 0, stored_from: 0 }
+        Self { first, last, step, count_at: 0, options: OptionKeys::None }
     }
 
     /// The positions of the keys in a request. Where their number is given and cannot be, there are none of these: the
@@ -176,19 +213,27 @@ impl Keys {
         let last = if self.last < 0 { (len as i64 + i64::from(self.last)).max(0) as usize } else { self.last as usize };
         let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
         let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
-        fixed.chain(self.counted(args).unwrap_or(0..0)).chain(self.stored(args))
+        let of_option = match self.options {
+            OptionKeys::Sort => sort::store_position(args),
+            OptionKeys::DebugObject => (len == 3 && args.is(1, "OBJECT")).then_some(2),
+            OptionKeys::StoredFrom(start) => stored_position(args, start.into()),
+            OptionKeys::None | OptionKeys::SortReadOnly => None,
+        };
+        fixed.chain(self.counted(args).unwrap_or(0..0)).chain(of_option)
     }
 
-    /// The position of the key that the last STORE or STOREDIST names.
-    fn stored(self, args: Args<'_>) -> Option<usize> {
-        let mut at = usize::from(self.stored_from);
-        let mut stored = None;
-        while at > 0 && at + 1 < args.len() {
-            let is_store = args.is(at, "STORE") || args.is(at, "STOREDIST");
-            stored = if is_store { Some(at + 1) } else { stored };
-            at += if is_store { 2 } else { 1 };
-        }
-        stored
+    /// Whether only a request itself tells where its keys stand.
+    pub fn are_movable(self) -> bool {
+        self.count_at > 0 || self.has_patterns() || matches!(self.options, OptionKeys::StoredFrom(_))
+    }
+
+    /// Whether a request has more keys than its positions: any.
+    pub fn may_be_any(self, args: Args<'_>) -> bool {
+        self.has_patterns() && sort::reads_by_pattern(args)
+    }
+
+    fn has_patterns(self) -> bool {
+        matches!(self.options, OptionKeys::Sort | OptionKeys::SortReadOnly)
     }
 
     /// Whether each key has what follows it: keys and values in turn.
@@ -206,6 +251,18 @@ impl Keys {
         let count = args.get(first - 1).and_then(parse_i64).and_then(|count| usize::try_from(count).ok())?;
         (1..=args.len() - first).contains(&count).then_some(first..first + count)
     }
+}
+
+/// The position of the key that the last STORE or STOREDIST names.
+fn stored_position(args: Args<'_>, start: usize) -> Option<usize> {
+    let mut at = start;
+    let mut stored = None;
+    while at + 1 < args.len() {
+        let is_store = args.is(at, "STORE") || args.is(at, "STOREDIST");
+        stored = if is_store { Some(at + 1) } else { stored };
+        at += if is_store { 2 } else { 1 };
+    }
+    stored
 }
 
 /// Where a command runs.
@@ -255,6 +312,10 @@ pub enum Group {
     Set,
     /// Hashes.
     Hash,
+    /// Strings as arrays of bits.
+    Bitmap,
+    /// Strings that count different elements.
+    Hyperloglog,
     /// Sorted sets.
     SortedSet,
     /// Positions on the earth, in sorted sets.
@@ -276,6 +337,8 @@ impl Group {
             Self::List => "list",
             Self::Set => "set",
             Self::Hash => "hash",
+            Self::Bitmap => "bitmap",
+            Self::Hyperloglog => "hyperloglog",
             Self::SortedSet => "sorted-set",
             Self::Geo => "geo",
             Self::Transactions => "transactions",

@@ -1,6 +1,7 @@
 //! OBJECT, and the encodings that it tells: those of Redis 7.2, where the oracle, 7.0, has others for lists and sets.
 
-use crate::harness::{check_script, on_every_engine};
+use crate::harness::{Client, RedisOracle, check_script, on_every_engine};
+use shardrace::keyspace::{Entry, Intset, Listpack};
 
 #[test]
 fn object_tells_how_strings_are_kept() {
@@ -263,4 +264,49 @@ fn idletime_counts_from_the_last_use_and_looking_is_no_use() {
         client.call(&["TOUCH", "unused"]);
         assert!(idle(client, "unused") <= 1);
     });
+}
+
+/// The value's bytes in what Redis dumps of a small collection: behind the type, and the length in one of three forms.
+fn dumped(redis: &mut Client, key: &str) -> Vec<u8> {
+    let dump = redis.value(&["DUMP", key]).bytes().to_vec();
+    let (start, len) = match dump[1] >> 6 {
+        0 => (2, usize::from(dump[1])),
+        1 => (3, usize::from(dump[1] & 0x3F) << 8 | usize::from(dump[2])),
+        _ => (6, u32::from_be_bytes(dump[2..6].try_into().unwrap()) as usize),
+    };
+    dump[start..start + len].to_vec()
+}
+
+#[test]
+fn listpacks_and_intsets_are_byte_for_byte_those_of_redis() {
+    let oracle = RedisOracle::start();
+    let mut redis = oracle.client();
+    redis.call(&["CONFIG", "SET", "rdbcompression", "no"]);
+    redis.call(&["CONFIG", "SET", "hash-max-listpack-entries", "1000", "hash-max-listpack-value", "100000"]);
+    let integers =
+        (0..64).flat_map(|shift| [1_i64 << shift, -(1_i64 << shift.min(62)), (1_i64 << shift).wrapping_sub(1)]);
+    let integers: Vec<String> = integers.map(|integer| integer.to_string()).collect();
+    let lengths = [0, 1, 62, 63, 64, 65, 124, 125, 126, 4_094, 4_095, 4_096, 16_376, 16_377, 16_378, 16_379, 16_384];
+    let mut listpack = Listpack::new();
+    for (n, value) in integers.iter().cloned().chain(lengths.map(|len| "x".repeat(len))).enumerate() {
+        let field = format!("field:{n}");
+        redis.call(&["HSET", "h", &field, &value]);
+        listpack.push_back(Entry::of(field.as_bytes()));
+        listpack.push_back(Entry::of(value.as_bytes()));
+    }
+    assert_eq!(redis.value(&["OBJECT", "ENCODING", "h"]).text(), "listpack");
+    let bytes = dumped(&mut redis, "h");
+    assert!(bytes == listpack.as_bytes(), "{} bytes of Redis, {} here", bytes.len(), listpack.byte_len());
+    assert!(Listpack::from_untrusted(&bytes).is_some());
+    for width in [15, 31, 63] {
+        redis.call(&["DEL", "s"]);
+        let mut intset = Intset::new();
+        for integer in
+            integers.iter().filter_map(|text| text.parse::<i64>().ok()).filter(|n| n.unsigned_abs() >> width == 0)
+        {
+            redis.call(&["SADD", "s", &integer.to_string()]);
+            intset.insert(integer);
+        }
+        assert_eq!(dumped(&mut redis, "s"), intset.to_bytes());
+    }
 }

@@ -8,6 +8,8 @@
 
 mod harness;
 
+mod bits;
+mod blocking;
 mod clients;
 mod connections;
 mod databases;
@@ -19,6 +21,7 @@ mod flows;
 mod geo;
 mod hashes;
 mod hostile;
+mod hyperloglog;
 mod introspection;
 mod keys;
 mod lists;
@@ -26,5 +29,8 @@ mod order;
 mod process;
 mod sets;
 mod slow_readers;
+mod sort;
 mod sorted_sets;
 mod strings;
+mod transactions;
+mod waiting;

@@ -161,6 +161,24 @@ fn members_have_scores_and_ranks() {
 }
 
 #[test]
+fn sort_takes_sorted_sets() {
+    check_script(
+        r#"
+        ZADD {t}z 3 1 2 30 1 4
+        :3
+        SORT {t}z
+        *3 | $1 | 1 | $1 | 4 | $2 | 30
+        SORT {t}z BY nosort DESC LIMIT 0 2
+        *2 | $1 | 1 | $2 | 30
+        SORT {t}z ALPHA DESC STORE {t}d
+        :3
+        LRANGE {t}d 0 -1
+        *3 | $1 | 4 | $2 | 30 | $1 | 1
+        "#,
+    );
+}
+
+#[test]
 fn scores_are_printed_with_the_shortest_digits() {
     check_script(
         r#"

@@ -26,9 +26,9 @@ fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, end: End, rep
 
 /// BZMPOP timeout numkeys key [key ...] <MIN | MAX> [COUNT count]: O(K) + O(M * log N), K = keys, M = elements taken
 pub fn bzmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    parse_timeout(&args[1], keyspace.now_ms())?;
     let keys = number_of_keys(&args[2])?;
     let (end, most) = end_and_count(args, keys.saturating_add(3))?;
+    parse_timeout(&args[1], keyspace.now_ms())?;
     pop_or_wait(keyspace, args.from(3).iter().take(keys), &Wish::PopElements(end, most), reply)
 }
 

@@ -348,7 +348,12 @@ impl Session for ActorSession {
 
     fn fits(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
-        command.request != Request::Joint || self.shard_of_all(command, args).is_some()
+        match command.request {
+            Request::Joint if self.gathering.len() > 1 => {
+                !command.needs_all(args) && self.shard_of_all(command, args).is_some()
+            }
+            _ => true,
+        }
     }
 
     fn is_atomic(&self) -> bool {
