@@ -4,7 +4,7 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 13] = [
     Group::Generic,
     Group::String,
     Group::Bitmap,
@@ -14,6 +14,8 @@ const GROUPS: [Group; 11] = [
     Group::Hash,
     Group::SortedSet,
     Group::Geo,
+    Group::Stream,
+    Group::Transactions,
     Group::Connection,
     Group::Server,
 ];

@@ -97,6 +97,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@bitmap", row.group == Group::Bitmap),
         ("@hyperloglog", row.group == Group::Hyperloglog),
         ("@geo", row.group == Group::Geo),
+        ("@stream", row.group == Group::Stream && !is_container),
         ("@admin", is_admin),
         ("@fast", is_fast),
         ("@slow", !is_fast),
@@ -134,41 +135,58 @@ fn own_keys(row: &Command) -> Keys {
 }
 
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step, count_at, options } = own_keys(row);
+    let Keys { first, last, step, count_at, streams_from, options } = own_keys(row);
     let stored_from = match options {
         OptionKeys::StoredFrom(start) => Some(start),
         _ => None,
     };
-    reply.set(usize::from(first > 0) + usize::from(count_at > 0) + 2 * usize::from(stored_from.is_some()));
+    let single = [first > 0, count_at > 0, streams_from > 0].into_iter().filter(|&is_there| is_there).count();
+    reply.set(single + 2 * usize::from(stored_from.is_some()));
     if first > 0 {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
         let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
-        write_access(row, reply);
-        write_search("begin_search", "index", &[("index", i64::from(first))], reply);
-        write_search("find_keys", "range", &range, reply);
+        write_key_specification(row, Search::Index(first), ("range", &range), reply);
     }
     if count_at > 0 {
         let numbered = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
-        write_access(row, reply);
-        write_search("begin_search", "index", &[("index", i64::from(count_at))], reply);
-        write_search("find_keys", "keynum", &numbered, reply);
+        write_key_specification(row, Search::Index(count_at), ("keynum", &numbered), reply);
+    }
+    if streams_from > 0 {
+        // The first half of what follows the word.
+        let range = [("lastkey", -1), ("keystep", 1), ("limit", 2)];
+        write_key_specification(row, Search::Word("STREAMS", streams_from), ("range", &range), reply);
     }
     if let Some(start) = stored_from {
-        ["STORE", "STOREDIST"].into_iter().for_each(|keyword| write_keyword(row, keyword, start, reply));
+        let range = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
+        for word in ["STORE", "STOREDIST"] {
+            write_key_specification(row, Search::Word(word, start), ("range", &range), reply);
+        }
     }
 }
 
-/// The head of a key specification, and what the command does to these keys.
-fn write_access(row: &Command, reply: &mut Reply<'_>) {
-    let access = if row.is_write() { "RW" } else { "RO" };
+/// Where one begins to look for keys.
+#[derive(Debug, Clone, Copy)]
+enum Search {
+    /// At a position.
+    Index(u16),
+    /// Behind a word, which stands at a position or after it.
+    Word(&'static str, u16),
+}
+
+fn write_key_specification(row: &Command, search: Search, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
+    // What XREADGROUP writes is beside the entries.
+    let access = if row.is_write() && !matches!(search, Search::Word("STREAMS", _)) { "RW" } else { "RO" };
     reply.map(3);
     reply.bulk(b"flags");
     write_words([access].into_iter(), reply);
+    match search {
+        Search::Index(index) => write_search("begin_search", "index", &[("index", i64::from(index))], reply),
+        Search::Word(word, from) => write_keyword_search(word, from, reply),
+    }
+    write_search("find_keys", find.0, find.1, reply);
 }
 
-/// A key behind a word.
-fn write_keyword(row: &Command, keyword: &str, start: u16, reply: &mut Reply<'_>) {
-    write_access(row, reply);
+fn write_keyword_search(keyword: &str, from: u16, reply: &mut Reply<'_>) {
     reply.bulk(b"begin_search");
     reply.map(2);
     write_text("type", "keyword", reply);
@@ -176,8 +194,7 @@ fn write_keyword(row: &Command, keyword: &str, start: u16, reply: &mut Reply<'_>
     reply.map(2);
     write_text("keyword", keyword, reply);
     reply.bulk(b"startfrom");
-    reply.integer(i64::from(start));
-    write_search("find_keys", "range", &[("lastkey", 0), ("keystep", 1), ("limit", 0)], reply);
+    reply.integer(i64::from(from));
 }
 
 fn write_search(name: &str, kind: &str, fields: &[(&str, i64)], reply: &mut Reply<'_>) {
@@ -239,7 +256,7 @@ pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Re
     if !row.accepts(request.len()) {
         return Err(CommandError::Text("ERR Invalid number of arguments specified for command"));
     }
-    if row.keys.counted(request).is_none() {
+    if row.keys.told(request).is_none() {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
     let positions = row.keys.positions(request);

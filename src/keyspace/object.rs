@@ -4,6 +4,7 @@ pub use super::hash::Hash;
 pub use super::list::List;
 pub use super::set::Set;
 use super::sorted_set::SortedSet;
+use super::stream::Stream;
 
 /// An element, member or field: bytes of a fixed length.
 pub type Bytes = Box<[u8]>;
@@ -19,6 +20,8 @@ pub enum Object {
     Hash(Hash),
     /// See [`SortedSet`].
     SortedSet(SortedSet),
+    /// See [`Stream`]; boxed, because it is larger than the others.
+    Stream(Box<Stream>),
 }
 
 /// The type of a collection.
@@ -32,6 +35,8 @@ pub enum Kind {
     Hash,
     /// See [`SortedSet`].
     SortedSet,
+    /// See [`Stream`].
+    Stream,
 }
 
 impl Object {
@@ -42,6 +47,7 @@ impl Object {
             Self::Set(_) => Kind::Set,
             Self::Hash(_) => Kind::Hash,
             Self::SortedSet(_) => Kind::SortedSet,
+            Self::Stream(_) => Kind::Stream,
         }
     }
 
@@ -52,6 +58,7 @@ impl Object {
             Self::Set(_) => "set",
             Self::Hash(_) => "hash",
             Self::SortedSet(_) => "zset",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -62,6 +69,7 @@ impl Object {
             Self::Set(set) => set.encoding(),
             Self::Hash(hash) => hash.encoding(),
             Self::SortedSet(set) => set.encoding(),
+            Self::Stream(_) => "stream",
         }
     }
 }

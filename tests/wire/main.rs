@@ -31,6 +31,7 @@ mod sets;
 mod slow_readers;
 mod sort;
 mod sorted_sets;
+mod streams;
 mod strings;
 mod transactions;
 mod waiting;
