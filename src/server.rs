@@ -1,6 +1,6 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
-use crate::aof::{FsyncPolicy, Layout, LogThread, SharedPolicy, recover};
+use crate::aof::{FsyncPolicy, Layout, Log, LogControl, Recovered, SystemDisk, recover};
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
@@ -50,7 +50,8 @@ pub struct Server {
     pub port: u16,
     /// Threads of the runtime.
     pub threads: usize,
-    policy: SharedPolicy,
+    /// The policy of the log, and what is wrong with it.
+    pub log_control: LogControl,
     output_hard_max: AtomicU64,
     coarse_now_ms: AtomicU64,
     base: Mutex<Totals>,
@@ -119,7 +120,7 @@ impl Totals {
 impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
-        self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        self.log_control.set_policy(self.config.number(Directive::Appendfsync) as u8);
         self.config.apply_limits();
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
@@ -178,8 +179,8 @@ pub fn run(config: Config) -> Result<(), String> {
     runtime.block_on(async {
         let listener = listen(&config)?;
         apply_limits(&config);
-        let (foundation, threads_of_log, policy) = lay_foundation(&config, cores)?;
-        let start = Start { config, listener, policy, logs: Logs(threads_of_log), threads: threads.get() };
+        let (foundation, logs) = lay_foundation(&config, cores)?;
+        let start = Start { config, listener, logs, threads: threads.get() };
         match start.config.text(Directive::Engine).as_str() {
             "mutex" => start.serve(Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(Arc::new(DashmapEngine::new(foundation))).await,
@@ -237,50 +238,65 @@ fn listen(config: &Config) -> Result<TcpListener, String> {
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.
-fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogThread>, SharedPolicy), String> {
+fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), String> {
     config.apply_limits();
     let engine = config.text(Directive::Engine);
     let wanted = config.number(Directive::Shards);
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
     let databases = config.number(Directive::Databases) as usize;
-    let policy = SharedPolicy::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
+    let control = LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
+    let clock = Clock::System;
     // What is replayed is encoded as it was.
     limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
-    let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
+    let recovered = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
-        let recovered = recover(&dir, &Layout { engine, shards }, databases, &policy)?;
-        let second = Clock::System.now_ms() / 1000;
+        let recovered = recover(&Log {
+            disk: &SystemDisk,
+            dir: &dir,
+            layout: Layout { engine, shards },
+            databases,
+            boot: boot_id(),
+            now_ms: clock.now_ms(),
+            control: control.clone(),
+        })?;
+        let second = clock.now_ms() / 1000;
         let tables = recovered.stores.iter().flat_map(Databases::tables);
         tables.for_each(|table| table.for_each(&mut |node| node.touch(second)));
-        (recovered.stores, recovered.segments, recovered.threads)
+        recovered
     } else {
-        ((0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(), Vec::new(), Vec::new())
+        Recovered {
+            stores: (0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(),
+            segments: Vec::new(),
+            joints: Arc::default(),
+            threads: Vec::new(),
+        }
     };
+    let Recovered { stores, segments, joints, threads } = recovered;
     let foundation = Foundation {
         stores,
         segments,
-        clock: Clock::System,
+        joints,
+        clock: clock.clone(),
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         map_shards: or_default(wanted, || 4 * cores),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limit().hard)).unwrap_or(usize::MAX),
     };
-    Ok((foundation, threads, policy))
+    Ok((foundation, Logs { threads, control, clock }))
 }
 
 /// Everything that is ready before the engine.
 struct Start {
     config: Config,
     listener: TcpListener,
-    policy: SharedPolicy,
     logs: Logs,
     threads: usize,
 }
 
 impl Start {
     async fn serve<E: Engine>(self, engine: Arc<E>) -> Result<(), String> {
-        let Self { config, listener, policy, logs, threads } = self;
+        let Self { config, listener, logs, threads } = self;
         let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
         fit_maxclients(&config);
         let clock = Clock::System;
@@ -293,7 +309,7 @@ impl Start {
             os: operating_system(),
             port,
             threads,
-            policy,
+            log_control: logs.control.clone(),
             output_hard_max: AtomicU64::new(0),
             coarse_now_ms: AtomicU64::new(clock.now_ms()),
             base: Mutex::default(),
@@ -303,6 +319,7 @@ impl Start {
         server.apply_config();
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
+        tokio::spawn(engine.clone().end_epochs());
         tokio::spawn(keep_house(Arc::clone(&server)));
         let tasks = TaskTracker::new();
         let stop = stop_signal()?;
@@ -314,6 +331,12 @@ impl Start {
         tracing::info!("Shardrace is now ready to exit, bye bye...");
         Ok(())
     }
+}
+
+/// Names this boot of the operating system; empty where it has no name.
+fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
 }
 
 /// Lowers `maxclients` to what the limit on open files leaves, as Redis does.
