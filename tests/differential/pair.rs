@@ -5,6 +5,7 @@ use super::compare::{Judge, agree};
 use super::harness::{Client, RedisOracle, Server, Setup, Value, request};
 use super::requests::{LINKS, Step, Unit, name_of};
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 
 /// Requests in flight on a connection.
 const STEPS_PER_PIPELINE: usize = 200;
@@ -79,18 +80,39 @@ impl Pair {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
+        // One that did not start from its log has lost it.
+        let setup = self.setup;
+        self.server.get_or_insert_with(|| Server::start(setup, &[]));
         let (mut ours, mut oracle) = self.clients();
         ours.expect("FLUSHALL", "+OK\r\n");
         oracle.expect("FLUSHALL", "+OK\r\n");
         self.connect();
     }
 
+    /// Forgets everything, the log too.
+    pub fn renew(&mut self) {
+        self.links.clear();
+        self.server = None;
+        self.clear();
+    }
+
     /// Kills our server and starts it again from its log.
-    pub fn restart(&mut self) {
+    fn restart(&mut self) -> Result<(), Box<Difference>> {
         self.links.clear();
         let data = self.server.take().expect("it runs").kill();
-        self.server = Some(data.start(self.setup, &[]));
+        let setup = self.setup;
+        let again = std::panic::catch_unwind(AssertUnwindSafe(|| data.start(setup, &[])));
+        let Ok(server) = again else {
+            return Err(Box::new(Difference {
+                at: "the restart".into(),
+                ours: "does not start: see above".into(),
+                oracle: "(was not started again)".into(),
+                units_sent: usize::MAX,
+            }));
+        };
+        self.server = Some(server);
         self.connect();
+        Ok(())
     }
 
     /// Sends units to both, and compares the replies.
@@ -98,7 +120,7 @@ impl Pair {
         let mut start = 0;
         while start < units.len() {
             if units[start].steps.is_empty() {
-                self.restart();
+                self.restart()?;
                 self.compare_data()?;
                 start += 1;
                 continue;

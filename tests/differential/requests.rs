@@ -164,6 +164,13 @@ impl Generator {
             "SORT" | "SORT_RO" => {
                 vec![agrees(&[b"INCRBYFLOAT", b"nosuch", b"x"]), Step { check: Check::Agrees, ..drawn }]
             }
+            // Order by member is one only where all scores are equal: they become 0 before.
+            _ if is_by_member(&drawn.request) => {
+                vec![
+                    agrees(&[b"ZUNIONSTORE", &key, b"1", &key, b"WEIGHTS", b"0"]),
+                    Step { check: Check::Agrees, ..drawn },
+                ]
+            }
             // 7.2 makes a consumer as soon as it is named, 7.0 when it gets something: here it is made before.
             "XREADGROUP" | "XCLAIM" | "XAUTOCLAIM" => {
                 let mut steps = consumers_of(&drawn.request);
@@ -179,6 +186,13 @@ impl Generator {
     /// The connections that come are new ones.
     pub fn forget_connections(&mut self) {
         self.is_in_multi = [false; LINKS];
+    }
+}
+
+fn is_by_member(request: &Request) -> bool {
+    match name_of(request).as_str() {
+        "ZRANGE" => request.iter().any(|word| word.eq_ignore_ascii_case(b"BYLEX")),
+        name => matches!(name, "ZLEXCOUNT" | "ZRANGEBYLEX" | "ZREVRANGEBYLEX" | "ZREMRANGEBYLEX"),
     }
 }
 
@@ -214,7 +228,7 @@ pub fn name_of(request: &Request) -> String {
     String::from_utf8_lossy(&request[0]).to_uppercase()
 }
 
-/// Not where a number in the wrong place is a wait, a deadline that comes soon, a choice among many, or a string that
+/// Not where 7.2 takes an option that 7.0 finds too many, which is ZRANK and ZREVRANK. And not where a number in the wrong place is a wait, a deadline that comes soon, a choice among many, or a string that
 /// fills the memory: grammars of such commands have wrong arguments of their own.
 fn may_be_mutated(request: &Request) -> bool {
     const WITH_CARE: &[&str] = &[
@@ -258,6 +272,8 @@ fn may_be_mutated(request: &Request) -> bool {
         "EXEC",
         "DISCARD",
         "MULTI",
+        "ZRANK",
+        "ZREVRANK",
     ];
     !WITH_CARE.contains(&name_of(request).as_str())
 }

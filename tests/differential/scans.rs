@@ -71,12 +71,23 @@ impl Walk {
                 return Err(text);
             }
             let elements = page.elements()[1].byte_strings();
-            found.extend(elements.chunks(elements_together).map(<[_]>::to_vec));
+            found.extend(elements.chunks(elements_together).map(|unit| self.comparable(unit)));
             cursor = page.elements()[0].bytes().to_vec();
             if cursor == b"0" {
                 return Ok(found);
             }
         }
         panic!("no end within {PAGES_MAX} pages: {}", shown(&self.request(b"0")));
+    }
+
+    /// An element as it is, a score as its number: how it is written, and the sign of zero, differ (see
+    /// `differences`).
+    fn comparable(&self, unit: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut unit = unit.to_vec();
+        if let ("ZSCAN", [_, score]) = (self.name, &mut unit[..]) {
+            let number: f64 = String::from_utf8_lossy(score).parse().expect("a score is a number");
+            *score = format!("{:e}", number + 0.0).into_bytes();
+        }
+        unit
     }
 }

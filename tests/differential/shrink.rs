@@ -36,7 +36,12 @@ pub fn shrink(pair: &mut Pair, history: &[Unit], found: Difference) -> (Vec<Unit
 }
 
 fn replay(pair: &mut Pair, units: &[Unit]) -> Option<Difference> {
-    pair.clear();
+    // What a restart finds is all that the log ever got.
+    if units.iter().any(|unit| unit.steps.is_empty()) {
+        pair.renew()
+    } else {
+        pair.clear()
+    }
     let difference = pair.play(units).and_then(|()| pair.compare_data()).err();
     difference.map(|difference| *difference)
 }
