@@ -78,7 +78,11 @@ pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         if list.shrink() {
             keyspace.remove(key);
         }
-        keyspace.note_change(key, removed);
+        match removed {
+            // As in Redis, who watches the key is told all the same.
+            0 => keyspace.note_touched(key),
+            removed => keyspace.note_change(key, removed),
+        }
     }
     reply.ok();
     Ok(())
