@@ -9,7 +9,7 @@ use super::arguments::{number_of_keys, positive};
 use super::float::Extended;
 use super::lists::{self, parse_end};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
+use crate::keyspace::{Bytes, Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply};
 use std::time::Duration;
 
@@ -154,18 +154,15 @@ fn has_elements<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<bool
 }
 
 fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, reply: &mut Reply<'_>) {
-    let element = take(keyspace, key, end);
+    let elements = take(keyspace, key, end, 1);
     keyspace.effects().tell([pop_name(end), key]);
     reply.array(2);
     reply.bulk(key);
-    reply.bulk(&element);
+    elements.iter().for_each(|element| reply.bulk(element));
 }
 
 fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize, reply: &mut Reply<'_>) {
-    let mut elements = vec![take(keyspace, key, end)];
-    while elements.len() < most && keyspace.contains(key) {
-        elements.push(take(keyspace, key, end));
-    }
+    let elements = take(keyspace, key, end, most);
     keyspace.effects().tell([pop_name(end), key, elements.len().to_string().as_bytes()]);
     reply.array(2);
     reply.bulk(key);
@@ -186,18 +183,17 @@ fn move_one<S: Store>(
     reply.bulk(&element);
 }
 
-/// Takes an element from the list of a key, which has one.
-fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End) -> crate::keyspace::Bytes {
+/// Takes up to `most` elements from the list of a key, which has one.
+fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize) -> Vec<Bytes> {
     let list = keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list");
-    let element = match end {
+    let take_one = || match end {
         End::Head => list.pop_front(),
         End::Tail => list.pop_back(),
     };
-    if list.shrink() {
-        keyspace.remove(key);
-    }
-    keyspace.note_change(key, 1);
-    element.expect("a list that is kept is not empty")
+    let elements: Vec<Bytes> = std::iter::from_fn(take_one).take(most).collect();
+    let is_empty = list.shrink();
+    lists::note_popped(keyspace, key, elements.len(), end, is_empty);
+    elements
 }
 
 fn wait_for<'k, S: Store>(

@@ -2,7 +2,7 @@
 
 use super::arguments::integer;
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Collection, Hash, Keyspace, Store};
+use crate::keyspace::{Bytes, Class, Collection, Hash, Keyspace, Store};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// HSET key field value [field value ...]: O(N), N = fields given
@@ -31,6 +31,7 @@ fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &st
     }
     let added = hash.len() - len;
     keyspace.note_change(&args[1], args.len() / 2 - 1);
+    keyspace.notify(Class::HASH, "hset", &args[1]);
     Ok(added)
 }
 
@@ -52,7 +53,10 @@ pub fn hsetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     if is_new {
         hash.insert(args[2].into(), args[3].into());
     }
-    keyspace.note_change(&args[1], usize::from(is_new));
+    if is_new {
+        keyspace.note_change(&args[1], 1);
+        keyspace.notify(Class::HASH, "hset", &args[1]);
+    }
     reply.flag(is_new);
     Ok(())
 }
@@ -111,8 +115,12 @@ pub fn hdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|&field| hash.swap_remove(field).is_some()).count();
-    if hash.shrink() {
-        keyspace.remove(key);
+    let is_empty = hash.shrink();
+    if removed > 0 {
+        keyspace.notify(Class::HASH, "hdel", key);
+    }
+    if is_empty {
+        keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, removed);
     reply.count(removed);
@@ -141,6 +149,7 @@ pub fn hincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let sum = old.checked_add(increment).ok_or(CommandError::Overflow)?;
     set_field(hash, field, itoa::Buffer::new().format(sum).as_bytes());
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::HASH, "hincrby", key);
     reply.integer(sum);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::{count, integer, is, number_of_keys};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Collection, Keyspace, NewValue, ProcessHash, Set, Store};
+use crate::keyspace::{Bytes, Class, Collection, Keyspace, NewValue, ProcessHash, Set, Store};
 use crate::resp::{Args, Reply};
 use std::collections::HashSet;
 
@@ -11,7 +11,10 @@ pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let set = keyspace.collection_or_new::<Set>(&args[1])?;
     // Looked up before it is copied: a member that is there costs no allocation.
     let added = args.from(2).iter().filter(|&member| !set.contains(member) && set.insert(member.into())).count();
-    keyspace.note_change(&args[1], added);
+    if added > 0 {
+        keyspace.note_change(&args[1], added);
+        keyspace.notify(Class::SET, "sadd", &args[1]);
+    }
     reply.count(added);
     Ok(())
 }
@@ -24,8 +27,12 @@ pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|&member| set.swap_remove(member)).count();
-    if set.shrink() {
-        keyspace.remove(key);
+    let is_empty = set.shrink();
+    if removed > 0 {
+        keyspace.notify(Class::SET, "srem", key);
+    }
+    if is_empty {
+        keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, removed);
     reply.count(removed);
@@ -86,12 +93,17 @@ fn move_member<S: Store>(
     }
     let set = keyspace.collection_mut::<Set>(source)?.expect("the source was found above");
     let member = set.swap_take(member).expect("the source has the member");
-    if set.shrink() {
-        keyspace.remove(source);
+    let is_empty = set.shrink();
+    keyspace.notify(Class::SET, "srem", source);
+    if is_empty {
+        keyspace.remove_emptied(source);
     }
     let is_added = keyspace.collection_or_new::<Set>(destination)?.insert(member);
     keyspace.note_change(source, 1);
-    keyspace.note_change(destination, usize::from(is_added));
+    if is_added {
+        keyspace.note_change(destination, 1);
+        keyspace.notify(Class::SET, "sadd", destination);
+    }
     Ok(true)
 }
 
@@ -112,17 +124,17 @@ pub fn sdiff<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 /// SINTERSTORE destination key [key ...]: O(N * M), N = members of the smallest set, M = keys
 pub fn sinterstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    store_combined(keyspace, args, reply, intersection)
+    store_combined(keyspace, args, reply, intersection, "sinterstore")
 }
 
 /// SUNIONSTORE destination key [key ...]: O(N), N = members of all sets
 pub fn sunionstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    store_combined(keyspace, args, reply, union)
+    store_combined(keyspace, args, reply, union, "sunionstore")
 }
 
 /// SDIFFSTORE destination key [key ...]: O(N * M), N = members of the first set, M = keys
 pub fn sdiffstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    store_combined(keyspace, args, reply, difference)
+    store_combined(keyspace, args, reply, difference, "sdiffstore")
 }
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit]: O(N * M), N = members of the smallest set, M = keys
@@ -169,6 +181,7 @@ fn store_combined<S: Store>(
     args: Args<'_>,
     reply: &mut Reply<'_>,
     combine: Combine,
+    event: &'static str,
 ) -> Outcome {
     let destination = &args[1];
     let members = combine(&keyspace.read_collections::<Set>(args.from(2).iter())?);
@@ -177,8 +190,10 @@ fn store_combined<S: Store>(
     if len > 0 {
         keyspace.set(destination, NewValue::Object(Box::new(set.into_object())), None);
         keyspace.note_change(destination, 1);
+        keyspace.notify(Class::SET, event, destination);
     } else if keyspace.remove(destination) {
         keyspace.note_change(destination, 1);
+        keyspace.notify(Class::GENERIC, "del", destination);
     }
     reply.count(len);
     Ok(())
@@ -225,8 +240,10 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) 
     };
     let member = take_random(set, &mut random);
     reply.bulk(&member);
-    if set.shrink() {
-        keyspace.remove(key);
+    let is_empty = set.shrink();
+    keyspace.notify(Class::SET, "spop", key);
+    if is_empty {
+        keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, 1);
     keyspace.effects().tell([b"SREM", key, &member]);
@@ -253,7 +270,10 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, rep
         }
     }
     set.shrink();
-    keyspace.note_change(key, wanted);
+    if wanted > 0 {
+        keyspace.note_change(key, wanted);
+        keyspace.notify(Class::SET, "spop", key);
+    }
     tell_removed(keyspace, key, &taken);
     Ok(())
 }
@@ -263,7 +283,8 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     let len = set.len();
     reply.set(len);
     set.iter().for_each(|member| reply.bulk(member));
-    keyspace.remove(key);
+    keyspace.notify(Class::SET, "spop", key);
+    keyspace.remove_emptied(key);
     keyspace.note_change(key, len);
     keyspace.effects().tell([b"DEL", key]);
     Ok(())

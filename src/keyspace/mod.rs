@@ -9,6 +9,7 @@ mod hashing;
 mod joint;
 mod listeners;
 mod node;
+mod notices;
 mod object;
 mod segmented;
 mod store;
@@ -21,6 +22,7 @@ pub use hashing::{ProcessHash, hash_of};
 pub use joint::Joint;
 pub use listeners::{End, InLine, Listeners, Watch, Wish};
 pub use node::{LEN_MAX, NewValue, Node, Value};
+pub use notices::{Class, Notices};
 pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
 pub use store::Store;
@@ -60,6 +62,8 @@ pub struct Keyspace<S> {
     ready: VecDeque<Box<[u8]>>,
     /// Who was served by the running command, and what.
     served: Vec<(Arc<Waiter>, Vec<u8>)>,
+    /// What was said about keys.
+    notices: Notices,
 }
 
 /// What a connection brings to commands that need more of it than their arguments.
@@ -85,6 +89,7 @@ impl<S: Store> Keyspace<S> {
             caller: Caller::default(),
             ready: VecDeque::new(),
             served: Vec::new(),
+            notices: Notices::default(),
         }
     }
 
@@ -143,6 +148,32 @@ impl<S: Store> Keyspace<S> {
         if has_line {
             self.note_ready(key);
         }
+    }
+
+    /// Says that something happened to a key, for those who subscribed to such events. A command says it once for each
+    /// event, in Redis's order, where its change is made. O(1) while nobody wants to know; else O(length of the key).
+    #[inline]
+    pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
+        if self.notices.wants(class) {
+            self.notices.push(event, key);
+        }
+    }
+
+    /// Chooses which events are kept for [`notices`](Self::notices). The engine does before commands run.
+    #[inline]
+    pub fn set_notified(&mut self, classes: Class) {
+        self.notices.set_wanted(classes);
+    }
+
+    /// Whether something was said about keys.
+    #[inline]
+    pub fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    /// What was said about keys, to hand over.
+    pub fn notices(&mut self) -> &mut Notices {
+        &mut self.notices
     }
 
     /// Makes `caller` the one whose commands run.
@@ -265,6 +296,7 @@ impl<S: Store> Keyspace<S> {
             }
             None => {
                 self.stats.misses += 1;
+                self.notify(Class::KEY_MISS, "keymiss", key);
                 None
             }
         }
@@ -332,7 +364,10 @@ impl<S: Store> Keyspace<S> {
         let hash = hash_of(key);
         match self.locate_live(hash, key) {
             Some(place) => self.store.at_mut(place, hash, key),
-            None => self.store.insert(hash, Node::new(key, first(), None)),
+            None => {
+                self.notify(Class::NEW, "new", key);
+                self.store.insert(hash, Node::new(key, first(), None))
+            }
         }
     }
 
@@ -345,9 +380,10 @@ impl<S: Store> Keyspace<S> {
     /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);
-        let Some(place) = self.store.locate(hash, key) else {
+        let Some(place) = self.locate_live(hash, key) else {
             self.store.insert(hash, Node::new(key, value, expire_at));
             self.change_deadline(hash, key, None, expire_at);
+            self.notify(Class::NEW, "new", key);
             return;
         };
         let node = self.store.at_mut(place, hash, key);
@@ -371,6 +407,12 @@ impl<S: Store> Keyspace<S> {
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = hash_of(key);
         self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
+    }
+
+    /// Removes the key of a collection that has become empty, and says so.
+    pub fn remove_emptied(&mut self, key: &[u8]) {
+        self.remove(key);
+        self.notify(Class::GENERIC, "del", key);
     }
 
     /// Moves what a key holds to another, in place of what that held, with its deadline; false when there is no such
@@ -397,6 +439,7 @@ impl<S: Store> Keyspace<S> {
         let hash = hash_of(node.key());
         self.remove(node.key());
         self.change_deadline(hash, node.key(), None, node.expire_at());
+        self.notify(Class::NEW, "new", node.key());
         self.store.insert(hash, node);
     }
 
@@ -495,6 +538,7 @@ impl<S: Store> Keyspace<S> {
         if self.store.has_listeners() {
             self.tell_listeners(key);
         }
+        self.notify(Class::EXPIRED, "expired", key);
         self.effects.add([b"DEL".as_slice(), key]);
     }
 
