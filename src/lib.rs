@@ -18,6 +18,7 @@ pub mod info;
 pub mod keyspace;
 pub mod logging;
 pub mod memory;
+pub mod pubsub;
 pub mod resp;
 pub mod routing;
 pub mod server;
