@@ -4,8 +4,17 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 7] =
-    [Group::Generic, Group::String, Group::List, Group::Set, Group::Hash, Group::Connection, Group::Server];
+const GROUPS: [Group; 9] = [
+    Group::Generic,
+    Group::String,
+    Group::List,
+    Group::Set,
+    Group::Hash,
+    Group::PubSub,
+    Group::Transactions,
+    Group::Connection,
+    Group::Server,
+];
 
 /// docs/COMMANDS.md.
 pub fn commands_markdown() -> String {
@@ -90,7 +99,8 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Choice([""]) => "empty".to_owned(),
         Kind::Choice(words) => words.join(", "),
         Kind::Text => "text".to_owned(),
-        Kind::OutputLimit => "`normal HARD SOFT SECONDS`".to_owned(),
+        Kind::OutputLimit => "`CLASS HARD SOFT SECONDS ...`".to_owned(),
+        Kind::Events => "letters".to_owned(),
     };
     let default = if row.default.is_empty() { "(empty)" } else { row.default };
     let mutable = if row.mutable { "yes" } else { "" };

@@ -7,14 +7,15 @@ use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
 use crate::keyspace::Segmented;
+use crate::pubsub::PubSub;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -37,6 +38,8 @@ pub struct Server {
     pub stats: Stats,
     /// The engine's figures.
     pub engine: Arc<dyn Metered>,
+    /// Who listens to which channel.
+    pub pubsub: Arc<PubSub>,
     /// Where the time comes from.
     pub clock: Clock,
     /// When the server started.
@@ -119,7 +122,10 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
-        self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
+        let limits = self.config.output_limits();
+        self.output_hard_max.store(unlimited_if_zero(limits.normal.hard), Ordering::Relaxed);
+        self.pubsub.set_queue_bytes_max(unlimited_if_zero(limits.pubsub.hard));
+        self.pubsub.set_notified(self.config.events());
     }
 
     /// Bytes of unread replies at which a connection is closed at once.
@@ -167,7 +173,8 @@ pub fn run(config: Config) -> Result<(), String> {
     runtime.block_on(async {
         let listener = listen(&config)?;
         let (foundation, threads_of_log, policy) = lay_foundation(&config, cores)?;
-        let start = Start { config, listener, policy, logs: Logs(threads_of_log), threads: threads.get() };
+        let pubsub = Arc::clone(&foundation.pubsub);
+        let start = Start { config, listener, policy, pubsub, logs: Logs(threads_of_log), threads: threads.get() };
         match start.config.text(Directive::Engine).as_str() {
             "mutex" => start.serve(Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(Arc::new(DashmapEngine::new(foundation))).await,
@@ -244,8 +251,9 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         map_shards: or_default(wanted, || 4 * cores),
+        pubsub: Arc::default(),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
-        reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limit().hard)).unwrap_or(usize::MAX),
+        reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
     };
     Ok((foundation, threads, policy))
 }
@@ -255,13 +263,14 @@ struct Start {
     config: Config,
     listener: TcpListener,
     policy: SharedPolicy,
+    pubsub: Arc<PubSub>,
     logs: Logs,
     threads: usize,
 }
 
 impl Start {
     async fn serve<E: Engine>(self, engine: Arc<E>) -> Result<(), String> {
-        let Self { config, listener, policy, logs, threads } = self;
+        let Self { config, listener, policy, pubsub, logs, threads } = self;
         let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
         fit_maxclients(&config);
         let clock = Clock::System;
@@ -272,6 +281,7 @@ impl Start {
             started: Instant::now(),
             run_id: (0..40).map(|_| fastrand::digit(16)).collect(),
             os: operating_system(),
+            pubsub,
             port,
             threads,
             policy,
@@ -433,6 +443,7 @@ fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client
         no_touch: AtomicBool::new(false),
         labels: Mutex::new(Labels::default()),
         waiter: Mutex::default(),
+        subscriber: OnceLock::new(),
     }
 }
 
@@ -448,16 +459,18 @@ async fn keep_house(server: Arc<Server>) {
             continue;
         }
         let mut totals = *server.stats.departed.lock();
-        let (limit, timeout_s) = (server.config.output_limit(), server.config.number(Directive::Timeout));
+        let (limits, timeout_s) = (server.config.output_limits(), server.config.number(Directive::Timeout));
         for client in server.clients.list() {
             totals.add_client(&client);
+            let is_listening = client.is_listening();
+            let limit = if is_listening { limits.pubsub } else { limits.normal };
             if is_over_soft_limit(&client, limit, now_ms) {
                 tracing::warn!(client = client.id, "Client closed for overcoming of output buffer limits.");
                 server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
                 client.shut_down(Shutdown::Both);
             }
             let idle_ms = now_ms.saturating_sub(client.last_seen_ms.load(Ordering::Relaxed));
-            if timeout_s > 0 && idle_ms > timeout_s * 1000 {
+            if timeout_s > 0 && !is_listening && idle_ms > timeout_s * 1000 {
                 tracing::debug!(client = client.id, "Closing idle client");
                 client.shut_down(Shutdown::Both);
             }
@@ -467,9 +480,9 @@ async fn keep_house(server: Arc<Server>) {
     }
 }
 
-/// Whether a connection's unread replies have been over the soft limit for too long.
+/// Whether a connection's unread replies and messages have been over the soft limit for too long.
 fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool {
-    let is_over = limit.soft > 0 && client.output_bytes.load(Ordering::Relaxed) > limit.soft;
+    let is_over = limit.soft > 0 && client.unread_bytes() > limit.soft;
     let since_ms = client.output_over_since_ms.load(Ordering::Relaxed);
     if !is_over || since_ms == 0 {
         client.output_over_since_ms.store(if is_over { now_ms } else { 0 }, Ordering::Relaxed);

@@ -90,6 +90,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@list", row.group == Group::List),
         ("@hash", row.group == Group::Hash),
         ("@string", row.group == Group::String),
+        ("@pubsub", row.flags.has(Flags::PUBSUB)),
         ("@admin", is_admin),
         ("@fast", is_fast),
         ("@slow", !is_fast),
@@ -136,7 +137,11 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
 }
 
 fn write_key_specification(row: &Command, index: u16, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
-    let access = if row.is_write() { "RW" } else { "RO" };
+    let access = match row.flags.has(Flags::NOT_KEYS) {
+        true => "not_key",
+        false if row.is_write() => "RW",
+        false => "RO",
+    };
     reply.map(3);
     reply.bulk(b"flags");
     write_words([access].into_iter(), reply);
@@ -197,7 +202,7 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
 pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
     let row = find_of_request(request).ok_or(CommandError::Text("ERR Invalid command specified"))?;
-    if row.keys == Keys::NONE {
+    if row.keys == Keys::NONE || row.flags.has(Flags::NOT_KEYS) {
         return Err(CommandError::Text("ERR The command has no key arguments"));
     }
     if !row.accepts(request.len()) {

@@ -15,6 +15,7 @@ pub mod introspection;
 mod keys;
 mod lists;
 mod lookup;
+mod pubsub;
 mod row;
 mod scan;
 mod server;

@@ -82,13 +82,17 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// Publishes or subscribes. Such a command runs when all requests before it have their replies.
+    pub const PUBSUB: Self = Self(1 << 13);
+    /// Its arguments are no keys, though Redis Cluster routes by them. Not shown.
+    pub const NOT_KEYS: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
     pub const DEFERS: Self = Self(1 << 30);
     /// Runs at once inside MULTI instead of being queued. Not shown.
     pub const NOT_QUEUED: Self = Self(1 << 31);
 
     /// The names in the order of the bits.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 14] = [
         "write",
         "readonly",
         "denyoom",
@@ -102,6 +106,7 @@ impl Flags {
         "skip_monitor",
         "skip_slowlog",
         "blocking",
+        "pubsub",
     ];
 
     /// Both sets together.
@@ -230,6 +235,8 @@ pub enum Group {
     Set,
     /// Hashes.
     Hash,
+    /// Messages to channels.
+    PubSub,
     /// Several commands as one.
     Transactions,
     /// The connection.
@@ -247,6 +254,7 @@ impl Group {
             Self::List => "list",
             Self::Set => "set",
             Self::Hash => "hash",
+            Self::PubSub => "pubsub",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
             Self::Server => "server",

@@ -141,7 +141,7 @@ impl Transaction {
 
     /// Calls `visit` with each key that its commands name or that it watches.
     pub fn for_each_key(&self, mut visit: impl FnMut(&[u8])) {
-        for (id, args) in self.commands() {
+        for (id, args) in self.commands().filter(|(id, _)| command(*id).request != Request::Local) {
             command(id).keys.positions(args).for_each(|position| visit(&args[position]));
         }
         self.watched.iter().flat_map(|(_, keys)| keys).for_each(|key| visit(key));

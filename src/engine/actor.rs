@@ -12,6 +12,7 @@ use super::{Engine, Foundation, Metered, released};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::keyspace::KeyspaceStats;
+use crate::pubsub::PubSub;
 use actors::{FlumeChannels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
 use batch::Batch;
 use parking_lot::Mutex;
@@ -29,6 +30,7 @@ pub struct ActorEngine {
     router: Router<KeyspaceShard>,
     gauges: Arc<[Gauges]>,
     segments: Vec<Arc<Segment>>,
+    pubsub: Arc<PubSub>,
     clock: Clock,
     is_multi_key_atomic: bool,
     /// What has not been started yet.
@@ -43,7 +45,7 @@ struct Unstarted {
 impl ActorEngine {
     /// An engine with one shard per store of `foundation`.
     pub fn new(foundation: Foundation) -> Self {
-        let Foundation { stores, segments, clock, seed, mailbox_capacity, reply_bytes_max, .. } = foundation;
+        let Foundation { stores, segments, clock, seed, mailbox_capacity, reply_bytes_max, pubsub, .. } = foundation;
         let is_multi_key_atomic = foundation.is_multi_key_atomic;
         let gauges: Arc<[Gauges]> = stores.iter().map(|_| Gauges::default()).collect();
         let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
@@ -53,6 +55,7 @@ impl ActorEngine {
             KeyspaceShard::new(
                 store,
                 segment,
+                Arc::clone(&pubsub),
                 clock.clone(),
                 seeds.fork(),
                 reply_bytes_max,
@@ -60,7 +63,7 @@ impl ActorEngine {
             )
         });
         let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), sequencer }));
-        Self { router, gauges, segments, clock, is_multi_key_atomic, unstarted }
+        Self { router, gauges, segments, pubsub, clock, is_multi_key_atomic, unstarted }
     }
 
     /// Starts the shards and the sequencer on the current runtime.

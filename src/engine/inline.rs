@@ -74,6 +74,14 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         write(&mut Reply::new(out, resp3));
     }
 
+    fn taken_on(&self) -> u64 {
+        0
+    }
+
+    fn replied(&self) -> u64 {
+        0
+    }
+
     fn begin(&mut self, mut transaction: Box<Transaction>) {
         self.read_clock();
         self.engine.run_transaction(&mut transaction, &mut self.lent);

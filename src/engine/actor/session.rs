@@ -6,7 +6,7 @@ use super::batch::Batch;
 use super::shard::KeyspaceShard;
 use crate::commands::{self, Command, CommandId, Cursor, Request, Transaction};
 use crate::engine::gather::Gather;
-use crate::keyspace::LogMark;
+use crate::keyspace::{Class, LogMark};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
 use actors::{Port, ReorderBuffer};
@@ -336,6 +336,14 @@ impl Session for ActorSession {
         self.insert_here(seq, start);
     }
 
+    fn taken_on(&self) -> u64 {
+        self.next_seq
+    }
+
+    fn replied(&self) -> u64 {
+        self.reorder.next_seq()
+    }
+
     fn begin(&mut self, transaction: Box<Transaction>) {
         self.begun = Some(transaction);
     }
@@ -346,7 +354,14 @@ impl Session for ActorSession {
 
     fn fits(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
-        command.request != Request::Joint || self.shard_of_all(command, args).is_some()
+        match command.request {
+            Request::Joint => self.shard_of_all(command, args).is_some(),
+            // The parts would tell their events in any order.
+            Request::MultiShard if self.is_atomic() && self.engine.pubsub.notified() != Class::NONE => {
+                self.shard_of_all(command, args).is_some()
+            }
+            _ => true,
+        }
     }
 
     fn is_atomic(&self) -> bool {

@@ -6,6 +6,7 @@ use crate::aof::{Salt, Segment, frame_onto, joint_payload};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Effects, Joint, Keyspace, LogMark, Segmented, Store, hash_of};
+use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use actors::Shard;
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub struct GaugesOf {
 pub struct KeyspaceShard {
     keyspace: Keyspace<Segmented>,
     segment: Option<Arc<Segment>>,
+    pubsub: Arc<PubSub>,
     /// The turn's records, framed.
     records: Vec<u8>,
     clock: Clock,
@@ -68,6 +70,7 @@ impl KeyspaceShard {
     pub fn new(
         store: Segmented,
         segment: Option<Arc<Segment>>,
+        pubsub: Arc<PubSub>,
         clock: Clock,
         random: fastrand::Rng,
         reply_bytes_max: usize,
@@ -77,6 +80,7 @@ impl KeyspaceShard {
         let mut shard = Self {
             keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
             segment,
+            pubsub,
             records: Vec::new(),
             clock,
             reply_bytes_max,
@@ -202,6 +206,8 @@ impl Shard for KeyspaceShard {
     }
 
     fn execute(&mut self, batch: &mut Box<Batch>) {
+        // For each batch: what a connection configures holds for what it sends afterwards.
+        self.keyspace.set_notified(self.pubsub.notified());
         if batch.is_expiration() {
             self.run_expiration(batch);
         } else if let Some(transaction) = &mut batch.transaction {
@@ -230,14 +236,19 @@ impl Shard for KeyspaceShard {
         let count = shards[0].gauges.all.len();
         let indexes: Vec<usize> = shards.iter().map(|shard| shard.gauges.index).collect();
         let segments: Vec<Arc<Segment>> = shards.iter().filter_map(|shard| shard.segment.clone()).collect();
+        let pubsub = Arc::clone(&shards[0].pubsub);
         let now_ms = shards[0].clock.now_ms();
         let random = shards[0].keyspace.random().fork();
 
         let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
         let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, Effects::new(!segments.is_empty()));
+        keyspace.set_notified(pubsub.notified());
         transaction.run(&mut keyspace);
         transaction.marks = log_jointly(&mut keyspace, &indexes, &segments);
         keyspace.deliver(&transaction.marks);
+        if keyspace.has_notices() {
+            pubsub.publish_notices(keyspace.notices(), &transaction.marks);
+        }
         let stats = keyspace.stats();
 
         shards[0].keyspace.add_stats(stats);
@@ -257,10 +268,11 @@ impl Shard for KeyspaceShard {
             segment.commit(lsn);
             batches.for_each(|batch| batch.lsn = lsn);
         }
-        if self.keyspace.has_served() {
+        if self.keyspace.has_served() || self.keyspace.has_notices() {
             let marks: Vec<LogMark> =
                 self.segment.iter().map(|segment| (self.gauges.index, segment.appended())).collect();
             self.keyspace.deliver(&marks);
+            self.pubsub.publish_notices(self.keyspace.notices(), &marks);
         }
         self.publish();
     }
