@@ -41,6 +41,8 @@ pub struct Client {
     pub output_over_since_ms: AtomicU64,
     /// Whether it speaks RESP3.
     pub resp3: AtomicBool,
+    /// The database that it has selected.
+    pub database: AtomicU16,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
@@ -122,7 +124,7 @@ impl Client {
         flags.extend(self.is_listening().then_some('P'));
         flags.extend(self.waiter.lock().is_some().then_some('b'));
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} ssub={} multi=-1 qbuf={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi=-1 qbuf={} \
              qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll={} omem={} tot-mem={} events=r cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
@@ -133,6 +135,7 @@ impl Client {
             age_s(self.connected_ms),
             age_s(load(&self.last_seen_ms)),
             if flags.is_empty() { "N" } else { &flags },
+            self.database.load(Ordering::Relaxed),
             self.subscriptions(Kind::Channel),
             self.subscriptions(Kind::Pattern),
             self.subscriptions(Kind::ShardChannel),

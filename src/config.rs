@@ -74,7 +74,7 @@ directives! {
     Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most");
     Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never");
     Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
-    Databases = ("databases", Kind::Integer(1, 1), "1", false, "Databases; this version has one");
+    Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
     Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
     Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
     Dir = ("dir", Kind::Text, "./data", false, "Directory of the log");

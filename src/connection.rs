@@ -5,7 +5,7 @@
 
 use crate::buffers;
 use crate::clients::Client;
-use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, Flags, LocalCall, Request};
+use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Request};
 use crate::config::Directive;
 use crate::deferred::{self, Deferred, Parties};
 use crate::engine::Session;
@@ -48,7 +48,7 @@ struct Due {
 pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {
     let is_authenticated = server.config.text(Directive::Requirepass).is_empty();
     let state = ConnectionState {
-        resp3: false,
+        context: Context::default(),
         is_authenticated,
         is_closing: false,
         multi: None,
@@ -152,7 +152,7 @@ impl<S: Session> Connection<S> {
             let Requests { state, .. } = &mut self.requests;
             let subscription = state.subscription.as_mut().expect("the caller has seen it");
             let room = self.written + OUTPUT_HIGH_WATER;
-            let is_done = subscription.take_messages(due.messages, state.resp3, &mut self.out, room);
+            let is_done = subscription.take_messages(due.messages, state.context.resp3, &mut self.out, room);
             if !is_done {
                 break;
             }
@@ -471,7 +471,7 @@ impl<S: Session> Requests<S> {
                     commands += 1;
                 }
                 Err(error) => {
-                    let resp3 = self.state.resp3;
+                    let resp3 = self.state.context.resp3;
                     self.session
                         .reply_here(resp3, out, |reply| reply.error(format_args!("ERR Protocol error: {error}")));
                     self.state.is_closing = true;
@@ -494,7 +494,7 @@ impl<S: Session> Requests<S> {
         match accepted(args, state) {
             Err(error) => {
                 let error = refused(error, args, state);
-                session.reply_here(state.resp3, out, |reply| reply.error(error));
+                session.reply_here(state.context.resp3, out, |reply| reply.error(error));
             }
             Ok((id, command)) => {
                 self.client.last_command.store(id.0, Ordering::Relaxed);
@@ -511,10 +511,10 @@ impl<S: Session> Requests<S> {
                     run_local(&self.server, &self.client, session, state, id, args, out);
                     if is_about_messages && let Some(subscription) = &mut state.subscription {
                         // Those that it caused come right behind its reply.
-                        subscription.take_all_messages(state.resp3, out);
+                        subscription.take_all_messages(state.context.resp3, out);
                     }
                 } else {
-                    session.submit(id, args, state.resp3, out);
+                    session.submit(id, args, state.context, out);
                 }
             }
         }
@@ -555,7 +555,7 @@ fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId
     if queued.is_err() {
         multi.refuse();
     }
-    session.reply_here(state.resp3, out, |reply| match queued {
+    session.reply_here(state.context.resp3, out, |reply| match queued {
         Ok(()) => reply.simple("QUEUED"),
         Err(error) => reply.error(error),
     });
@@ -570,7 +570,7 @@ fn run_local<S: Session>(
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) {
-    session.reply_here(state.resp3, out, |reply| {
+    session.reply_here(state.context.resp3, out, |reply| {
         commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: false }, args, reply);
     });
 }

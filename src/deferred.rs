@@ -5,6 +5,7 @@ use crate::clients::Client;
 use crate::commands::{
     self, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking,
 };
+use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
 use crate::resp::Args;
@@ -82,7 +83,7 @@ pub fn begin<S: Session>(
         "watch" => Ok((watching(parties.state, args), None)),
         _ if command.flags.has(commands::Flags::BLOCKING) => {
             let wait = blocking::timeout(command.name, args);
-            let place = Place::take(parties.client, parties.state.resp3, wait);
+            let place = Place::take(parties.client, parties.state.context.resp3, wait);
             Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), watch: None }, Some(place)))
         }
         _ => Ok((Caller::default(), None)),
@@ -93,7 +94,8 @@ pub fn begin<S: Session>(
             None
         }
         Ok((caller, place)) => {
-            let transaction = Transaction::of_one(id, args, parties.state.resp3, caller);
+            let databases = databases(parties.server);
+            let transaction = Transaction::of_one(id, args, parties.state.context, databases, caller);
             parties.session.begin(Box::new(transaction));
             Some(Deferred::Running(Kind::One, place))
         }
@@ -103,8 +105,10 @@ pub fn begin<S: Session>(
 /// Adds the keys to those that are watched.
 fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
     let (watch, keys) = state.watched.get_or_insert_default();
-    for key in args.from(1).iter().filter(|key| !keys.iter().any(|known| **known == **key)).collect::<Vec<_>>() {
-        keys.push(key.into());
+    let database = state.context.database;
+    let is_known = |key: &[u8]| keys.iter().any(|(number, known)| (*number, &**known) == (database, key));
+    for key in args.from(1).iter().filter(|key| !is_known(key)).collect::<Vec<_>>() {
+        keys.push((database, key.into()));
     }
     Caller { watch: Some(Arc::clone(watch)), waiter: None }
 }
@@ -117,7 +121,7 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Op
             "EXECABORT Transaction discarded because of previous errors."
         }
         Some(Multi { mut transaction, .. }) => {
-            transaction.close(parties.state.watched.take(), parties.state.resp3);
+            transaction.close(parties.state.watched.take(), parties.state.context, databases(parties.server));
             if !parties.session.is_atomic() && is_scattered(parties.session, &transaction) {
                 scatter(parties, &transaction, out);
                 return None;
@@ -130,8 +134,12 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Op
     None
 }
 
+fn databases(server: &Server) -> usize {
+    server.config.number(Directive::Databases) as usize
+}
+
 fn reply_error<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>, error: CommandError) {
-    parties.session.reply_here(parties.state.resp3, out, |reply| reply.error(error));
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.error(error));
 }
 
 fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
@@ -143,19 +151,19 @@ fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
 
 /// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
 fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, out: &mut Vec<u8>) {
-    let resp3 = parties.state.resp3;
     if transaction.is_broken() {
-        return parties.session.reply_here(resp3, out, |reply| reply.null_array());
+        return parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array());
     }
-    parties.session.reply_here(resp3, out, |reply| reply.array(transaction.len()));
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.array(transaction.len()));
     for (id, args) in transaction.commands() {
         if commands::command(id).request == Request::Local {
             let Parties { server, client, session, state } = parties;
-            session.reply_here(resp3, out, |reply| {
+            session.reply_here(state.context.resp3, out, |reply| {
                 commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: true }, args, reply);
             });
         } else {
-            parties.session.submit(id, args, resp3, out);
+            // HELLO and SELECT may have changed it.
+            parties.session.submit(id, args, parties.state.context, out);
         }
     }
 }
@@ -222,7 +230,9 @@ fn finish<S: Session>(
             place.show();
             return wait_on(place, transaction, parties, out);
         }
-        (Ending::Aborted, _) => parties.session.reply_here(parties.state.resp3, out, |reply| reply.null_array()),
+        (Ending::Aborted, _) => {
+            parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array())
+        }
         (Ending::Done, Kind::One) => write_one(&transaction, parties, out),
         (Ending::Done, Kind::Exec) => write_all(&transaction, parties, out),
     }
@@ -231,13 +241,13 @@ fn finish<S: Session>(
 
 fn write_one<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) {
     let (_, _, encoded) = transaction.replies().next().expect("it has one command");
-    parties.session.reply_here(parties.state.resp3, out, |reply| reply.raw(encoded));
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.raw(encoded));
 }
 
 /// An array of the replies. The connection's own commands run now, each in its place.
 fn write_all<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) {
     let Parties { server, client, session, state } = parties;
-    session.reply_here(state.resp3, out, |reply| {
+    session.reply_here(state.context.resp3, out, |reply| {
         reply.array(transaction.len());
         for (id, args, encoded) in transaction.replies() {
             if commands::command(id).request == Request::Local {
@@ -255,7 +265,7 @@ fn wait_on<S: Session>(
     parties: &mut Parties<'_, S>,
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
-    let resp3 = parties.state.resp3;
+    let resp3 = parties.state.context.resp3;
     if place.waiter.take_call() {
         parties.session.begin(transaction);
         return Some(Deferred::Running(Kind::One, Some(place)));
@@ -283,6 +293,6 @@ fn wait_on<S: Session>(
 }
 
 fn time_out<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
-    parties.session.reply_here(parties.state.resp3, out, |reply| reply.null_array());
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array());
     None
 }

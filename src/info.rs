@@ -1,7 +1,7 @@
 //! INFO and STATS: what the server is, does and holds.
 
 use crate::config::Directive;
-use crate::engine::{EngineMetrics, LatencySummary};
+use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::server::Server;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -178,9 +178,9 @@ fn lock_figures(free: u64, waits: LatencySummary) -> Fields {
 }
 
 fn keyspace_section(_server: &Server, metrics: &EngineMetrics) -> Fields {
-    let (keys, expires) = (metrics.total(|shard| shard.keys), metrics.total(|shard| shard.expires));
-    match keys {
-        0 => Fields::new(),
-        _ => vec![("db0".into(), format!("keys={keys},expires={expires},avg_ttl=0"))],
-    }
+    let databases = metrics.databases.iter().enumerate().filter(|(_, database)| database.keys > 0);
+    let line = |(number, DatabaseMetrics { keys, expires }): (usize, &DatabaseMetrics)| {
+        (format!("db{number}"), format!("keys={keys},expires={expires},avg_ttl=0"))
+    };
+    databases.map(line).collect()
 }

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
-use crate::keyspace::Segmented;
+use crate::keyspace::Databases;
 use crate::pubsub::PubSub;
 use parking_lot::Mutex;
 use std::future::Future;
@@ -236,13 +236,14 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
     let engine = config.text(Directive::Engine);
     let wanted = config.number(Directive::Shards);
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
+    let databases = config.number(Directive::Databases) as usize;
     let policy = SharedPolicy::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
     let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
-        let recovered = recover(&dir, &Layout { engine, shards }, &policy)?;
+        let recovered = recover(&dir, &Layout { engine, shards }, databases, &policy)?;
         (recovered.stores, recovered.segments, recovered.threads)
     } else {
-        ((0..shards).map(|index| Segmented::of_part(index, shards)).collect(), Vec::new(), Vec::new())
+        ((0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(), Vec::new(), Vec::new())
     };
     let foundation = Foundation {
         stores,
@@ -439,6 +440,7 @@ fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client
         output_bytes: AtomicU64::new(0),
         output_over_since_ms: AtomicU64::new(0),
         resp3: AtomicBool::new(false),
+        database: AtomicU16::new(0),
         no_evict: AtomicBool::new(false),
         no_touch: AtomicBool::new(false),
         labels: Mutex::new(Labels::default()),

@@ -3,46 +3,69 @@
 //! One second in `cargo test`; `SOAK_SECONDS=600 cargo test -p actors --release --test stress -- --nocapture` for as
 //! long as it takes. `STRESS_SEED` chooses the sizes of the rounds; a failure prints it.
 
+mod ledger;
+
 use actors::{FlumeChannels, Port, ReorderBuffer, Router, Shard, TurnLimit, run_shard, yield_now};
 use fastrand::Rng;
+use ledger::{Id, Ledger, Place, Visit};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 
 /// A round that takes longer has lost a wake-up.
 const ROUND_SECONDS_MAX: u64 = 60;
 
-#[derive(Debug)]
+/// One request on its way, or the part of it that one shard gets.
+#[derive(Debug, Clone)]
 struct Work {
-    connection: usize,
-    nth_on_shard: u64,
-    seqs: std::ops::Range<u64>,
+    id: Id,
+    is_write: bool,
+    places: Vec<Place>,
     executed: u32,
 }
 
-struct CountingShard {
+/// One register, which holds the name of its last writer.
+struct RegisterShard {
+    index: usize,
     executed_of: Vec<u64>,
-    turn: u64,
-    last_turn_of: Vec<u64>,
+    register: Option<Id>,
+    history: Vec<Visit>,
 }
 
-impl Shard for CountingShard {
+impl RegisterShard {
+    fn visit(&mut self, id: Id, is_write: bool, place: &mut Place) {
+        assert_eq!(place.shard, self.index, "a batch goes to the shard it was sent to");
+        let executed = &mut self.executed_of[id.connection];
+        assert_eq!(place.nth_on_shard, *executed, "batches of one port are executed in the order they were sent");
+        *executed += 1;
+        place.seen = self.register;
+        if is_write {
+            self.register = Some(id);
+        }
+        self.history.push(Visit { id, is_write });
+    }
+}
+
+impl Shard for RegisterShard {
     type Batch = Work;
 
-    fn begin_turn(&mut self) {
-        self.turn += 1;
-    }
-
     fn execute(&mut self, work: &mut Work) {
-        let executed = &mut self.executed_of[work.connection];
-        assert_eq!(work.nth_on_shard, *executed, "batches of one port are executed in the order they were sent");
-        *executed += 1;
+        let [place] = &mut work.places[..] else { panic!("a batch that is not joint is for one shard") };
+        self.visit(work.id, work.is_write, place);
         work.executed += 1;
-        self.last_turn_of[work.connection] = self.turn;
     }
 
     fn gathers(&self, first: &Work) -> bool {
-        first.seqs.end - first.seqs.start < 8
+        first.id.seq.is_multiple_of(2)
+    }
+
+    fn execute_jointly(shards: &mut [Self], work: &mut Work) {
+        assert_eq!(shards.len(), work.places.len(), "a meeting sees every state that is lent");
+        for (shard, place) in shards.iter_mut().zip(&mut work.places) {
+            shard.visit(work.id, work.is_write, place);
+        }
+        work.executed += 1;
     }
 }
 
@@ -53,7 +76,9 @@ struct Round {
     mailbox_capacity: usize,
     window: usize,
     turn: usize,
-    batches: u64,
+    requests: u64,
+    /// Of a hundred requests: those that go to several shards, half of them meetings.
+    across: u8,
 }
 
 impl Round {
@@ -64,102 +89,159 @@ impl Round {
             mailbox_capacity: *random.choice(&[1, 2, 8, 128]).expect("there is a choice"),
             window: random.usize(1..=8),
             turn: *random.choice(&[1, 3, 64]).expect("there is a choice"),
-            batches: random.u64(1..=500),
+            requests: random.u64(1..=500),
+            across: *random.choice(&[0, 5, 50, 100]).expect("there is a choice"),
         }
     }
 
-    /// Runs it to the end and returns how many batches were executed.
-    async fn run(self, random: &mut Rng) -> u64 {
-        let (router, mailboxes, _) = Router::<CountingShard>::new(self.shards, self.mailbox_capacity);
-        let connections = self.connections;
-        let shards: Vec<_> = mailboxes
-            .into_iter()
-            .map(|mailbox| {
-                let zeros = || vec![0; connections];
-                let shard = CountingShard { executed_of: zeros(), turn: 0, last_turn_of: zeros() };
-                tokio::spawn(run_shard::<_, FlumeChannels>(shard, mailbox, TurnLimit(self.turn)))
-            })
-            .collect();
-        let begun = Arc::new(AtomicU64::new(0));
-        let accepted = Arc::new(AtomicU64::new(0));
-        let tasks: Vec<_> = (0..connections)
+    /// Runs it to the end and returns how many requests were executed.
+    async fn run(self, random: &mut Rng) -> usize {
+        let (router, mailboxes, sequencer) = Router::<RegisterShard>::new(self.shards, self.mailbox_capacity);
+        let start = |(index, mailbox)| {
+            let executed_of = vec![0; self.connections];
+            let shard = RegisterShard { index, executed_of, register: None, history: Vec::new() };
+            tokio::spawn(run_shard::<_, FlumeChannels>(shard, mailbox, TurnLimit(self.turn)))
+        };
+        let shards: Vec<_> = mailboxes.into_iter().enumerate().map(start).collect();
+        let sequencer = tokio::spawn(sequencer.run());
+        let ledger = Arc::new(Ledger::new(self.connections));
+        let connections: Vec<_> = (0..self.connections)
             .map(|index| {
-                let counts = (Arc::clone(&begun), Arc::clone(&accepted));
-                tokio::spawn(self.connection(index, router.clone(), counts, random.fork()))
+                let connection = Connection::new(index, router.clone(), self.window, Arc::clone(&ledger));
+                tokio::spawn(connection.run(self, random.fork()))
             })
             .collect();
         drop(router);
-        // Every fourth connection dies somewhere on its way.
-        for task in tasks.iter().step_by(4) {
-            if random.bool() {
-                tokio::time::sleep(Duration::from_micros(random.u64(0..200))).await;
-                task.abort();
-            }
-        }
-        for task in tasks {
-            if let Err(error) = task.await {
-                assert!(error.is_cancelled(), "{error}");
-            }
-        }
-        let mut executed = 0;
-        for shard in shards {
+        await_all(connections, random).await;
+        sequencer.await.expect("the sequencer ends when its senders are gone");
+        let mut histories = Vec::new();
+        for (index, shard) in shards.into_iter().enumerate() {
             let shard = shard.await.expect("a shard gives its state back");
-            executed += shard.executed_of.iter().sum::<u64>();
-            assert!(shard.last_turn_of.iter().all(|&turn| turn <= shard.turn));
+            assert_eq!(shard.index, index, "every state is home at the end");
+            histories.push(shard.history);
         }
-        let range = accepted.load(Ordering::Relaxed)..=begun.load(Ordering::Relaxed);
-        assert!(range.contains(&executed), "what a mailbox accepts is executed: {executed} of {range:?}");
-        executed
+        ledger.reckon(&histories)
+    }
+}
+
+/// Every fourth connection may die somewhere on its way.
+async fn await_all(connections: Vec<JoinHandle<()>>, random: &mut Rng) {
+    for connection in connections.iter().step_by(4) {
+        if random.bool() {
+            tokio::time::sleep(Duration::from_micros(random.u64(0..200))).await;
+            connection.abort();
+        }
+    }
+    for connection in connections {
+        if let Err(error) = connection.await {
+            assert!(error.is_cancelled(), "{error}");
+        }
+    }
+}
+
+struct Connection {
+    index: usize,
+    port: Port<RegisterShard>,
+    ledger: Arc<Ledger>,
+    sent_to: Vec<u64>,
+    next_seq: u64,
+    /// Of the requests that are not whole yet: how many batches are missing, and what the others saw.
+    gathering: HashMap<u64, (usize, Vec<Place>)>,
+    reorder: ReorderBuffer<u64>,
+    released: u64,
+}
+
+impl Connection {
+    fn new(index: usize, router: Router<RegisterShard>, window: usize, ledger: Arc<Ledger>) -> Self {
+        let sent_to = vec![0; router.shards()];
+        let port = Port::new(router, window);
+        let (gathering, reorder) = (HashMap::new(), ReorderBuffer::default());
+        Self { index, port, ledger, sent_to, next_seq: 0, gathering, reorder, released: 0 }
     }
 
-    async fn connection(
-        self,
-        connection: usize,
-        router: Router<CountingShard>,
-        (begun, accepted): (Arc<AtomicU64>, Arc<AtomicU64>),
-        mut random: Rng,
-    ) {
-        let mut sent_to = vec![0; router.shards()];
-        let mut port = Port::new(router, self.window);
-        let mut replies = Replies { connection, reorder: ReorderBuffer::default(), released: 0 };
-        let mut next_seq = 0;
-        for _ in 0..self.batches {
-            while port.room() == 0 {
-                replies.accept(port.recv().await);
+    async fn run(mut self, round: Round, mut random: Rng) {
+        for _ in 0..round.requests {
+            let is_across = random.u8(0..100) < round.across;
+            match random.bool() {
+                true if is_across && round.shards > 1 => self.send_joint(&mut random).await,
+                false if is_across => self.send_group(round.window, &mut random).await,
+                _ => self.send(&mut random).await,
             }
-            let shard = random.usize(0..sent_to.len());
-            let seqs = next_seq..next_seq + random.u64(1..16);
-            next_seq = seqs.end;
-            begun.fetch_add(1, Ordering::Relaxed);
-            let work = Work { connection, nth_on_shard: sent_to[shard], seqs, executed: 0 };
-            port.send(shard, work).await.expect("shards outlive connections");
-            accepted.fetch_add(1, Ordering::Relaxed);
-            sent_to[shard] += 1;
-            while let Some(work) = port.try_recv() {
-                replies.accept(work);
+            while let Some(work) = self.port.try_recv() {
+                self.accept(work);
             }
             if random.u8(0..8) == 0 {
                 yield_now().await;
             }
         }
-        while port.in_flight() > 0 {
-            replies.accept(port.recv().await);
+        while self.port.in_flight() > 0 {
+            let work = self.port.recv().await;
+            self.accept(work);
         }
-        assert!(port.try_recv().is_none(), "each batch comes home once");
-        assert_eq!(replies.released, next_seq, "every reply is released");
+        assert!(self.port.try_recv().is_none(), "each batch comes home once");
+        assert_eq!(self.released, self.next_seq, "every reply is released");
     }
-}
 
-struct Replies {
-    connection: usize,
-    reorder: ReorderBuffer<u64>,
-    released: u64,
-}
+    async fn send(&mut self, random: &mut Rng) {
+        self.make_room(1).await;
+        let work = self.begin(1, 1, random);
+        let id = work.id;
+        self.port.send(work.places[0].shard, work).await.expect("shards outlive connections");
+        self.ledger.accept(id);
+    }
 
-impl Replies {
+    async fn send_group(&mut self, window: usize, random: &mut Rng) {
+        let parts = random.usize(1..=self.sent_to.len().min(window));
+        self.make_room(parts).await;
+        let work = self.begin(parts, parts, random);
+        let part = |place: &Place| (place.shard, Work { places: vec![place.clone()], ..work });
+        let parts = work.places.iter().map(part).collect();
+        self.port.send_group(parts).await.expect("shards outlive connections");
+        self.ledger.accept(work.id);
+    }
+
+    async fn send_joint(&mut self, random: &mut Rng) {
+        self.make_room(1).await;
+        let work = self.begin(random.usize(2..=self.sent_to.len()), 1, random);
+        let id = work.id;
+        let shards = work.places.iter().map(|place| place.shard).collect();
+        self.port.send_joint(shards, work).await.expect("shards outlive connections");
+        self.ledger.accept(id);
+    }
+
+    async fn make_room(&mut self, places: usize) {
+        while self.port.room() < places {
+            let work = self.port.recv().await;
+            self.accept(work);
+        }
+    }
+
+    /// Enters a request to so many different shards, of which so many batches will come home.
+    fn begin(&mut self, shards: usize, batches: usize, random: &mut Rng) -> Work {
+        let id = Id { connection: self.index, seq: self.next_seq };
+        self.next_seq += 1;
+        let shards = random.choose_multiple(0..self.sent_to.len(), shards);
+        let mut place = |&shard: &usize| {
+            self.sent_to[shard] += 1;
+            Place { shard, nth_on_shard: self.sent_to[shard] - 1, seen: None }
+        };
+        let places = shards.iter().map(&mut place).collect();
+        self.gathering.insert(id.seq, (batches, Vec::new()));
+        self.ledger.begin(id, shards);
+        Work { id, is_write: random.bool(), places, executed: 0 }
+    }
+
     fn accept(&mut self, work: Work) {
-        assert_eq!((work.connection, work.executed), (self.connection, 1));
-        work.seqs.for_each(|seq| self.reorder.insert(seq, seq));
+        assert_eq!((work.id.connection, work.executed), (self.index, 1));
+        let (missing, seen) = self.gathering.get_mut(&work.id.seq).expect("each batch comes home once");
+        seen.extend(work.places);
+        *missing -= 1;
+        if *missing > 0 {
+            return;
+        }
+        let (_, seen) = self.gathering.remove(&work.id.seq).expect("it was just there");
+        self.ledger.end(work.id, seen);
+        self.reorder.insert(work.id.seq, work.id.seq);
         while let Some(seq) = self.reorder.pop_ready() {
             assert_eq!(seq, self.released, "replies are released in request order");
             self.released += 1;
@@ -168,7 +250,7 @@ impl Replies {
 }
 
 #[test]
-fn rounds_of_every_size_on_real_threads_lose_nothing() {
+fn rounds_of_every_size_on_real_threads_lose_nothing_and_have_one_order() {
     let number = |variable: &str, default: u64| match std::env::var(variable) {
         Ok(value) => value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error}")),
         Err(_) => default,
@@ -186,5 +268,5 @@ fn rounds_of_every_size_on_real_threads_lose_nothing() {
         executed += runtime.block_on(run).expect("no wake-up is lost");
         rounds += 1;
     }
-    println!("{rounds} rounds, {executed} batches");
+    println!("{rounds} rounds, {executed} requests");
 }

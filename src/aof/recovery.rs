@@ -2,18 +2,18 @@
 //!
 //! Each chain is replayed in the layout that wrote it, each segment into a keyspace of its own; where
 //! the layout changed, the nodes then move to the keyspaces of the next. What was done over several shards is applied
-//! once, when all of their segments have come to it, and given back to a segment that lost it. A torn tail is cut; damage before the end is
-//! refused, because what follows it may depend on what is lost.
+//! once, when all of their segments have come to it, and given back to a segment that lost it. A torn tail is cut; damage
+//! before the end is refused, because what follows it may depend on what is lost.
 
 use super::manifest::{Layout, Manifest};
 use super::record::{
     Frame, Header, JointRecord, SEGMENT_HEADER, Salt, decode, decode_header, for_each_effect, frame_joint_onto,
-    holds_record, segment_header,
+    frame_onto, holds_record, segment_header,
 };
 use super::segment::{LogThread, Segment, SharedPolicy};
 use crate::commands;
-use crate::keyspace::{Effects, Joint, Keyspace, Segmented, Store};
-use crate::resp::{Args, Reply};
+use crate::keyspace::{Databases, Effects, Joint, Keyspace};
+use crate::resp::{Args, Reply, parse_u64};
 use crate::routing::shard_of;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -24,25 +24,25 @@ use std::time::Instant;
 /// What recovery gives the engine.
 pub struct Recovered {
     /// The data, one table per owner.
-    pub stores: Vec<Segmented>,
+    pub stores: Vec<Databases>,
     /// Where each owner appends.
     pub segments: Vec<Arc<Segment>>,
     /// What ends the log threads.
     pub threads: Vec<LogThread>,
 }
 
-/// Reads the log of `dir`, and opens it for `layout` to append to.
-pub fn recover(dir: &Path, layout: &Layout, policy: &SharedPolicy) -> Result<Recovered, String> {
+/// Reads the log of `dir` into so many databases, and opens it for `layout` to append to.
+pub fn recover(dir: &Path, layout: &Layout, databases: usize, policy: &SharedPolicy) -> Result<Recovered, String> {
     let start = Instant::now();
     std::fs::create_dir_all(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
     let mut manifest = Manifest::read(dir)?;
     let mut totals = Totals::default();
-    let mut stores = empty_stores(1);
+    let mut stores = empty_stores(databases, 1);
     for (number, chain) in manifest.chains() {
-        stores = divide(stores, chain.shards);
+        stores = divide(stores, databases, chain.shards);
         replay_chain(dir, *number, &mut stores, &mut totals)?;
     }
-    stores = divide(stores, layout.shards);
+    stores = divide(stores, databases, layout.shards);
 
     let chain = manifest.continue_as(layout);
     let opened = (0..layout.shards).map(|index| open_segment(dir, chain, index, policy));
@@ -53,7 +53,7 @@ pub fn recover(dir: &Path, layout: &Layout, policy: &SharedPolicy) -> Result<Rec
             "DB loaded from append only file: {:.3} seconds, {} records, {} keys, {} bytes, {} bytes cut",
             start.elapsed().as_secs_f64(),
             totals.records,
-            stores.iter().map(Segmented::len).sum::<usize>(),
+            stores.iter().map(Databases::keys).sum::<usize>(),
             totals.bytes,
             totals.cut,
         );
@@ -68,20 +68,20 @@ struct Totals {
     cut: u64,
 }
 
-fn empty_stores(count: usize) -> Vec<Segmented> {
-    (0..count).map(|index| Segmented::of_part(index, count)).collect()
+fn empty_stores(databases: usize, count: usize) -> Vec<Databases> {
+    (0..count).map(|index| Databases::of_part(databases, index, count)).collect()
 }
 
 /// Moves every node to the owner it has among `shards`.
-fn divide(stores: Vec<Segmented>, shards: usize) -> Vec<Segmented> {
+fn divide(stores: Vec<Databases>, databases: usize, shards: usize) -> Vec<Databases> {
     if stores.len() == shards {
         return stores;
     }
-    let mut divided = empty_stores(shards);
+    let mut divided = empty_stores(databases, shards);
     for store in stores {
-        for node in store.into_nodes() {
+        for (database, node) in store.into_nodes() {
             let target = &mut divided[shard_of(node.key(), shards)];
-            target.insert_node(node);
+            target.insert_node(database, node);
         }
     }
     divided
@@ -91,7 +91,9 @@ fn divide(stores: Vec<Segmented>, shards: usize) -> Vec<Segmented> {
 ///
 /// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come to
 /// it; a segment that ends before it has lost its copy with its tail, and gets it back.
-fn replay_chain(dir: &Path, chain: u32, stores: &mut [Segmented], totals: &mut Totals) -> Result<(), String> {
+///
+/// It may have lost more with it, on which the rest of the log depends: then an effect that fails is left out, and told.
+fn replay_chain(dir: &Path, chain: u32, stores: &mut [Databases], totals: &mut Totals) -> Result<(), String> {
     let paths = (0..stores.len()).map(|index| Manifest::segment_path(dir, chain, index));
     let mut readers = paths.map(SegmentReader::open).collect::<Result<Vec<_>, String>>()?;
     let mut replay = Replay::new();
@@ -102,17 +104,21 @@ fn replay_chain(dir: &Path, chain: u32, stores: &mut [Segmented], totals: &mut T
         let Some(waiting) = next_joint(&readers)? else { break };
         let payload = waiting.payload.clone();
         let record = JointRecord::parse(&payload).expect("it has been read before");
+        replay.has_gap |= record.shards.iter().any(|&shard| readers[shard].waiting.is_none());
         replay.apply(record.effects, whole(stores)).map_err(|reason| waiting.describe(&reason))?;
         totals.records += 1;
         for &shard in &record.shards {
             readers[shard].pass(record.number, &payload);
         }
     }
+    if replay.left_out > 0 {
+        tracing::warn!("{} changes depend on what the log has lost, and were left out", replay.left_out);
+    }
     readers.into_iter().try_for_each(|reader| reader.finish(totals))
 }
 
 /// All stores of a chain as one.
-fn whole(stores: &mut [Segmented]) -> Joint<'_> {
+fn whole(stores: &mut [Databases]) -> Joint<'_> {
     Joint::new(stores.len(), stores.iter_mut().enumerate())
 }
 
@@ -137,9 +143,9 @@ fn next_joint(readers: &[SegmentReader]) -> Result<Option<&Waiting>, String> {
 /// One segment while it is replayed.
 struct SegmentReader {
     path: PathBuf,
-    /// None where the file was never made: it held nothing.
-    file: Option<File>,
+    /// Nothing where the file was never made, or was moved away.
     bytes: Vec<u8>,
+    /// None where there is no whole header.
     salt: Option<Salt>,
     position: usize,
     /// The joint record that it stands at; none at its end.
@@ -170,23 +176,18 @@ fn describe_record(path: &Path, at: usize, reason: &str) -> String {
 
 impl SegmentReader {
     fn open(path: PathBuf) -> Result<Self, String> {
-        let describe = |what: &str, error: std::io::Error| format!("can't {what} {}: {error}", path.display());
-        let mut bytes = Vec::new();
-        let file = match OpenOptions::new().read(true).append(true).open(&path) {
-            Ok(mut file) => {
-                file.read_to_end(&mut bytes).map_err(|error| describe("read", error))?;
-                Some(file)
-            }
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
             // A crash between the manifest and the first segment leaves files out: they held nothing.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(describe("open", error)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(format!("can't read {}: {error}", path.display())),
         };
         let (salt, position) = match decode_header(&bytes) {
             Header::Whole(salt) => (Some(salt), SEGMENT_HEADER),
             Header::Torn => (None, 0),
             Header::Foreign => return Err(format!("{}: its header is damaged or of another format", path.display())),
         };
-        Ok(Self { path, file, bytes, salt, position, waiting: None, lost: Vec::new() })
+        Ok(Self { path, bytes, salt, position, waiting: None, lost: Vec::new() })
     }
 
     /// Replays what this shard did alone, up to a joint record or the end.
@@ -194,13 +195,14 @@ impl SegmentReader {
         &mut self,
         replay: &mut Replay,
         index: usize,
-        stores: &mut [Segmented],
+        stores: &mut [Databases],
         totals: &mut Totals,
     ) -> Result<(), String> {
         let Some(salt) = self.salt else { return Ok(()) };
         while self.waiting.is_none() {
             match decode(&self.bytes[self.position..], salt) {
                 Frame::Record(payload, len) => {
+                    replay.has_gap |= payload == GAP;
                     let store = Joint::new(stores.len(), [(index, &mut stores_at(stores, index)[0])]);
                     replay
                         .apply(payload, store)
@@ -237,16 +239,23 @@ impl SegmentReader {
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.position += waiting.len,
             None => {
-                if let Some(salt) = self.salt {
-                    frame_joint_onto(&mut self.lost, salt, payload);
+                // A segment without a header, or that was moved away, begins with its first joint record.
+                let is_first = self.lost.is_empty();
+                let salt = *self.salt.get_or_insert_with(|| {
+                    let salt = Salt(fastrand::u32(..));
+                    self.lost.extend_from_slice(&segment_header(salt));
+                    salt
+                });
+                if is_first {
+                    frame_onto(&mut self.lost, salt, GAP);
                 }
+                frame_joint_onto(&mut self.lost, salt, payload);
             }
         }
     }
 
     /// Cuts off a torn tail, and writes what was lost and restored.
-    fn finish(mut self, totals: &mut Totals) -> Result<(), String> {
-        let Some(file) = &mut self.file else { return Ok(()) };
+    fn finish(self, totals: &mut Totals) -> Result<(), String> {
         let whole = self.position;
         let cut = self.bytes.len() - whole;
         if cut > 0 {
@@ -256,14 +265,20 @@ impl SegmentReader {
         if cut == 0 && self.lost.is_empty() {
             return Ok(());
         }
-        file.set_len(whole as u64)
-            .and_then(|()| file.write_all(&self.lost))
-            .and_then(|()| file.sync_all())
-            .map_err(|error| format!("can't mend {}: {error}", self.path.display()))
+        self.mend().map_err(|error| format!("can't mend {}: {error}", self.path.display()))
+    }
+
+    fn mend(&self) -> std::io::Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        file.set_len(self.position as u64)?;
+        file.write_all(&self.lost)?;
+        file.sync_all()?;
+        let dir = self.path.parent().expect("a segment stands in a directory");
+        File::open(dir)?.sync_all()
     }
 }
 
-fn stores_at(stores: &mut [Segmented], index: usize) -> &mut [Segmented] {
+fn stores_at(stores: &mut [Databases], index: usize) -> &mut [Databases] {
     &mut stores[index..=index]
 }
 
@@ -271,38 +286,79 @@ fn stores_at(stores: &mut [Segmented], index: usize) -> &mut [Segmented] {
 struct Replay {
     spans: Vec<crate::resp::Span>,
     replies: Vec<u8>,
+    /// Whether something is missing on which what is replayed may depend.
+    has_gap: bool,
+    /// Effects that failed for it.
+    left_out: u64,
 }
+
+/// The payload of a record that changes nothing. It stands where a segment lost its tail and got a joint record back, so
+/// that every later start replays it as the first did.
+const GAP: &[u8] = b"";
 
 impl Replay {
     fn new() -> Self {
-        Self { spans: Vec::new(), replies: Vec::new() }
+        Self { spans: Vec::new(), replies: Vec::new(), has_gap: false, left_out: 0 }
     }
 
     fn apply(&mut self, effects: &[u8], store: Joint<'_>) -> Result<(), String> {
-        let Self { spans, replies } = self;
+        let Self { spans, replies, has_gap, left_out } = self;
         // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
         let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
+        keyspace.select(0);
         let mut outcome = Ok(());
         for_each_effect(effects, spans, |bytes, spans| {
             let args = Args::new(bytes, spans);
-            outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| apply_effect(&mut keyspace, args, replies));
+            if outcome.is_err() {
+                return;
+            }
+            outcome = match apply_effect(&mut keyspace, args, replies) {
+                Err(Misfit::Failed(_)) if *has_gap => {
+                    *left_out += 1;
+                    Ok(())
+                }
+                Err(Misfit::Failed(reason) | Misfit::Foreign(reason)) => Err(reason),
+                Ok(()) => Ok(()),
+            };
         })
         .ok_or("is no list of effects")?;
         outcome
     }
 }
 
-fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
-    let name = args.get(0).ok_or("holds an effect without a command")?;
+/// Why an effect was not applied.
+enum Misfit {
+    /// It is none.
+    Foreign(String),
+    /// The data is not what it was applied to first.
+    Failed(String),
+}
+
+fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), Misfit> {
+    let name = args.get(0).ok_or_else(|| Misfit::Foreign("holds an effect without a command".into()))?;
+    if name == b"SELECT" {
+        return select(keyspace, args).map_err(Misfit::Foreign);
+    }
     let id = commands::find(name).filter(|id| commands::command(*id).is_write());
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
-    let id = id.ok_or_else(|| format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)))?;
+    let describe = || Misfit::Foreign(format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)));
+    let id = id.ok_or_else(describe)?;
     replies.clear();
     commands::execute(id, keyspace, args, &mut Reply::new(replies, false));
     match replies.first() {
-        Some(b'-') => Err(format!("fails on replay: {}", String::from_utf8_lossy(replies).trim_end())),
+        Some(b'-') => Err(Misfit::Failed(format!("fails on replay: {}", String::from_utf8_lossy(replies).trim_end()))),
         _ => Ok(()),
     }
+}
+
+/// What follows concerns another database.
+fn select(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>) -> Result<(), String> {
+    let number = args.get(1).and_then(parse_u64).ok_or("selects no database")?;
+    if number >= keyspace.databases() as u64 {
+        return Err(format!("is of database {number}; `databases` allows for {} only", keyspace.databases()));
+    }
+    keyspace.select(number as usize);
+    Ok(())
 }
 
 fn open_segment(

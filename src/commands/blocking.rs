@@ -5,9 +5,9 @@
 //! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
 //! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
 
-use super::arguments::{number_of_keys, positive};
+use super::arguments::number_of_keys;
 use super::float::Extended;
-use super::lists::{self, parse_end};
+use super::lists::{self, end_and_count, parse_end};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Bytes, Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply};
@@ -39,14 +39,9 @@ fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 /// BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]: O(N), N = keys and elements taken
 pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    parse_timeout(&args[1], keyspace.now_ms())?;
     let after_keys = 3_usize.saturating_add(number_of_keys(&args[2])?);
-    let end = parse_end(args.get(after_keys).ok_or(CommandError::Syntax)?)?;
-    let most = match args.len() - after_keys {
-        1 => 1,
-        3 if args.is(after_keys + 1, "COUNT") => positive(&args[after_keys + 2], "ERR count should be greater than 0")?,
-        _ => return Err(CommandError::Syntax),
-    };
+    let (end, most) = end_and_count(args.from(after_keys))?;
+    parse_timeout(&args[1], keyspace.now_ms())?;
     for position in 3..after_keys {
         let key = &args[position];
         if has_elements(keyspace, key)? {

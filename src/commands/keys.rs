@@ -80,45 +80,87 @@ fn move_key<S: Store>(keyspace: &mut Keyspace<S>, from: &[u8], to: &[u8]) {
 /// COPY source destination [DB destination-db] [REPLACE]: O(N), N = elements or bytes of the value
 pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (from, to) = (&args[1], &args[2]);
-    let is_replacing = is_copy_replacing(args)?;
-    if from == to {
+    let (database, is_replacing) = copy_options(keyspace, args)?;
+    if from == to && database == keyspace.database() {
         return Err(CommandError::Text("ERR source and destination objects are the same"));
     }
-    let is_copied =
-        keyspace.read(from).is_some() && (is_replacing || !keyspace.contains(to)) && keyspace.copy(from, to);
+    let is_copied = keyspace.read(from).is_some()
+        && (is_replacing || !keyspace.within(database, |keyspace| keyspace.contains(to)))
+        && keyspace.copy(from, database, to);
     if is_copied {
-        keyspace.note_change(to, 1);
-        keyspace.notify(Class::GENERIC, "copy_to", to);
+        keyspace.within(database, |keyspace| {
+            keyspace.note_change(to, 1);
+            keyspace.notify(Class::GENERIC, "copy_to", to);
+        });
     }
     reply.flag(is_copied);
     Ok(())
 }
 
-/// Whether a COPY may replace what the destination holds.
-fn is_copy_replacing(args: Args<'_>) -> Result<bool, CommandError> {
-    let mut is_replacing = false;
+/// The database that a COPY goes to, and whether it may replace what the destination holds.
+fn copy_options<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Result<(usize, bool), CommandError> {
+    let (mut database, mut is_replacing) = (keyspace.database(), false);
     let mut words = args.from(3).iter();
     while let Some(word) = words.next() {
         match word {
             _ if is(word, "REPLACE") => is_replacing = true,
-            _ if is(word, "DB") => must_be_the_database(words.next().ok_or(CommandError::Syntax)?)?,
+            _ if is(word, "DB") => database = database_number(keyspace, words.next().ok_or(CommandError::Syntax)?)?,
             _ => return Err(CommandError::Syntax),
         }
     }
-    Ok(is_replacing)
+    Ok((database, is_replacing))
 }
 
-/// There is one database, number 0.
-fn must_be_the_database(argument: &[u8]) -> Outcome {
+/// A database, by its number.
+fn database_number<S: Store>(keyspace: &Keyspace<S>, argument: &[u8]) -> Result<usize, CommandError> {
     const NO_INDEX: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
     match i32::try_from(integer(argument)?) {
-        Ok(0) => Ok(()),
-        Ok(_) => Err(CommandError::Text("ERR DB index is out of range")),
+        Ok(number) => parse_database(number.into(), keyspace.databases()),
         Err(_) => Err(CommandError::Text(NO_INDEX)),
     }
 }
 
-/// KEYS pattern: O(N), N = keys of the server
+/// The number of one of so many databases.
+pub fn parse_database(number: i64, databases: usize) -> Result<usize, CommandError> {
+    let number = usize::try_from(number).ok().filter(|&number| number < databases);
+    number.ok_or(CommandError::Text("ERR DB index is out of range"))
+}
+
+/// MOVE key db: O(1)
+pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let key = &args[1];
+    let database = database_number(keyspace, &args[2])?;
+    if database == keyspace.database() {
+        return Err(CommandError::Text("ERR source and destination objects are the same"));
+    }
+    let is_moved = !keyspace.within(database, |keyspace| keyspace.contains(key)) && keyspace.move_to(key, database);
+    if is_moved {
+        keyspace.note_change(key, 1);
+        keyspace.notify(Class::GENERIC, "move_from", key);
+        keyspace.within(database, |keyspace| {
+            keyspace.note_change(key, 1);
+            keyspace.notify(Class::GENERIC, "move_to", key);
+        });
+    }
+    reply.flag(is_moved);
+    Ok(())
+}
+
+/// SWAPDB index1 index2: O(N), N = shards, and keys that somebody listens to
+pub fn swapdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let number = |argument, text| {
+        let number = integer(argument).ok().and_then(|number| i32::try_from(number).ok());
+        number.map(i64::from).ok_or(CommandError::Text(text))
+    };
+    let one = number(&args[1], "ERR invalid first DB index")?;
+    let other = number(&args[2], "ERR invalid second DB index")?;
+    let (one, other) = (parse_database(one, keyspace.databases())?, parse_database(other, keyspace.databases())?);
+    keyspace.swap_databases(one, other);
+    reply.ok();
+    Ok(())
+}
+
+/// KEYS pattern: O(N), N = keys of the database
 pub fn keys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let pattern = &args[1];
     // Redis's rules let no pattern but the empty one match an empty key; a lone star is a case of its own.
@@ -149,13 +191,25 @@ pub fn dbsize<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// FLUSHDB [ASYNC | SYNC], FLUSHALL [ASYNC | SYNC]: O(N), N = keys
-pub fn flush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    match args.get(1) {
-        Some(mode) if args.len() > 2 || !(is(mode, "ASYNC") || is(mode, "SYNC")) => return Err(CommandError::Syntax),
-        _ => {}
-    }
+/// FLUSHDB [ASYNC | SYNC]: O(N), N = keys
+pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    flush_mode(args)?;
     keyspace.clear();
     reply.ok();
     Ok(())
+}
+
+/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases
+pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    flush_mode(args)?;
+    keyspace.clear_all();
+    reply.ok();
+    Ok(())
+}
+
+fn flush_mode(args: Args<'_>) -> Outcome {
+    match args.get(1) {
+        Some(mode) if args.len() > 2 || !(is(mode, "ASYNC") || is(mode, "SYNC")) => Err(CommandError::Syntax),
+        _ => Ok(()),
+    }
 }

@@ -168,7 +168,7 @@ pub fn lmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 }
 
 /// <LEFT | RIGHT> [COUNT count]
-fn end_and_count(options: Args<'_>) -> Result<(End, usize), CommandError> {
+pub(super) fn end_and_count(options: Args<'_>) -> Result<(End, usize), CommandError> {
     let end = parse_end(options.get(0).ok_or(CommandError::Syntax)?)?;
     let count = match options.get(2).filter(|_| options.is(1, "COUNT")) {
         Some(count) => positive(count, "ERR count should be greater than 0")?,

@@ -33,8 +33,45 @@ pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};
 pub use transaction::{Ending, Transaction};
 
 use crate::keyspace::{Keyspace, Store};
-use crate::resp::{Args, Reply};
+use crate::resp::{Args, Reply, parse_i64};
 use blocking::serve_ready;
+
+/// What a command depends on of its connection's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Context {
+    /// Whether the connection speaks RESP3.
+    pub resp3: bool,
+    /// The database that it has selected.
+    pub database: u16,
+}
+
+/// The databases that a command may concern, the selected one aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crossing {
+    /// None.
+    Nowhere,
+    /// This one.
+    To(usize),
+    /// Any.
+    Everywhere,
+}
+
+/// Which other databases a command may concern. A number of no database is none: the command replies that.
+pub fn crossing(id: CommandId, args: Args<'_>, databases: usize) -> Crossing {
+    let row = command(id);
+    if !row.flags.has(Flags::CROSSES) {
+        return Crossing::Nowhere;
+    }
+    let number = match row.name {
+        "move" => args.get(2),
+        "copy" => {
+            (3..args.len()).rfind(|&position| args.is(position, "DB")).and_then(|position| args.get(position + 1))
+        }
+        _ => return Crossing::Everywhere,
+    };
+    let number = number.and_then(parse_i64).and_then(|number| keys::parse_database(number, databases).ok());
+    number.map_or(Crossing::Nowhere, Crossing::To)
+}
 
 /// Runs one command over the keyspace: writes its one reply, tells the log what it changed, and serves those who waited
 /// for that.

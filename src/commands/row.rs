@@ -85,7 +85,9 @@ impl Flags {
     /// Publishes or subscribes. Such a command runs when all requests before it have their replies.
     pub const PUBSUB: Self = Self(1 << 13);
     /// Its arguments are no keys, though Redis Cluster routes by them. Not shown.
-    pub const NOT_KEYS: Self = Self(1 << 29);
+    pub const NOT_KEYS: Self = Self(1 << 28);
+    /// May concern other databases than the one that is selected. Not shown.
+    pub const CROSSES: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
     pub const DEFERS: Self = Self(1 << 30);
     /// Runs at once inside MULTI instead of being queued. Not shown.

@@ -1,10 +1,12 @@
 //! Commands that run in the connection: about itself and about the server.
 
+use super::arguments::integer;
 use super::glob;
+use super::keys::parse_database;
 use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
 use super::transaction::Transaction;
-use super::{CommandError, Outcome};
+use super::{CommandError, Context, Outcome};
 use crate::clients::Client;
 use crate::config::{DIRECTIVES, Directive};
 use crate::keyspace::Watch;
@@ -26,11 +28,23 @@ pub struct LocalCall<'a> {
     pub is_in_exec: bool,
 }
 
+impl LocalCall<'_> {
+    fn choose_database(&mut self, number: u16) {
+        self.state.context.database = number;
+        self.client.database.store(number, Ordering::Relaxed);
+    }
+
+    fn choose_protocol(&mut self, resp3: bool) {
+        self.state.context.resp3 = resp3;
+        self.client.resp3.store(resp3, Ordering::Relaxed);
+    }
+}
+
 /// State of a connection that commands change.
 #[derive(Debug)]
 pub struct ConnectionState {
-    /// Whether it speaks RESP3.
-    pub resp3: bool,
+    /// The protocol that it speaks, and the database that it has selected.
+    pub context: Context,
     /// Whether it may run commands.
     pub is_authenticated: bool,
     /// Whether it closes when its replies are out.
@@ -51,12 +65,12 @@ impl ConnectionState {
 
     /// Whether it may only use the commands about subscriptions: RESP2 has no other way to tell messages from replies.
     pub fn is_subscriber_mode(&self) -> bool {
-        self.subscription.is_some() && !self.resp3 && self.is_listening()
+        self.subscription.is_some() && !self.context.resp3 && self.is_listening()
     }
 }
 
-/// What WATCH has gathered.
-pub type Watched = (Arc<Watch>, Vec<Box<[u8]>>);
+/// What WATCH has gathered: what breaks, and the keys with their databases.
+pub type Watched = (Arc<Watch>, Vec<(u16, Box<[u8]>)>);
 
 /// A transaction while it is queued.
 #[derive(Debug, Default)]
@@ -138,12 +152,11 @@ pub fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// SELECT index: O(1)
-pub fn select(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    match parse_i64(&args[1]) {
-        Some(0) => reply.ok(),
-        Some(_) => return Err(CommandError::Text("ERR DB index is out of range")),
-        None => return Err(CommandError::NotInteger),
-    }
+pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let number = integer(&args[1])?;
+    let databases = call.server.config.number(Directive::Databases) as usize;
+    call.choose_database(parse_database(number, databases)? as u16);
+    reply.ok();
     Ok(())
 }
 
@@ -159,11 +172,11 @@ pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
     if let Some(subscription) = &mut call.state.subscription {
         subscription.clear();
         // What was published before comes before.
-        subscription.take_all_messages(call.state.resp3, reply.buffer());
+        subscription.take_all_messages(call.state.context.resp3, reply.buffer());
     }
-    call.state.resp3 = false;
+    call.choose_protocol(false);
+    call.choose_database(0);
     call.state.is_authenticated = call.server.config.text(Directive::Requirepass).is_empty();
-    call.client.resp3.store(false, Ordering::Relaxed);
     call.client.no_evict.store(false, Ordering::Relaxed);
     call.client.no_touch.store(false, Ordering::Relaxed);
     call.client.labels.lock().name.clear();
@@ -292,10 +305,9 @@ pub fn hello(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
         call.client.labels.lock().name = name;
     }
     if let Some(resp3) = version {
-        call.state.resp3 = resp3;
-        call.client.resp3.store(resp3, Ordering::Relaxed);
+        call.choose_protocol(resp3);
     }
-    reply.set_resp3(call.state.resp3);
+    reply.set_resp3(call.state.context.resp3);
     write_hello(call, reply);
     Ok(())
 }
@@ -307,7 +319,7 @@ fn write_hello(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
         reply.bulk(value.as_bytes());
     }
     reply.bulk(b"proto");
-    reply.integer(if call.state.resp3 { 3 } else { 2 });
+    reply.integer(if call.state.context.resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(call.client.id as i64);
     for (field, value) in [("mode", "standalone"), ("role", "master")] {

@@ -4,8 +4,9 @@
 //! connection than its arguments (WATCH, BLPOP) is a transaction of one.
 
 use super::blocking::serve_ready;
+use super::keys::parse_database;
 use super::server::Watched;
-use super::{CommandId, Outcome, Request, command, run_one};
+use super::{CommandId, Context, Crossing, Outcome, Request, command, crossing, run_one};
 use crate::keyspace::{Caller, Keyspace, LogMark, Store};
 use crate::resp::{Args, Reply, Span, parse_i64};
 
@@ -53,7 +54,9 @@ pub struct Transaction {
     /// The keys that are watched, with what breaks when one changes.
     watched: Option<Watched>,
     caller: Caller,
-    resp3: bool,
+    context: Context,
+    /// How many databases there are.
+    databases: usize,
     replies: Vec<u8>,
     ending: Ending,
     /// Where the log stands that covers what the replies show.
@@ -62,8 +65,8 @@ pub struct Transaction {
 
 impl Transaction {
     /// A transaction of one command, with what it needs of its connection.
-    pub fn of_one(id: CommandId, args: Args<'_>, resp3: bool, caller: Caller) -> Self {
-        let mut transaction = Self { resp3, caller, ..Self::default() };
+    pub fn of_one(id: CommandId, args: Args<'_>, context: Context, databases: usize, caller: Caller) -> Self {
+        let mut transaction = Self { context, databases, caller, ..Self::default() };
         transaction.push(id, args);
         transaction
     }
@@ -87,10 +90,11 @@ impl Transaction {
         self.commands.push(Queued { id, spans_end: self.spans.len() as u32, reply_end: 0 });
     }
 
-    /// Readies it to run: what it watches, and the protocol of its replies.
-    pub fn close(&mut self, watched: Option<Watched>, resp3: bool) {
+    /// Readies it to run: what it watches, and where it begins.
+    pub fn close(&mut self, watched: Option<Watched>, context: Context, databases: usize) {
         self.watched = watched;
-        self.resp3 = resp3;
+        self.context = context;
+        self.databases = databases;
     }
 
     /// How many commands there are.
@@ -139,12 +143,23 @@ impl Transaction {
         self.commands().any(|(id, _)| matches!(command(id).request, Request::AllShards | Request::Cursor))
     }
 
-    /// Calls `visit` with each key that its commands name or that it watches.
-    pub fn for_each_key(&self, mut visit: impl FnMut(&[u8])) {
-        for (id, args) in self.commands().filter(|(id, _)| command(*id).request != Request::Local) {
-            command(id).keys.positions(args).for_each(|position| visit(&args[position]));
+    /// Calls `visit` with each key that its commands name or that it watches, and the database that it is in; with a
+    /// key that may go from one database to another, for both.
+    pub fn for_each_key(&self, mut visit: impl FnMut(usize, &[u8])) {
+        let mut context = self.context;
+        for (id, args) in self.commands() {
+            let other = match crossing(id, args, self.databases) {
+                Crossing::To(other) => Some(other),
+                Crossing::Nowhere | Crossing::Everywhere => None,
+            };
+            // What runs in the connection has no keys, though its channels may look like some.
+            let is_keyed = command(id).request != Request::Local;
+            for database in std::iter::once(context.database.into()).chain(other).filter(|_| is_keyed) {
+                command(id).keys.positions(args).for_each(|position| visit(database, &args[position]));
+            }
+            context = context_after(context, id, args, self.databases);
         }
-        self.watched.iter().flat_map(|(_, keys)| keys).for_each(|key| visit(key));
+        self.watched.iter().flat_map(|(_, keys)| keys).for_each(|(database, key)| visit((*database).into(), key));
     }
 
     /// Whether it only reads, as far as its commands' rows say.
@@ -162,13 +177,17 @@ impl Transaction {
     /// A watched key whose time has come has changed, whether or not somebody has noticed.
     fn has_lost_its_watch<S: Store>(&self, keyspace: &mut Keyspace<S>) -> bool {
         let Some((watch, keys)) = &self.watched else { return false };
-        keys.iter().for_each(|key| _ = keyspace.contains(key));
+        for (database, key) in keys {
+            keyspace.select((*database).into());
+            keyspace.contains(key);
+        }
         watch.is_broken()
     }
 
     fn run_commands<S: Store>(&mut self, keyspace: &mut Keyspace<S>) -> Ending {
-        let Self { arena, spans, commands, caller, replies, .. } = self;
-        let mut resp3 = self.resp3;
+        let Self { arena, spans, commands, caller, replies, databases, .. } = self;
+        let mut context = self.context;
+        keyspace.select(context.database.into());
         keyspace.set_caller(caller.clone());
         let mut has_blocked = false;
         let mut start = 0;
@@ -176,9 +195,10 @@ impl Transaction {
             let end = queued.spans_end as usize;
             let args = Args::new(arena, &spans[start..end]);
             if command(queued.id).request != Request::Local {
-                has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, resp3));
-            } else if let Some(is_3) = chosen_protocol(queued.id, args) {
-                resp3 = is_3;
+                has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, context.resp3));
+            } else {
+                context = context_after(context, queued.id, args, *databases);
+                keyspace.select(context.database.into());
             }
             queued.reply_end = replies.len() as u32;
             start = end;
@@ -188,11 +208,19 @@ impl Transaction {
     }
 }
 
-/// Whether a command chooses RESP3, or RESP2, for the replies that follow it. HELLO with more than the version may fail,
-/// which is found out when the connection runs it: the replies of this transaction stay as they are.
-fn chosen_protocol(id: CommandId, args: Args<'_>) -> Option<bool> {
-    match (command(id).name, args.len()) {
-        ("hello", 2) => parse_i64(&args[1]).filter(|version| (2..=3).contains(version)).map(|version| version == 3),
-        _ => None,
+/// The context of what follows a command: SELECT chooses a database, HELLO a protocol. HELLO with more than the version
+/// may fail, which is found out when the connection runs it: the replies of this transaction stay as they are.
+fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usize) -> Context {
+    let row = command(id);
+    if row.request != Request::Local || args.len() != 2 {
+        return context;
+    }
+    match (row.name, parse_i64(&args[1])) {
+        ("hello", Some(version @ 2..=3)) => Context { resp3: version == 3, ..context },
+        ("select", Some(number)) => match parse_database(number, databases) {
+            Ok(database) => Context { database: database as u16, ..context },
+            Err(_) => context,
+        },
+        _ => context,
     }
 }

@@ -7,11 +7,11 @@ mod batch;
 mod session;
 mod shard;
 
-use super::metrics::{EngineMetrics, ShardMetrics};
+use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered, released};
 use crate::aof::Segment;
 use crate::clock::Clock;
-use crate::keyspace::KeyspaceStats;
+use crate::keyspace::{KeyspaceStats, Store};
 use crate::pubsub::PubSub;
 use actors::{FlumeChannels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
 use batch::Batch;
@@ -47,7 +47,7 @@ impl ActorEngine {
     pub fn new(foundation: Foundation) -> Self {
         let Foundation { stores, segments, clock, seed, mailbox_capacity, reply_bytes_max, pubsub, .. } = foundation;
         let is_multi_key_atomic = foundation.is_multi_key_atomic;
-        let gauges: Arc<[Gauges]> = stores.iter().map(|_| Gauges::default()).collect();
+        let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let mut seeds = fastrand::Rng::with_seed(seed);
         let shards = stores.into_iter().enumerate().map(|(index, store)| {
@@ -141,6 +141,7 @@ impl Metered for ActorEngine {
         EngineMetrics {
             engine: "actor",
             shards: self.gauges.iter().enumerate().map(|(index, gauges)| self.shard_metrics(index, gauges)).collect(),
+            databases: self.databases(),
             map_shards: 0,
             keyspace: KeyspaceStats {
                 hits: sum(|gauges| gauges.hits.load(Ordering::Relaxed)),
@@ -156,10 +157,22 @@ impl Metered for ActorEngine {
 }
 
 impl ActorEngine {
+    fn databases(&self) -> Vec<DatabaseMetrics> {
+        let count = self.gauges[0].databases.len();
+        let mut databases = vec![DatabaseMetrics::default(); count];
+        for gauges in self.gauges.iter() {
+            for (total, part) in databases.iter_mut().zip(&gauges.databases) {
+                total.keys += part.keys.load(Ordering::Relaxed);
+                total.expires += part.expires.load(Ordering::Relaxed);
+            }
+        }
+        databases
+    }
+
     fn shard_metrics(&self, index: usize, gauges: &Gauges) -> ShardMetrics {
         ShardMetrics {
-            keys: gauges.keys.load(Ordering::Relaxed),
-            expires: gauges.expires.load(Ordering::Relaxed),
+            keys: gauges.databases.iter().map(|database| database.keys.load(Ordering::Relaxed)).sum(),
+            expires: gauges.databases.iter().map(|database| database.expires.load(Ordering::Relaxed)).sum(),
             commands: gauges.commands.load(Ordering::Relaxed),
             queue_depth: self.router.queue_depth(index) as u64,
             largest_batch: gauges.largest_batch.load(Ordering::Relaxed),

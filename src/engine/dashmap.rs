@@ -9,12 +9,12 @@ mod view;
 use super::expiration::{Slice, expire_slice};
 use super::gather::Gather;
 use super::inline::{InlineEngine, InlineSession, Lent, marks};
-use super::metrics::{EngineMetrics, ShardMetrics};
+use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
-use crate::commands::{self, CommandId, Request, Transaction};
-use crate::keyspace::{Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, hash_of};
+use crate::commands::{self, CommandId, Crossing, Flags, Request, Transaction};
+use crate::keyspace::{Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, hash_of};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use dashmap::DashMap;
@@ -41,10 +41,40 @@ struct Side {
     listeners: Listeners,
 }
 
-/// One DashMap.
-pub struct DashmapEngine {
+/// One database.
+struct Database {
     map: Map,
     sides: Sides,
+}
+
+impl Database {
+    fn new(shards: usize) -> Self {
+        let map = Map::with_hasher_and_shard_amount(ProcessHash, shards);
+        let parts = (0..shards).map(|_| Mutex::default()).collect();
+        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) } }
+    }
+
+    /// Where the keys of a hash live: the number of the shard of the map.
+    fn shard_of(&self, hash: u64) -> usize {
+        self.map.determine_shard(hash as usize)
+    }
+
+    /// How many shards the map has.
+    fn shards(&self) -> usize {
+        self.sides.parts.len()
+    }
+
+    fn metrics(&self) -> DatabaseMetrics {
+        DatabaseMetrics {
+            keys: self.map.len() as u64,
+            expires: self.sides.parts.iter().map(|side| side.lock().deadlines.len() as u64).sum(),
+        }
+    }
+}
+
+/// One DashMap per database.
+pub struct DashmapEngine {
+    databases: Box<[Database]>,
     is_multi_key_atomic: bool,
     segment: Option<Arc<Segment>>,
     pubsub: Arc<PubSub>,
@@ -66,12 +96,9 @@ impl DashmapEngine {
     /// An engine over the one store of `foundation`.
     pub fn new(mut foundation: Foundation) -> Self {
         let shards = foundation.map_shards.get().next_power_of_two().max(2);
-        let map = Map::with_hasher_and_shard_amount(ProcessHash, shards);
-        let parts: Box<[Mutex<Side>]> = (0..shards).map(|_| Mutex::default()).collect();
         let store = foundation.stores.pop().expect("the dashmap engine's layout has one owner");
         let engine = Self {
-            map,
-            sides: Sides { parts, listening: AtomicUsize::new(0) },
+            databases: (0..store.databases()).map(|_| Database::new(shards)).collect(),
             is_multi_key_atomic: foundation.is_multi_key_atomic,
             segment: foundation.segments.pop(),
             pubsub: foundation.pubsub,
@@ -79,34 +106,52 @@ impl DashmapEngine {
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
         };
-        let mut view = View::all(&engine.map, &engine.sides, true);
-        store.into_nodes().for_each(|node| view.insert_recovered(node));
+        let mut view = View::everything(&engine.databases);
+        store.into_nodes().for_each(|(database, node)| view.insert_recovered(database, node));
         drop(view);
         engine
     }
 
-    /// Locks what the command needs.
-    fn view(&self, id: CommandId, args: Args<'_>, is_writable: bool) -> View<'_> {
+    /// Locks what the command needs, and selects the database.
+    fn view(&self, id: CommandId, args: Args<'_>, database: usize, is_writable: bool) -> View<'_> {
         let command = commands::command(id);
+        if command.flags.has(Flags::CROSSES) {
+            return self.view_across(id, args, database);
+        }
         match command.request {
-            Request::AllShards | Request::Cursor => View::all(&self.map, &self.sides, is_writable),
+            Request::AllShards | Request::Cursor => View::all(&self.databases, database, is_writable),
             Request::MultiShard | Request::Joint => {
-                let keys = command.keys.positions(args).map(|position| hash_of(&args[position]));
-                View::several(&self.map, &self.sides, keys, is_writable)
+                let keys = command.keys.positions(args).map(|position| (database, hash_of(&args[position])));
+                View::several(&self.databases, database, keys, is_writable)
             }
             Request::OneShard => {
                 let hash = hash_of(&args[usize::from(command.keys.first)]);
-                View::one(&self.map, &self.sides, hash, is_writable)
+                View::one(&self.databases, database, hash, is_writable)
             }
             Request::Local => unreachable!("the connection runs local commands"),
         }
+    }
+
+    /// Locks what a command needs that may concern other databases than the selected one.
+    #[cold]
+    fn view_across(&self, id: CommandId, args: Args<'_>, database: usize) -> View<'_> {
+        let other = match commands::crossing(id, args, self.databases.len()) {
+            Crossing::Everywhere => return View::everything(&self.databases).selecting(database),
+            Crossing::To(other) => Some(other),
+            Crossing::Nowhere => None,
+        };
+        let hashes = commands::command(id).keys.positions(args).map(|position| hash_of(&args[position]));
+        let keys = hashes.flat_map(|hash| std::iter::once(database).chain(other).map(move |number| (number, hash)));
+        View::several(&self.databases, database, keys, true)
     }
 
     /// Runs a command over the locked view and logs what it changed, still under the locks. False when it met an
     /// expired key that it may not remove under read locks.
     fn run_over(&self, view: View<'_>, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) -> bool {
         let effects = std::mem::take(&mut lent.effects);
+        let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
+        keyspace.select(database);
         keyspace.set_notified(self.pubsub.notified());
         commands::execute(id, &mut keyspace, args, reply);
         let complete = !keyspace.saw_expired();
@@ -141,15 +186,15 @@ impl DashmapEngine {
     /// Locks the keys of a transaction. To change them: one that only reads may meet what has expired.
     fn transaction_view(&self, transaction: &Transaction) -> View<'_> {
         if transaction.needs_all() {
-            return View::all(&self.map, &self.sides, true);
+            return View::everything(&self.databases);
         }
-        let mut hashes = Vec::new();
-        transaction.for_each_key(|key| hashes.push(hash_of(key)));
-        View::several(&self.map, &self.sides, hashes.into_iter(), true)
+        let mut keys = Vec::new();
+        transaction.for_each_key(|database, key| keys.push((database, hash_of(key))));
+        View::several(&self.databases, 0, keys.into_iter(), true)
     }
 
     /// Each key, or each shard of the map, by itself: nobody promises what happens in between.
-    fn run_relaxed(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) {
+    fn run_relaxed(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent) {
         let command = commands::command(id);
         let mut encoded = Vec::new();
         let mut run = |view: View<'_>, args: Args<'_>, lent: &mut Lent| {
@@ -158,14 +203,14 @@ impl DashmapEngine {
             encoded.clone()
         };
         let parts: Vec<Vec<u8>> = if command.request == Request::AllShards {
-            let views = (0..self.sides.parts.len()).map(|index| View::shard(&self.map, &self.sides, index));
+            let views = (0..self.shards()).map(|index| View::shard(&self.databases, database, index));
             views.map(|view| run(view, args, lent)).collect()
         } else {
             let step = usize::from(command.keys.step);
             let positions = command.keys.positions(args);
             positions
                 .map(|position| {
-                    let view = View::one(&self.map, &self.sides, hash_of(&args[position]), true);
+                    let view = View::one(&self.databases, database, hash_of(&args[position]), true);
                     let spans = args.spans_of(std::iter::once(0).chain(position..position + step));
                     run(view, args.with_spans(&spans), lent)
                 })
@@ -175,21 +220,27 @@ impl DashmapEngine {
         let mut gather = Gather::new(command.response, reply.is_resp3(), key_shards, parts.len());
         parts.iter().enumerate().for_each(|(part, encoded)| _ = gather.add(part, encoded));
         let mut whole = Vec::new();
-        let keys_of = |shard: usize| self.map.shards()[shard].read().len() as u64;
+        let keys_of = |shard: usize| self.databases[database].map.shards()[shard].read().len() as u64;
         gather.write(&mut whole, keys_of, |below| lent.random.u64(..below));
         reply.raw(&whole);
     }
 
-    /// Removes due keys of one shard of the map for a slice of time.
-    fn expire_shard(&self, index: usize, random: &mut fastrand::Rng) -> Slice {
+    /// How many shards each map has.
+    fn shards(&self) -> usize {
+        self.databases[0].shards()
+    }
+
+    /// Removes due keys of one shard of a map for a slice of time.
+    fn expire_shard(&self, database: usize, index: usize, random: &mut fastrand::Rng) -> Slice {
         let now_ms = self.clock.now_ms();
-        if self.sides.parts[index].lock().deadlines.first().is_none_or(|(at, _)| at > now_ms) {
+        let first = || self.databases[database].sides.parts[index].lock().deadlines.first();
+        if first().is_none_or(|(at, _)| at > now_ms) {
             return Slice::default();
         }
-        let view = View::shard(&self.map, &self.sides, index);
+        let view = View::shard(&self.databases, database, index);
         let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_some()));
         keyspace.set_notified(self.pubsub.notified());
-        let slice = expire_slice(&mut keyspace, |_| self.sides.parts[index].lock().deadlines.first());
+        let slice = expire_slice(&mut keyspace, |_| first().map(|deadline| (database, deadline)));
         self.log(&mut keyspace);
         self.counters.add(keyspace.stats());
         slice
@@ -205,6 +256,12 @@ impl Counters {
             }
         }
     }
+}
+
+/// Whether `--multi-key relaxed` lets a command take its keys, or shards, one by one.
+fn is_scattered(id: CommandId) -> bool {
+    let command = commands::command(id);
+    matches!(command.request, Request::MultiShard | Request::AllShards) && !command.flags.has(Flags::CROSSES)
 }
 
 impl InlineEngine for DashmapEngine {
@@ -224,18 +281,17 @@ impl InlineEngine for DashmapEngine {
         self.is_multi_key_atomic
     }
 
-    fn run(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) {
+    fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent) {
         self.counters.commands.fetch_add(1, Ordering::Relaxed);
-        let is_scattered = matches!(commands::command(id).request, Request::MultiShard | Request::AllShards);
-        if is_scattered && !self.is_multi_key_atomic {
-            return self.run_relaxed(id, args, reply, lent);
+        if !self.is_multi_key_atomic && is_scattered(id) {
+            return self.run_relaxed(id, args, database, reply, lent);
         }
         let mark = reply.mark();
         let is_write = commands::command(id).is_write();
-        if !self.run_over(self.view(id, args, is_write), id, args, reply, lent) {
+        if !self.run_over(self.view(id, args, database, is_write), id, args, reply, lent) {
             // The same command again, allowed to remove what has expired.
             reply.truncate(mark);
-            self.run_over(self.view(id, args, true), id, args, reply, lent);
+            self.run_over(self.view(id, args, database, true), id, args, reply, lent);
         }
     }
 
@@ -261,8 +317,10 @@ impl Engine for DashmapEngine {
         let mut random = self.seeds.lock().fork();
         loop {
             let mut all = Slice::default();
-            for index in 0..self.sides.parts.len() {
-                let slice = self.expire_shard(index, &mut random);
+            let parts =
+                (0..self.databases.len()).flat_map(|database| (0..self.shards()).map(move |index| (database, index)));
+            for (database, index) in parts {
+                let slice = self.expire_shard(database, index, &mut random);
                 all = Slice { more: all.more || slice.more, lag_ms: all.lag_ms.max(slice.lag_ms) };
                 if slice.more {
                     tokio::task::yield_now().await;
@@ -283,15 +341,17 @@ impl Engine for DashmapEngine {
 impl Metered for DashmapEngine {
     fn metrics(&self) -> EngineMetrics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let databases: Vec<DatabaseMetrics> = self.databases.iter().map(Database::metrics).collect();
         EngineMetrics {
             engine: "dashmap",
             shards: vec![ShardMetrics {
-                keys: self.map.len() as u64,
-                expires: self.sides.parts.iter().map(|side| side.lock().deadlines.len() as u64).sum(),
+                keys: databases.iter().map(|database| database.keys).sum(),
+                expires: databases.iter().map(|database| database.expires).sum(),
                 commands: load(&self.counters.commands),
                 ..ShardMetrics::default()
             }],
-            map_shards: self.sides.parts.len(),
+            databases,
+            map_shards: self.shards(),
             keyspace: KeyspaceStats {
                 hits: load(&self.counters.hits),
                 misses: load(&self.counters.misses),

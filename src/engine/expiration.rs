@@ -22,19 +22,19 @@ pub struct Slice {
 /// Removes keys that are due, earliest deadline first, for one slice of time.
 pub fn expire_slice<S: Store>(
     keyspace: &mut Keyspace<S>,
-    mut first: impl FnMut(&mut Keyspace<S>) -> Option<(u64, u64)>,
+    mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
     let start = Instant::now();
     let now_ms = keyspace.now_ms();
     let mut lag_ms = 0;
     for removed in 0.. {
-        let due = first(keyspace).filter(|(at, _)| *at <= now_ms);
-        let Some(deadline) = due else { return Slice { more: false, lag_ms } };
+        let due = first(keyspace).filter(|(_, (at, _))| *at <= now_ms);
+        let Some((database, deadline)) = due else { return Slice { more: false, lag_ms } };
         lag_ms = lag_ms.max(now_ms - deadline.0);
         if removed % KEYS_PER_LOOK == 0 && start.elapsed() >= SLICE {
             break;
         }
-        keyspace.expire(deadline);
+        keyspace.expire(database, deadline);
     }
     Slice { more: true, lag_ms }
 }

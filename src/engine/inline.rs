@@ -4,7 +4,7 @@
 
 use super::{Session, released};
 use crate::aof::Segment;
-use crate::commands::{CommandId, Transaction};
+use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Effects, LogMark};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub fn marks(segment: Option<&Segment>) -> Vec<LogMark> {
 
 /// An engine that runs commands in the connection task.
 pub trait InlineEngine: Send + Sync + 'static {
-    /// Runs one command and logs what it changed.
-    fn run(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent);
+    /// Runs one command in a database and logs what it changed.
+    fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent);
     /// Runs a transaction and logs what it changed.
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent);
     /// Whether commands over several keys, and transactions, are one step.
@@ -65,9 +65,9 @@ impl<E: InlineEngine> InlineSession<E> {
 }
 
 impl<E: InlineEngine> Session for InlineSession<E> {
-    fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, out: &mut Vec<u8>) {
+    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>) {
         self.read_clock();
-        self.engine.run(id, args, &mut Reply::new(out, resp3), &mut self.lent);
+        self.engine.run(id, args, context.database.into(), &mut Reply::new(out, context.resp3), &mut self.lent);
     }
 
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {

@@ -1,7 +1,7 @@
 //! What an engine says of itself.
 
 use crate::aof::SegmentMetrics;
-use crate::keyspace::KeyspaceStats;
+use crate::keyspace::{KeyspaceStats, Segmented, Table};
 use hdrhistogram::Histogram;
 
 /// One owner of data: a shard actor, or the whole of a shared table.
@@ -51,6 +51,22 @@ impl LatencySummary {
     }
 }
 
+/// One database, over all shards.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DatabaseMetrics {
+    /// Keys in it.
+    pub keys: u64,
+    /// Keys that expire.
+    pub expires: u64,
+}
+
+impl DatabaseMetrics {
+    /// The figures of a table.
+    pub fn of(table: &Segmented) -> Self {
+        Self { keys: table.len() as u64, expires: table.deadlines().len() as u64 }
+    }
+}
+
 /// Figures of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct EngineMetrics {
@@ -58,6 +74,8 @@ pub struct EngineMetrics {
     pub engine: &'static str,
     /// One entry per owner of data.
     pub shards: Vec<ShardMetrics>,
+    /// One entry per database, those at the end left out that hold nothing.
+    pub databases: Vec<DatabaseMetrics>,
     /// How many parts a shared table is locked in; 0 where the owners are `shards`.
     pub map_shards: usize,
     /// Hits, misses and expired keys of all shards.

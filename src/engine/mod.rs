@@ -13,13 +13,13 @@ mod mutex;
 
 pub use actor::ActorEngine;
 pub use dashmap::DashmapEngine;
-pub use metrics::{EngineMetrics, LatencySummary, ShardMetrics};
+pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
 
 use crate::aof::{LogThread, Segment};
 use crate::clock::Clock;
-use crate::commands::{CommandId, Transaction};
-use crate::keyspace::{LogMark, Segmented};
+use crate::commands::{CommandId, Context, Transaction};
+use crate::keyspace::{Databases, LogMark};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use std::future::Future;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 /// What an engine is built from.
 pub struct Foundation {
-    /// The data recovered from the log, one table per owner; empty tables where there is no log.
-    pub stores: Vec<Segmented>,
+    /// The data recovered from the log, one store per owner; empty ones where there is no log.
+    pub stores: Vec<Databases>,
     /// Where each owner logs; empty where there is no log.
     pub segments: Vec<Arc<Segment>>,
     /// Where the time comes from.
@@ -70,7 +70,7 @@ pub trait Metered: Send + Sync + 'static {
 /// [`collect`](Self::collect) in the order of these numbers, one for each.
 pub trait Session: Send + Sync + 'static {
     /// Takes on a command over the keyspace. Its reply may be appended to `out` now, or come later.
-    fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, out: &mut Vec<u8>);
+    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>);
 
     /// Makes a reply that needs no data, in its turn.
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>));

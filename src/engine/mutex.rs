@@ -2,12 +2,12 @@
 
 use super::expiration::expire_slice;
 use super::inline::{InlineEngine, InlineSession, Lent, marks};
-use super::metrics::{EngineMetrics, LatencySummary, ShardMetrics};
+use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Effects, Keyspace, Segmented};
+use crate::keyspace::{Databases, Effects, Keyspace};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use hdrhistogram::Histogram;
@@ -26,7 +26,7 @@ pub struct MutexEngine {
 
 /// What the lock protects.
 struct Owned {
-    keyspace: Keyspace<Segmented>,
+    keyspace: Keyspace<Databases>,
     commands: u64,
     uncontended: u64,
     waits_ns: Histogram<u64>,
@@ -67,7 +67,7 @@ impl MutexEngine {
         owned
     }
 
-    fn log(&self, keyspace: &mut Keyspace<Segmented>) {
+    fn log(&self, keyspace: &mut Keyspace<Databases>) {
         if let Some(segment) = &self.segment
             && !keyspace.effects().payload().is_empty()
         {
@@ -100,12 +100,13 @@ impl InlineEngine for MutexEngine {
         true
     }
 
-    fn run(&self, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) {
+    fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent) {
         let mut owned = self.lock();
         owned.commands += 1;
         let keyspace = &mut owned.keyspace;
         // Another connection's read may have begun later and run first: time does not go back for that.
         keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
+        keyspace.select(database);
         keyspace.set_notified(self.pubsub.notified());
         commands::execute(id, keyspace, args, reply);
         self.log(keyspace);
@@ -136,7 +137,7 @@ impl Engine for MutexEngine {
                 let keyspace = &mut owned.keyspace;
                 keyspace.set_now(keyspace.now_ms().max(self.clock.now_ms()));
                 keyspace.set_notified(self.pubsub.notified());
-                let slice = expire_slice(keyspace, |keyspace| keyspace.store().deadlines().first());
+                let slice = expire_slice(keyspace, |keyspace| keyspace.store().first_deadline());
                 self.log(keyspace);
                 owned.expire_lag_ms = slice.lag_ms;
                 slice
@@ -155,14 +156,16 @@ impl Engine for MutexEngine {
 impl Metered for MutexEngine {
     fn metrics(&self) -> EngineMetrics {
         let owned = self.owned.lock();
+        let databases: Vec<DatabaseMetrics> = owned.keyspace.store().tables().iter().map(DatabaseMetrics::of).collect();
         EngineMetrics {
             engine: "mutex",
             shards: vec![ShardMetrics {
-                keys: owned.keyspace.len() as u64,
-                expires: owned.keyspace.store().deadlines().len() as u64,
+                keys: owned.keyspace.store().keys() as u64,
+                expires: databases.iter().map(|database| database.expires).sum(),
                 commands: owned.commands,
                 ..ShardMetrics::default()
             }],
+            databases,
             map_shards: 0,
             keyspace: owned.keyspace.stats(),
             expire_lag_ms: owned.expire_lag_ms,

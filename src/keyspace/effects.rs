@@ -10,10 +10,15 @@ use crate::resp::Args;
 /// ```text
 /// effect: argument count u32 | (length u32 | bytes) for each argument     (little endian)
 /// ```
+/// A payload begins in database 0; the effect `SELECT n` says that those behind it concern another.
 #[derive(Debug, Default)]
 pub struct Effects {
     is_logged: bool,
     is_told: bool,
+    /// The database that the running command changes.
+    database: usize,
+    /// The database that the payload has selected: number 0 where it begins.
+    told_database: usize,
     payload: Vec<u8>,
 }
 
@@ -21,6 +26,12 @@ impl Effects {
     /// Effects that go to a log, or are not kept at all.
     pub fn new(is_logged: bool) -> Self {
         Self { is_logged, ..Self::default() }
+    }
+
+    /// Says which database the effects to come concern.
+    #[inline]
+    pub fn select(&mut self, database: usize) {
+        self.database = database;
     }
 
     /// Whether effects are kept: work that only the log needs can be left out otherwise.
@@ -39,7 +50,15 @@ impl Effects {
         if !self.is_logged {
             return;
         }
-        let arguments = arguments.into_iter();
+        if self.database != self.told_database {
+            self.told_database = self.database;
+            let number = itoa::Buffer::new().format(self.database).to_owned();
+            self.append([b"SELECT".as_slice(), number.as_bytes()].into_iter());
+        }
+        self.append(arguments.into_iter());
+    }
+
+    fn append<'a>(&mut self, arguments: impl ExactSizeIterator<Item = &'a [u8]>) {
         self.payload.extend_from_slice(&(arguments.len() as u32).to_le_bytes());
         for argument in arguments {
             self.payload.extend_from_slice(&(argument.len() as u32).to_le_bytes());
@@ -68,6 +87,7 @@ impl Effects {
     /// Forgets the payload, which has been logged.
     pub fn clear(&mut self) {
         const KEPT: usize = 64 * 1024;
+        self.told_database = 0;
         self.payload.clear();
         self.payload.shrink_to(KEPT);
     }

@@ -1,24 +1,24 @@
 //! The tables of several shards as one, for as long as a command over all of them runs.
 
+use super::databases::Databases;
 use super::deadlines::Deadlines;
 use super::listeners::Listeners;
 use super::node::Node;
-use super::segmented::Segmented;
-use super::store::Store;
+use super::store::{Store, Table};
 use crate::routing::shard_of;
 
 /// The stores of some of `shards` shards, lent.
 ///
-/// Invariant: every key that a command names lives in one of them.
+/// Invariants: every key that a command names lives in one of them; there is one, and all have the same database selected.
 pub struct Joint<'a> {
     /// For each shard, its store's position in `stores`.
     positions: Vec<Option<usize>>,
-    stores: Vec<&'a mut Segmented>,
+    stores: Vec<&'a mut Databases>,
 }
 
 impl<'a> Joint<'a> {
     /// Joins the stores of some shards out of `shards`, given with their indexes.
-    pub fn new(shards: usize, parts: impl IntoIterator<Item = (usize, &'a mut Segmented)>) -> Self {
+    pub fn new(shards: usize, parts: impl IntoIterator<Item = (usize, &'a mut Databases)>) -> Self {
         let mut positions = vec![None; shards];
         let mut stores = Vec::new();
         for (index, store) in parts {
@@ -32,18 +32,40 @@ impl<'a> Joint<'a> {
         self.positions[shard_of(key, self.positions.len())].expect("a command touches only the keys that its row names")
     }
 
-    fn part(&self, key: &[u8]) -> &Segmented {
+    fn part(&self, key: &[u8]) -> &Databases {
         self.stores[self.position(key)]
     }
 
-    fn part_mut(&mut self, key: &[u8]) -> &mut Segmented {
+    fn part_mut(&mut self, key: &[u8]) -> &mut Databases {
         let position = self.position(key);
         self.stores[position]
     }
 }
 
 impl Store for Joint<'_> {
-    type Place = <Segmented as Store>::Place;
+    fn select(&mut self, database: usize) {
+        self.stores.iter_mut().for_each(|store| store.select(database));
+    }
+
+    fn selected(&self) -> usize {
+        self.stores[0].selected()
+    }
+
+    fn databases(&self) -> usize {
+        self.stores[0].databases()
+    }
+
+    fn in_use(&self) -> usize {
+        self.stores.iter().map(|store| store.in_use()).max().expect("a command runs over some store")
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        self.stores.iter_mut().for_each(|store| store.swap(one, other));
+    }
+}
+
+impl Table for Joint<'_> {
+    type Place = <Databases as Table>::Place;
 
     fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
         self.part(key).locate(hash, key)
@@ -82,8 +104,8 @@ impl Store for Joint<'_> {
         self.stores.iter().any(|store| store.has_listeners())
     }
 
-    fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8])) {
-        self.stores.iter().for_each(|store| store.for_each_watched(visit));
+    fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {
+        self.stores.iter().for_each(|store| store.for_each_listened(visit));
     }
 
     fn shards(&self) -> usize {

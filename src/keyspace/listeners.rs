@@ -112,9 +112,9 @@ impl Listeners {
         first
     }
 
-    /// The keys that are watched.
-    pub fn watched_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.watching.keys().map(|key| &key[..])
+    /// The keys that somebody listens to. One that is both watched and waited for comes twice.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.watching.keys().chain(self.waiting.keys()).map(|key| &key[..])
     }
 
     fn note_entry(&mut self) {

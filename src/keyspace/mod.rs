@@ -3,6 +3,7 @@
 //! Synchronous, and knows no engine: an engine supplies a [`Store`] as wide as the command needs, exclusive to it for
 //! as long as the command runs.
 
+mod databases;
 mod deadlines;
 mod effects;
 mod hashing;
@@ -16,16 +17,17 @@ mod store;
 mod waiter;
 mod walk;
 
+pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use effects::Effects;
 pub use hashing::{ProcessHash, hash_of};
 pub use joint::Joint;
 pub use listeners::{End, InLine, Listeners, Watch, Wish};
 pub use node::{LEN_MAX, NewValue, Node, Value};
-pub use notices::{Class, Notices};
+pub use notices::{Class, Notice, Notices};
 pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
-pub use store::Store;
+pub use store::{Store, Table};
 pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
@@ -58,8 +60,8 @@ pub struct Keyspace<S> {
     effects: Effects,
     saw_expired: bool,
     caller: Caller,
-    /// Changed keys that somebody waits for, in the order in which they changed.
-    ready: VecDeque<Box<[u8]>>,
+    /// Changed keys that somebody waits for, with their databases, in the order in which they changed.
+    ready: VecDeque<(usize, Box<[u8]>)>,
     /// Who was served by the running command, and what.
     served: Vec<(Arc<Waiter>, Vec<u8>)>,
     /// What was said about keys.
@@ -113,6 +115,32 @@ impl<S: Store> Keyspace<S> {
         self.stats = KeyspaceStats::default();
     }
 
+    /// Makes a database the one that commands run in.
+    #[inline]
+    pub fn select(&mut self, database: usize) {
+        self.store.select(database);
+        self.effects.select(database);
+    }
+
+    /// How many databases there are.
+    pub fn databases(&self) -> usize {
+        self.store.databases()
+    }
+
+    /// The database that commands run in.
+    pub fn database(&self) -> usize {
+        self.store.selected()
+    }
+
+    /// Does something in another database.
+    pub fn within<R>(&mut self, database: usize, act: impl FnOnce(&mut Self) -> R) -> R {
+        let selected = self.database();
+        self.select(database);
+        let result = act(self);
+        self.select(selected);
+        result
+    }
+
     /// Where the nodes live.
     pub fn store(&self) -> &S {
         &self.store
@@ -155,7 +183,7 @@ impl<S: Store> Keyspace<S> {
     #[inline]
     pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if self.notices.wants(class) {
-            self.notices.push(event, key);
+            self.notices.push(self.store.selected(), event, key);
         }
     }
 
@@ -212,12 +240,14 @@ impl<S: Store> Keyspace<S> {
 
     /// Notes that a key has something for those who wait for it.
     pub fn note_ready(&mut self, key: &[u8]) {
-        self.ready.push_back(key.into());
+        self.ready.push_back((self.database(), key.into()));
     }
 
-    /// A changed key that somebody waits for, with the first in its line.
+    /// A changed key that somebody waits for, with the first in its line; its database is selected.
     pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
-        while let Some(key) = self.ready.front() {
+        while let Some((database, key)) = self.ready.front() {
+            self.store.select(*database);
+            self.effects.select(*database);
             let first = self.store.with_listeners(hash_of(key), key, |listeners| listeners.first_in_line(key));
             if let Some(first) = first {
                 return Some((key.clone(), first));
@@ -229,7 +259,8 @@ impl<S: Store> Keyspace<S> {
 
     /// The key that was ready has nothing more to take, or not for who is first in its line.
     pub fn pass_over_ready(&mut self, key: &[u8]) {
-        self.ready.retain(|ready| **ready != *key);
+        let database = self.database();
+        self.ready.retain(|(number, ready)| (*number, &**ready) != (database, key));
     }
 
     /// Whether a changed key may have something for those who wait.
@@ -415,6 +446,17 @@ impl<S: Store> Keyspace<S> {
         self.notify(Class::GENERIC, "del", key);
     }
 
+    /// Moves a key to another database, which has no such key; false when there is none.
+    pub fn move_to(&mut self, key: &[u8], database: usize) -> bool {
+        let hash = hash_of(key);
+        if self.locate_live(hash, key).is_none() {
+            return false;
+        }
+        let Some(node) = self.take(hash, key) else { return false };
+        self.within(database, |keyspace| keyspace.replace(node));
+        true
+    }
+
     /// Moves what a key holds to another, in place of what that held, with its deadline; false when there is no such
     /// key.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
@@ -426,11 +468,11 @@ impl<S: Store> Keyspace<S> {
         true
     }
 
-    /// Copies what a key holds to another, in place of what that held, with its deadline; false when there is no such
-    /// key.
-    pub fn copy(&mut self, from: &[u8], to: &[u8]) -> bool {
+    /// Copies what a key holds to another, perhaps of another database, in place of what that held, with its deadline;
+    /// false when there is no such key.
+    pub fn copy(&mut self, from: &[u8], database: usize, to: &[u8]) -> bool {
         let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
-        self.replace(node);
+        self.within(database, |keyspace| keyspace.replace(node));
         true
     }
 
@@ -453,25 +495,48 @@ impl<S: Store> Keyspace<S> {
         self.len() == 0
     }
 
-    /// Removes all keys; each counts as a change.
+    /// Removes all keys of the database; each counts as a change.
     pub fn clear(&mut self) {
         self.dirty += self.store.len() as u64;
-        self.break_watches_on_all();
-        self.store.clear();
-    }
-
-    /// FLUSHALL changes the watched keys that exist.
-    fn break_watches_on_all(&mut self) {
-        if !self.store.has_listeners() {
-            return;
-        }
-        let mut watched = Vec::new();
-        self.store.for_each_watched(&mut |key| watched.push(key.to_vec()));
-        for key in watched {
-            if self.covers(&key) && self.contains(&key) {
+        for key in self.listened_keys() {
+            if self.contains(&key) {
                 self.tell_listeners(&key);
             }
         }
+        self.store.clear();
+    }
+
+    /// Removes all keys of all databases; each counts as a change.
+    pub fn clear_all(&mut self) {
+        for database in 0..self.store.in_use() {
+            self.within(database, Self::clear);
+        }
+    }
+
+    /// Exchanges two databases. Those who listen to a key learn of it where it is there before or after.
+    pub fn swap_databases(&mut self, one: usize, other: usize) {
+        self.store.swap(one, other);
+        self.dirty += 1;
+        for (database, swapped) in [(one, other), (other, one)] {
+            for key in self.within(database, |keyspace| keyspace.listened_keys()) {
+                let was_there = self.within(swapped, |keyspace| keyspace.contains(&key));
+                self.within(database, |keyspace| {
+                    if keyspace.contains(&key) || was_there {
+                        keyspace.tell_listeners(&key);
+                    }
+                });
+            }
+        }
+    }
+
+    /// The keys of the store that somebody listens to.
+    fn listened_keys(&self) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        if self.store.has_listeners() {
+            self.store.for_each_listened(&mut |key| keys.push(key.to_vec()));
+        }
+        keys.retain(|key| self.covers(key));
+        keys
     }
 
     /// Visits every key that has not expired, in no order.
@@ -505,8 +570,9 @@ impl<S: Store> Keyspace<S> {
             .map(|node| node.key().to_vec())
     }
 
-    /// Removes the key of the deadline `(at, hash)`, which has come; gives whether there was one.
-    pub fn expire(&mut self, (at, hash): (u64, u64)) -> bool {
+    /// Removes the key of the deadline `(at, hash)` of a database, which has come; gives whether there was one.
+    pub fn expire(&mut self, database: usize, (at, hash): (u64, u64)) -> bool {
+        self.select(database);
         let Some(node) = self.store.remove_due((at, hash)) else { return false };
         self.note_expired(node.key());
         true

@@ -13,9 +13,9 @@ pub struct Class(u32);
 impl Class {
     /// None.
     pub const NONE: Self = Self(0);
-    /// `K`: published to `__keyspace@0__:key`.
+    /// `K`: published to `__keyspace@db__:key`.
     pub const KEYSPACE: Self = Self(1);
-    /// `E`: published to `__keyevent@0__:event`.
+    /// `E`: published to `__keyevent@db__:event`.
     pub const KEYEVENT: Self = Self(1 << 1);
     /// `g`: del, expire, rename and others that do not depend on the type.
     pub const GENERIC: Self = Self(1 << 2);
@@ -123,12 +123,31 @@ impl fmt::Display for Class {
 
 /// What the running commands have said about keys and was not handed over.
 ///
-/// Invariant: `ends` and `events` have an element for each notice; the keys stand in `keys` one behind the other.
+/// Invariant: the keys stand in `keys` one behind the other, in the order of the notices.
 #[derive(Debug, Default)]
 pub struct Notices {
     wanted: Class,
     keys: Vec<u8>,
-    notices: Vec<(&'static str, usize)>,
+    notices: Vec<Kept>,
+}
+
+/// A notice, without its key.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    database: u16,
+    event: &'static str,
+    key_end: usize,
+}
+
+/// What was said about a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Notice<'a> {
+    /// The database of the key.
+    pub database: u16,
+    /// What happened.
+    pub event: &'static str,
+    /// The key.
+    pub key: &'a [u8],
 }
 
 impl Notices {
@@ -149,9 +168,9 @@ impl Notices {
 
     /// Keeps a notice: O(length of the key).
     #[cold]
-    pub fn push(&mut self, event: &'static str, key: &[u8]) {
+    pub fn push(&mut self, database: usize, event: &'static str, key: &[u8]) {
         self.keys.extend_from_slice(key);
-        self.notices.push((event, self.keys.len()));
+        self.notices.push(Kept { database: database as u16, event, key_end: self.keys.len() });
     }
 
     /// Whether there are none.
@@ -160,13 +179,13 @@ impl Notices {
         self.notices.is_empty()
     }
 
-    /// Events and keys, in the order in which they were told.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+    /// The notices in the order in which they were told.
+    pub fn iter(&self) -> impl Iterator<Item = Notice<'_>> {
         let mut start = 0;
-        self.notices.iter().map(move |&(event, end)| {
-            let key = &self.keys[start..end];
-            start = end;
-            (event, key)
+        self.notices.iter().map(move |&Kept { database, event, key_end }| {
+            let key = &self.keys[start..key_end];
+            start = key_end;
+            Notice { database, event, key }
         })
     }
 
@@ -175,7 +194,7 @@ impl Notices {
         self.keys.clear();
         self.keys.shrink_to(Self::KEPT);
         self.notices.clear();
-        self.notices.shrink_to(Self::KEPT / size_of::<(&str, usize)>());
+        self.notices.shrink_to(Self::KEPT / size_of::<Kept>());
     }
 }
 
@@ -214,11 +233,11 @@ mod tests {
         assert!(!notices.wants(Class::LIST));
         notices.set_wanted(Class::LIST.and(Class::KEYSPACE));
         assert!(notices.wants(Class::LIST) && !notices.wants(Class::SET));
-        notices.push("lpush", b"a");
-        notices.push("del", b"");
-        notices.push("lpop", b"bc");
-        let told: Vec<_> = notices.iter().collect();
-        assert_eq!(told, [("lpush", &b"a"[..]), ("del", b""), ("lpop", b"bc")]);
+        notices.push(0, "lpush", b"a");
+        notices.push(15, "del", b"");
+        notices.push(0, "lpop", b"bc");
+        let told: Vec<_> = notices.iter().map(|Notice { database, event, key }| (database, event, key)).collect();
+        assert_eq!(told, [(0, "lpush", &b"a"[..]), (15, "del", b""), (0, "lpop", b"bc")]);
         notices.clear();
         assert!(notices.is_empty() && notices.iter().next().is_none());
     }

@@ -7,7 +7,7 @@ use super::deadlines::Deadlines;
 use super::hashing::hash_of;
 use super::listeners::Listeners;
 use super::node::Node;
-use super::store::Store;
+use super::store::Table;
 use super::walk::{Homes, walk};
 use crate::routing::shard_of;
 use hashbrown::HashTable;
@@ -70,7 +70,7 @@ impl Segmented {
     }
 }
 
-impl Store for Segmented {
+impl Table for Segmented {
     /// Segment and bucket.
     type Place = (usize, usize);
 
@@ -117,8 +117,8 @@ impl Store for Segmented {
         !self.listeners.is_empty()
     }
 
-    fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8])) {
-        self.listeners.watched_keys().for_each(visit);
+    fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {
+        self.listeners.keys().for_each(visit);
     }
 
     fn shards(&self) -> usize {
@@ -196,6 +196,12 @@ impl Segmented {
     /// All nodes, for another owner.
     pub fn into_nodes(self) -> impl Iterator<Item = Node> {
         self.segments.into_iter().flat_map(|mut segment| std::mem::take(&mut segment).into_iter())
+    }
+
+    /// Exchanges the nodes of two tables, with their deadlines.
+    pub fn swap_nodes(&mut self, other: &mut Self) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.listeners, &mut other.listeners);
     }
 
     /// Takes in a node whose key is not there, with its deadline.

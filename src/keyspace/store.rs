@@ -4,11 +4,25 @@ use super::deadlines::Deadlines;
 use super::listeners::Listeners;
 use super::node::Node;
 
+/// Access to the nodes of several databases, of which one is selected: whatever a [`Table`] is asked concerns that one.
+pub trait Store: Table {
+    /// Selects a database, one of those that there are.
+    fn select(&mut self, database: usize);
+    /// The database that is selected.
+    fn selected(&self) -> usize;
+    /// How many databases there are: their numbers are below this.
+    fn databases(&self) -> usize;
+    /// The databases that may hold keys, or listeners, have numbers below this.
+    fn in_use(&self) -> usize;
+    /// Exchanges the nodes of two databases, with their deadlines. Those who listen stay where they are.
+    fn swap(&mut self, one: usize, other: usize);
+}
+
 /// Access to nodes, as wide as a command needs it: a whole table, or the locked parts of a shared one.
 ///
 /// Hashes are those of [`hash_of`](super::hash_of). Whatever concerns one key is given the key: its hash may not tell
 /// where it lives.
-pub trait Store {
+pub trait Table {
     /// Where a node stands. Good until the store changes.
     type Place: Copy;
 
@@ -31,8 +45,8 @@ pub trait Store {
     fn with_listeners<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R;
     /// Whether anybody listens to any key: nobody does, nearly always.
     fn has_listeners(&self) -> bool;
-    /// Visits the keys that are watched.
-    fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8]));
+    /// Visits the keys that somebody listens to.
+    fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8]));
     /// How many shards the keyspace is divided into.
     fn shards(&self) -> usize;
     /// Whether a shard's keys belong to this store.

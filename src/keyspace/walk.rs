@@ -130,7 +130,7 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NewValue, Segmented, Store};
+    use super::super::{NewValue, Segmented, Table};
     use super::*;
     use hashbrown::HashTable;
     use std::collections::HashMap;

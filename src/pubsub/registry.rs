@@ -7,7 +7,7 @@
 use super::message::encode;
 use super::{Kind, Subscriber};
 use crate::commands::glob;
-use crate::keyspace::{Class, LogMark, Notices, ProcessHash, hash_of};
+use crate::keyspace::{Class, LogMark, Notice, Notices, ProcessHash, hash_of};
 use bytes::Bytes;
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
@@ -113,14 +113,16 @@ impl PubSub {
     pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
         let forms = self.notified();
         let mut channel = Vec::new();
-        for (event, key) in notices.iter() {
-            for (form, prefix, name, message) in [
-                (Class::KEYSPACE, "__keyspace@0__:", key, event.as_bytes()),
-                (Class::KEYEVENT, "__keyevent@0__:", event.as_bytes(), key),
-            ] {
+        for Notice { database, event, key } in notices.iter() {
+            let event = event.as_bytes();
+            for (form, prefix, name, message) in
+                [(Class::KEYSPACE, "__keyspace@", key, event), (Class::KEYEVENT, "__keyevent@", event, key)]
+            {
                 if forms.has(form) {
                     channel.clear();
                     channel.extend_from_slice(prefix.as_bytes());
+                    channel.extend_from_slice(itoa::Buffer::new().format(database).as_bytes());
+                    channel.extend_from_slice(b"__:");
                     channel.extend_from_slice(name);
                     self.publish_marked(&channel, message, marks);
                 }
@@ -368,7 +370,7 @@ mod tests {
             pubsub.set_notified(Class::parse(letters).expect("known letters"));
             notices.set_wanted(pubsub.notified());
             assert!(notices.wants(Class::STRING));
-            notices.push("set", b"k");
+            notices.push(0, "set", b"k");
             pubsub.publish_notices(&mut notices, &[]);
             let got = messages(&mut subscription);
             let words = got.split(' ').filter(|word| word.starts_with("__") || matches!(*word, "set" | "k"));

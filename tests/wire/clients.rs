@@ -136,7 +136,7 @@ fn config_get_replies_what_clients_ask_first() {
         let mut client = server.client();
         client.expect("CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n");
         client.expect("CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n");
-        client.expect("CONFIG GET databases", "*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n");
+        client.expect("CONFIG GET databases", "*2\r\n$9\r\ndatabases\r\n$2\r\n16\r\n");
         let engine = server.setup().engine;
         let reply = format!("*2\r\n$6\r\nengine\r\n${}\r\n{engine}\r\n", engine.len());
         client.expect("CONFIG GET engine", &reply);

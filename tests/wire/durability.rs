@@ -76,6 +76,223 @@ fn every_acknowledged_write_survives_kill_9() {
     }
 }
 
+/// Keys that live on all shards of every setup.
+const SPREAD: usize = 40;
+
+fn spread_keys() -> Vec<String> {
+    (0..SPREAD).map(|key| format!("key:{key}")).collect()
+}
+
+/// A transaction that gives all spread keys one value, and moves the element of a list on to the next one.
+fn spread_transaction(number: u64) -> Vec<Vec<String>> {
+    let words = |line: String| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let sets = spread_keys().into_iter().map(|key| words(format!("SET {key} {number}")));
+    let (from, to) = ((number + 4) % 5, number % 5);
+    let moved = words(format!("LMOVE list:{from} list:{to} LEFT RIGHT"));
+    [words("MULTI".into())].into_iter().chain(sets).chain([moved, words("EXEC".into())]).collect()
+}
+
+/// The number that the last of these transactions gave all keys: none of them is there in part.
+fn last_whole(client: &mut Client, what: &str) -> u64 {
+    let values = client.value(&[&["MGET".to_owned()], spread_keys().as_slice()].concat());
+    let numbers: Vec<u64> = values.elements().iter().map(|value| value.text().parse().unwrap()).collect();
+    assert!(numbers.iter().all(|number| *number == numbers[0]), "{what}: a part of a transaction: {numbers:?}");
+    let lengths: Vec<i64> = (0..5).map(|list| client.value(&["LLEN", &format!("list:{list}")]).integer()).collect();
+    let wanted: Vec<i64> = (0..5).map(|list| i64::from(list == numbers[0] % 5)).collect();
+    assert_eq!(lengths, wanted, "{what}: transaction {}", numbers[0]);
+    numbers[0]
+}
+
+#[test]
+fn a_transaction_over_many_shards_survives_kill_9_whole_or_not_at_all() {
+    for policy in ["everysec", "always", "no"] {
+        for setup in EVERY_ENGINE {
+            let what = format!("{setup:?}, appendfsync {policy}");
+            let flags = ["--appendfsync", policy];
+            let server = Server::start(setup, &flags);
+            server.client().expect("RPUSH list:4 element", ":1\r\n");
+            let (data, acknowledged) = transact_until_killed(server);
+            let found = last_whole(&mut data.start(setup, &flags).client(), &what);
+            // The kill may have cut off the reply to one more.
+            assert!((acknowledged..=acknowledged + 1).contains(&found), "{what}: {found}, acknowledged {acknowledged}");
+            // And so it stays.
+            assert_eq!(last_whole(&mut data.start(setup, &flags).client(), &what), found);
+        }
+    }
+}
+
+/// Runs transactions, one after the other, until the server is killed; gives the number of the last acknowledged.
+fn transact_until_killed(server: Server) -> (Data, u64) {
+    use std::sync::atomic::AtomicU64;
+    let acknowledged = AtomicU64::new(0);
+    let data = std::thread::scope(|scope| {
+        let (acknowledged, address) = (&acknowledged, server.address());
+        scope.spawn(move || {
+            let mut client = Client::connect(address);
+            for number in 0.. {
+                let requests = spread_transaction(number);
+                client.send_if_open(&requests.iter().flat_map(|words| request(words)).collect::<Vec<_>>());
+                if client.values_if_open(requests.len()).is_none() {
+                    return;
+                }
+                acknowledged.store(number, Ordering::SeqCst);
+            }
+        });
+        crate::harness::wait_until("transactions are acknowledged", || acknowledged.load(Ordering::SeqCst) >= 20);
+        server.kill()
+    });
+    (data, acknowledged.into_inner())
+}
+
+/// A log whose last record in every segment is one transaction, number 2, and how long the segments were before it.
+fn last_record_is_a_transaction(setup: Setup) -> (Data, Vec<(std::path::PathBuf, usize)>) {
+    let server = Server::start(setup, &[]);
+    let mut client = server.client();
+    client.expect("RPUSH list:4 element", ":1\r\n");
+    for number in 0..2 {
+        client.pipeline(&spread_transaction(number));
+    }
+    let segments = server.data().segments();
+    let before: Vec<_> = segments.iter().map(|path| std::fs::metadata(path).unwrap().len() as usize).collect();
+    client.pipeline(&spread_transaction(2));
+    assert_eq!(segments.len(), if setup.engine == "actor" { setup.shards } else { 1 }, "the keys are on all shards");
+    let names = segments.iter().map(|path| path.file_name().unwrap().into());
+    (server.kill(), names.zip(before).collect())
+}
+
+fn in_log_of(data: &Data, name: &std::path::Path) -> std::path::PathBuf {
+    data.path().join("appendonlydir").join(name)
+}
+
+fn cut(data: &Data, name: &std::path::Path, len: usize) {
+    let file = std::fs::OpenOptions::new().write(true).open(in_log_of(data, name)).unwrap();
+    file.set_len(len as u64).unwrap();
+}
+
+const MANY_SHARDS: [Setup; 2] = [EVERY_ENGINE[3], EVERY_ENGINE[4]];
+
+#[test]
+fn a_torn_copy_of_a_transaction_is_restored_from_another_segment() {
+    for setup in MANY_SHARDS {
+        let (data, segments) = last_record_is_a_transaction(setup);
+        for (kept, (kept_name, _)) in segments.iter().enumerate() {
+            let torn = data.copy();
+            // All but one, each somewhere else in its copy.
+            for (index, (name, before)) in segments.iter().enumerate().filter(|(index, _)| *index != kept) {
+                let len = std::fs::metadata(in_log_of(&torn, name)).unwrap().len() as usize;
+                assert!(*before < len, "every segment holds a copy");
+                cut(&torn, name, before + (len - before - 1) * index / segments.len());
+            }
+            let what = format!("{setup:?}, only {kept_name:?} is whole");
+            let server = torn.start(setup, &[]);
+            assert_eq!(last_whole(&mut server.client(), &what), 2);
+            // What is written later stands behind what was restored.
+            server.client().pipeline(&spread_transaction(3));
+            let (name, _) = &segments[(kept + 1) % segments.len()];
+            let restored = std::fs::metadata(in_log_of(&torn, name)).unwrap().len();
+            drop(server.kill());
+            // The copies are written down again: the one that there was is not needed any more.
+            let whole = std::fs::metadata(in_log_of(&data, name)).unwrap().len();
+            assert!(restored > whole, "{what}: {restored} bytes in {name:?}, {whole} before");
+            cut(&torn, kept_name, segments[kept].1);
+            assert_eq!(last_whole(&mut torn.start(setup, &[]).client(), &format!("{what}, and then torn")), 3);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_every_segment_has_lost_is_not_there_at_all() {
+    for setup in EVERY_ENGINE {
+        let (data, segments) = last_record_is_a_transaction(setup);
+        for bytes in [0, 1, 30] {
+            let torn = data.copy();
+            segments.iter().for_each(|(name, before)| cut(&torn, name, before + bytes));
+            let what = format!("{setup:?}, {bytes} bytes of it are left");
+            let server = torn.start(setup, &[]);
+            assert_eq!(last_whole(&mut server.client(), &what), 1);
+            server.client().pipeline(&spread_transaction(2));
+            assert_eq!(last_whole(&mut server.kill().start(setup, &[]).client(), &what), 2);
+        }
+    }
+}
+
+/// Whoever moves a damaged segment away starts without what stood in it alone; what it had in common with others comes
+/// back, and what is written later comes after.
+#[test]
+fn a_segment_that_was_moved_away_gets_its_transactions_back() {
+    for setup in MANY_SHARDS {
+        let (data, segments) = last_record_is_a_transaction(setup);
+        for (name, _) in &segments {
+            let moved = data.copy();
+            std::fs::remove_file(in_log_of(&moved, name)).unwrap();
+            let what = format!("{setup:?} without {name:?}");
+            let server = moved.start(setup, &[]);
+            let mut client = server.client();
+            assert_eq!(value_of_spread(&mut client), vec![text("2"); SPREAD], "{what}");
+            // Each alone, without a transaction.
+            spread_keys().iter().for_each(|key| client.expect(&format!("SET {key} later"), "+OK\r\n"));
+            let server = server.kill().start(setup, &[]);
+            assert_eq!(value_of_spread(&mut server.client()), vec![text("later"); SPREAD], "{what}");
+        }
+    }
+}
+
+fn value_of_spread(client: &mut Client) -> Vec<Value> {
+    client.value(&[&["MGET".to_owned()], spread_keys().as_slice()].concat()).elements().to_vec()
+}
+
+/// A segment may lose more than its copy of a transaction: what made the transaction possible.
+#[test]
+fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting() {
+    for setup in MANY_SHARDS {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        let keys = spread_keys();
+        keys.iter().for_each(|key| client.expect(&format!("SET {key} string"), "+OK\r\n"));
+        let segments = server.data().segments();
+        let before: Vec<_> = segments.iter().map(|path| std::fs::metadata(path).unwrap().len() as usize).collect();
+        keys.iter().for_each(|key| client.expect(&format!("DEL {key}"), ":1\r\n"));
+        let pushes = keys.iter().map(|key| vec!["RPUSH", key, "element"]);
+        client.pipeline(&[vec!["MULTI"]].into_iter().chain(pushes).chain([vec!["EXEC"]]).collect::<Vec<_>>());
+        keys.iter().for_each(|key| client.expect(&format!("LSET {key} 0 other"), "+OK\r\n"));
+        let data = server.kill();
+        for (torn_path, before) in segments.iter().zip(before) {
+            let torn = data.copy();
+            cut(&torn, torn_path.file_name().unwrap().as_ref(), before);
+            let types = |server: &Server| {
+                let mut client = server.client();
+                keys.iter().map(|key| client.value(&["TYPE", key]).text()).collect::<Vec<_>>()
+            };
+            let server = torn.start(setup, &[]);
+            server.wait_for_log("changes depend on what the log has lost, and were left out");
+            let found = types(&server);
+            assert!(found.contains(&"list".to_owned()) && found.contains(&"string".to_owned()), "{found:?}");
+            // The same is found again, with what was written since.
+            server.client().expect("SET later v", "+OK\r\n");
+            let server = server.kill().start(setup, &[]);
+            assert_eq!(types(&server), found, "{setup:?}");
+            server.client().expect("GET later", "$1\r\nv\r\n");
+        }
+    }
+}
+
+#[test]
+fn another_engine_and_another_shard_count_find_every_transaction() {
+    let actor = |shards| Setup { engine: "actor", shards, threads: 2 };
+    let path = [actor(7), actor(2), EVERY_ENGINE[1], actor(3), MUTEX, actor(7)];
+    let data = Data::new();
+    data.start(path[0], &[]).client().expect("RPUSH list:4 element", ":1\r\n");
+    for (number, setup) in path.into_iter().enumerate() {
+        let server = data.start(setup, &[]);
+        let mut client = server.client();
+        if number > 0 {
+            assert_eq!(last_whole(&mut client, &format!("step {number}, {setup:?}")), number as u64 - 1);
+        }
+        client.pipeline(&spread_transaction(number as u64));
+        server.kill();
+    }
+}
+
 /// Data of every type, with and without a deadline.
 fn fill(client: &mut Client) {
     for index in 0..50 {

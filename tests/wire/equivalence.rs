@@ -18,11 +18,13 @@ struct Generator {
     next_ttl_s: u64,
     /// Sent before anything else.
     pending: Vec<Request>,
+    /// How many requests are queued before the transaction that has begun ends.
+    left_to_queue: Option<u32>,
 }
 
 impl Generator {
     fn new(seed: u64) -> Self {
-        Self { random: fastrand::Rng::with_seed(seed), next_ttl_s: 0, pending: Vec::new() }
+        Self { random: fastrand::Rng::with_seed(seed), next_ttl_s: 0, pending: Vec::new(), left_to_queue: None }
     }
 
     fn pick(&mut self, words: &[&str]) -> Vec<u8> {
@@ -43,15 +45,6 @@ impl Generator {
             return if self.chance(50) { name } else { [b"{tag}", &*name].concat() };
         }
         ANY[self.random.usize(..ANY.len())].to_vec()
-    }
-
-    /// A key of those that live together: commands over several keys find them on one shard.
-    fn tagged_key(&mut self, kind: &str) -> Vec<u8> {
-        match self.random.u32(..10) {
-            0 => self.pick(&["{tag}a", "{tag}b"]),
-            1 => format!("{{tag}}string:{}", self.random.u32(..4)).into_bytes(),
-            _ => format!("{{tag}}{kind}:{}", self.random.u32(..4)).into_bytes(),
-        }
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -181,15 +174,13 @@ impl Generator {
         if let Some(request) = self.pending.pop() {
             return request;
         }
-        let mut request = match self.random.u32(..100) {
-            0..25 => self.string_request(),
-            25..40 => self.generic_request(),
-            40..53 => self.list_request(),
-            53..67 => self.set_request(),
-            67..80 => self.hash_request(),
-            80..96 => self.joint_request(),
-            96..98 => self.odd_request(),
-            _ => self.connection_request(),
+        let mut request = match self.left_to_queue {
+            Some(0) => self.end_of_transaction(),
+            Some(left) => {
+                self.left_to_queue = Some(left - 1);
+                self.any_request()
+            }
+            None => self.any_request(),
         };
         // Too few arguments, or too many.
         if self.chance(2) {
@@ -207,6 +198,40 @@ impl Generator {
         }
         self.follow(&request);
         request
+    }
+
+    fn any_request(&mut self) -> Request {
+        match self.random.u32(..100) {
+            0..23 => self.string_request(),
+            23..37 => self.generic_request(),
+            37..49 => self.list_request(),
+            49..62 => self.set_request(),
+            62..74 => self.hash_request(),
+            74..89 => self.joint_request(),
+            89..96 => self.transaction_request(),
+            96..98 => self.odd_request(),
+            _ => self.connection_request(),
+        }
+    }
+
+    /// A request around transactions, in its place or not. Those who watch see what this connection does itself.
+    fn transaction_request(&mut self) -> Request {
+        match self.random.u32(..10) {
+            0..5 => {
+                self.left_to_queue = self.left_to_queue.or(Some(self.random.u32(..10)));
+                vec![b"MULTI".to_vec()]
+            }
+            5..8 => self.many_keys("WATCH", 4),
+            8 => vec![b"UNWATCH".to_vec()],
+            // Not inside of a transaction, which would end too soon.
+            _ if self.left_to_queue.is_some() => vec![b"PING".to_vec()],
+            _ => vec![self.pick(&["EXEC", "DISCARD"])],
+        }
+    }
+
+    fn end_of_transaction(&mut self) -> Request {
+        self.left_to_queue = None;
+        vec![self.pick(&["EXEC", "EXEC", "EXEC", "EXEC", "EXEC", "EXEC", "EXEC", "DISCARD"])]
     }
 
     /// After a request that may leave a key expired but not removed, one that looks at the key: DBSIZE may count it
@@ -455,6 +480,11 @@ impl Generator {
             "RENAMENX",
             "COPY",
             "LMPOP",
+            "BLPOP",
+            "BRPOP",
+            "BLMPOP",
+            "BLMOVE",
+            "BRPOPLPUSH",
             "RPOPLPUSH",
             "LMOVE",
             "LMOVE",
@@ -468,29 +498,42 @@ impl Generator {
             "SDIFFSTORE",
         ]);
         let arguments = match name.as_slice() {
-            b"MSETNX" => (0..self.random.usize(1..4)).flat_map(|_| [self.tagged_key("string"), self.value()]).collect(),
+            b"MSETNX" => (0..self.random.usize(1..4)).flat_map(|_| [self.key("string"), self.value()]).collect(),
             b"RENAME" | b"RENAMENX" | b"COPY" => {
                 let kind = ["string", "list", "set", "hash"][self.random.usize(..4)];
-                let mut arguments = vec![self.tagged_key(kind), self.tagged_key(kind)];
+                let mut arguments = vec![self.key(kind), self.key(kind)];
                 if name == b"COPY" {
                     self.copy_options(&mut arguments);
                 }
                 arguments
             }
-            b"LMPOP" => {
+            b"LMPOP" | b"BLMPOP" => {
                 let mut arguments = self.counted_keys("list", 3);
+                if name == b"BLMPOP" {
+                    arguments.insert(0, self.timeout());
+                }
                 arguments.push(self.pick(&["LEFT", "RIGHT", "left", "UP"]));
                 if self.chance(50) {
                     arguments.extend([self.pick(&["COUNT", "count", "COUNT", "LIMIT"]), self.index()]);
                 }
                 arguments
             }
-            b"RPOPLPUSH" => vec![self.tagged_key("list"), self.tagged_key("list")],
-            b"LMOVE" => {
-                let ends = ["LEFT", "RIGHT", "left", "RIGHT", "LEFT", ""];
-                vec![self.tagged_key("list"), self.tagged_key("list"), self.pick(&ends), self.pick(&ends)]
+            b"BLPOP" | b"BRPOP" => {
+                let mut arguments: Request = (0..self.random.usize(1..4)).map(|_| self.key("list")).collect();
+                arguments.push(self.timeout());
+                arguments
             }
-            b"SMOVE" => vec![self.tagged_key("set"), self.tagged_key("set"), self.member()],
+            b"RPOPLPUSH" => vec![self.key("list"), self.key("list")],
+            b"BRPOPLPUSH" => vec![self.key("list"), self.key("list"), self.timeout()],
+            b"LMOVE" | b"BLMOVE" => {
+                let ends = ["LEFT", "RIGHT", "left", "RIGHT", "LEFT", ""];
+                let mut arguments = vec![self.key("list"), self.key("list"), self.pick(&ends), self.pick(&ends)];
+                if name == b"BLMOVE" {
+                    arguments.push(self.timeout());
+                }
+                arguments
+            }
+            b"SMOVE" => vec![self.key("set"), self.key("set"), self.member()],
             b"SINTERCARD" => {
                 let mut arguments = self.counted_keys("set", 3);
                 if self.chance(40) {
@@ -498,7 +541,7 @@ impl Generator {
                 }
                 arguments
             }
-            _ => (0..self.random.usize(2..5)).map(|_| self.tagged_key("set")).collect(),
+            _ => (0..self.random.usize(2..5)).map(|_| self.key("set")).collect(),
         };
         [vec![name], arguments].concat()
     }
@@ -514,13 +557,17 @@ impl Generator {
         }
     }
 
-    /// Keys with their number, which is right, or impossible: one that takes what follows for keys would ask for
-    /// several shards.
+    /// Keys with their number, which is right, or takes fewer or more for keys, or is none.
     fn counted_keys(&mut self, kind: &str, most: usize) -> Request {
-        let keys: Request = (0..self.random.usize(1..=most)).map(|_| self.tagged_key(kind)).collect();
-        let wrong = self.pick(&["0", "-1", "x", "", "99", "9223372036854775808", "1.0"]);
-        let number = if self.chance(90) { keys.len().to_string().into_bytes() } else { wrong };
+        let keys: Request = (0..self.random.usize(1..=most)).map(|_| self.key(kind)).collect();
+        let wrong = self.pick(&["0", "-1", "x", "", "1", "2", "3", "4", "99", "9223372036854775808", "1.0"]);
+        let number = if self.chance(85) { keys.len().to_string().into_bytes() } else { wrong };
         [vec![number], keys].concat()
+    }
+
+    /// Nobody else pushes: the wait is as short as it can be.
+    fn timeout(&mut self) -> Vec<u8> {
+        self.pick(&["0.001", "0.0001", "1e-3", "0.001", "-1", "-0.5", "nan", "x", "", " 0"])
     }
 
     fn connection_request(&mut self) -> Request {
@@ -543,15 +590,59 @@ impl Generator {
     }
 }
 
-/// Whether one more argument, whatever it is, has a determined outcome: it is no key of another shard, and no number of
-/// random members.
+/// Whether one more argument, whatever it is, has a determined outcome, and soon: it is no number of random members, and
+/// no time to wait.
 fn takes_more(request: &Request) -> bool {
     let name = request[0].to_ascii_uppercase();
     match name.as_slice() {
-        b"SINTER" | b"SUNION" | b"SDIFF" | b"SINTERSTORE" | b"SUNIONSTORE" | b"SDIFFSTORE" => false,
+        b"BLPOP" | b"BRPOP" => false,
         b"SRANDMEMBER" => request.len() > 2,
         _ => true,
     }
+}
+
+/// The requests of the transaction that a connection is in, as the oracle's replies tell.
+#[derive(Default)]
+struct Queue(Vec<Request>);
+
+impl Queue {
+    /// Notes what became of a request.
+    fn note(&mut self, request: &Request, reply: &[u8]) {
+        match reply {
+            b"+QUEUED\r\n" => self.0.push(request.clone()),
+            _ if is_exec(request) || request[0].eq_ignore_ascii_case(b"DISCARD") => self.0.clear(),
+            _ => {}
+        }
+    }
+
+    /// Whether two replies to a request are the same; those of EXEC, part by part.
+    fn is_same(&self, request: &Request, ours: &[u8], oracle: &[u8]) -> bool {
+        let (our_parts, oracle_parts) = (parts(ours), parts(oracle));
+        if !is_exec(request) || oracle_parts.is_empty() || oracle_parts.len() != self.0.len() {
+            return is_same(request, ours, oracle);
+        }
+        let is_same_part = |(request, (ours, oracle)): (&Request, (&&[u8], &&[u8]))| is_same(request, ours, oracle);
+        our_parts.len() == oracle_parts.len()
+            && self.0.iter().zip(our_parts.iter().zip(&oracle_parts)).all(is_same_part)
+    }
+}
+
+fn is_exec(request: &Request) -> bool {
+    request[0].eq_ignore_ascii_case(b"EXEC")
+}
+
+/// The elements of an array, byte for byte; nothing of anything else.
+fn parts(reply: &[u8]) -> Vec<&[u8]> {
+    let head = reply.iter().position(|&byte| byte == b'\n').map_or(reply.len(), |end| end + 1);
+    let mut rest = if reply.starts_with(b"*") { &reply[head..] } else { &[] };
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let (_, len) = Value::parse(rest).expect("a whole element");
+        let (part, behind) = rest.split_at(len);
+        parts.push(part);
+        rest = behind;
+    }
+    parts
 }
 
 fn shown(request: &Request) -> String {
@@ -653,6 +744,8 @@ fn check_equivalence(seed: u64, commands: usize, is_resp3: bool) {
     let mut oracle_client = connect(oracle.address());
     let mut clients: Vec<Client> = servers.iter().map(|server| connect(server.address())).collect();
     let mut generator = Generator::new(seed);
+    let mut queue = Queue::default();
+    let mut executed = 0;
     let mut left = commands;
     while left > 0 {
         let count = left.min(COMMANDS_PER_PIPELINE);
@@ -666,7 +759,7 @@ fn check_equivalence(seed: u64, commands: usize, is_resp3: bool) {
             for (client, server) in clients.iter_mut().zip(&servers) {
                 let reply = client.reply();
                 assert!(
-                    is_same(request, &reply, &wanted),
+                    queue.is_same(request, &reply, &wanted),
                     "SEED={seed}, {:?}, resp3 {is_resp3}\n{}\n  got  {}\n  want {}",
                     server.setup(),
                     shown(request),
@@ -674,8 +767,11 @@ fn check_equivalence(seed: u64, commands: usize, is_resp3: bool) {
                     wanted.escape_ascii()
                 );
             }
+            executed += usize::from(is_exec(request) && wanted.starts_with(b"*") && !queue.0.is_empty());
+            queue.note(request, &wanted);
         }
     }
+    assert!(executed >= commands / 500, "{executed} transactions in {commands} commands");
     for server in &servers {
         assert_same_data(server.address(), oracle.address(), &format!("SEED={seed}, {:?}", server.setup()));
     }

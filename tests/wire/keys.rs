@@ -183,54 +183,54 @@ fn a_hostile_pattern_does_not_keep_a_shard_busy_for_ever() {
 fn a_key_is_renamed_with_all_it_holds() {
     check_script(
         r#"
-        SET {t}a v EX 1000
+        SET a v EX 1000
         +OK
-        RENAME {t}a {t}longer
+        RENAME a longer
         +OK
-        EXISTS {t}a
+        EXISTS a
         :0
-        GET {t}longer
+        GET longer
         $1 | v
-        TTL {t}longer
+        TTL longer
         :1000
-        RPUSH {t}l 1 2
+        RPUSH l 1 2
         :2
         # What the new key held is gone, its deadline included.
-        RENAME {t}l {t}longer
+        RENAME l longer
         +OK
-        LRANGE {t}longer 0 -1
+        LRANGE longer 0 -1
         *2 | $1 | 1 | $1 | 2
-        TTL {t}longer
+        TTL longer
         :-1
-        RENAME {t}longer {t}longer
+        RENAME longer longer
         +OK
-        RENAME {t}none {t}a
+        RENAME none a
         -ERR no such key
-        RENAME {t}none {t}none
+        RENAME none none
         -ERR no such key
-        RENAMENX {t}none {t}a
+        RENAMENX none a
         -ERR no such key
-        RENAMENX {t}longer {t}longer
+        RENAMENX longer longer
         :0
-        SADD {t}s m
+        SADD s m
         :1
-        RENAMENX {t}longer {t}s
+        RENAMENX longer s
         :0
-        RENAMENX {t}longer {t}new
+        RENAMENX longer new
         :1
-        TYPE {t}new
+        TYPE new
         +list
-        INCR {t}n
+        INCR n
         :1
-        EXPIRE {t}n 1000
+        EXPIRE n 1000
         :1
-        RENAMENX {t}n {t}m
+        RENAMENX n m
         :1
-        INCR {t}m
+        INCR m
         :2
-        TTL {t}m
+        TTL m
         :1000
-        RENAME {t}a
+        RENAME a
         -ERR wrong number of arguments for 'rename' command
         DBSIZE
         :3
@@ -242,59 +242,59 @@ fn a_key_is_renamed_with_all_it_holds() {
 fn a_copy_is_a_value_of_its_own() {
     check_script(
         r#"
-        RPUSH {t}a 1 2
+        RPUSH a 1 2
         :2
-        EXPIRE {t}a 1000
+        EXPIRE a 1000
         :1
-        COPY {t}a {t}b
+        COPY a b
         :1
-        TTL {t}b
+        TTL b
         :1000
-        RPUSH {t}b 3
+        RPUSH b 3
         :3
-        LLEN {t}a
+        LLEN a
         :2
-        SET {t}s text
+        SET s text
         +OK
-        COPY {t}s {t}b
+        COPY s b
         :0
-        COPY {t}s {t}b REPLACE
+        COPY s b REPLACE
         :1
-        APPEND {t}b !
+        APPEND b !
         :5
-        MGET {t}s {t}b
+        MGET s b
         *2 | $4 | text | $5 | text!
-        TTL {t}b
+        TTL b
         :-1
-        COPY {t}none {t}b REPLACE
+        COPY none b REPLACE
         :0
-        COPY {t}s {t}c DB 0
+        COPY s c DB 0
         :1
-        COPY {t}s {t}d db 0 replace replace db 0
+        COPY s d db 0 replace replace db 0
         :1
-        HSET {t}h f v
+        HSET h f v
         :1
-        COPY {t}h {t}h2
+        COPY h h2
         :1
-        HGETALL {t}h2
+        HGETALL h2
         *2 | $1 | f | $1 | v
-        COPY {t}s {t}s
+        COPY s s
         -ERR source and destination objects are the same
-        COPY {t}none {t}none REPLACE
+        COPY none none REPLACE
         -ERR source and destination objects are the same
-        COPY {t}s {t}e DB 16
+        COPY s e DB 16
         -ERR DB index is out of range
-        COPY {t}s {t}e DB -1
+        COPY s e DB -1
         -ERR DB index is out of range
-        COPY {t}s {t}e DB x
+        COPY s e DB x
         -ERR value is not an integer or out of range
-        COPY {t}s {t}e DB 99999999999
+        COPY s e DB 99999999999
         -ERR value is out of range, value must between -2147483648 and 2147483647
-        COPY {t}s {t}e DB
+        COPY s e DB
         -ERR syntax error
-        COPY {t}s {t}s BOGUS
+        COPY s s BOGUS
         -ERR syntax error
-        COPY {t}s
+        COPY s
         -ERR wrong number of arguments for 'copy' command
         "#,
     );

@@ -183,59 +183,59 @@ fn a_long_list_keeps_its_order() {
 fn an_element_moves_from_an_end_to_an_end() {
     check_script(
         r#"
-        RPUSH {t}a 1 2 3 4
+        RPUSH a 1 2 3 4
         :4
-        RPOPLPUSH {t}a {t}b
+        RPOPLPUSH a b
         $1 | 4
-        LMOVE {t}a {t}b LEFT RIGHT
+        LMOVE a b LEFT RIGHT
         $1 | 1
-        LMOVE {t}a {t}b right left
+        LMOVE a b right left
         $1 | 3
-        LRANGE {t}b 0 -1
+        LRANGE b 0 -1
         *3 | $1 | 3 | $1 | 4 | $1 | 1
-        LMOVE {t}a {t}b LEFT LEFT
+        LMOVE a b LEFT LEFT
         $1 | 2
-        EXISTS {t}a
+        EXISTS a
         :0
-        RPOPLPUSH {t}a {t}b
+        RPOPLPUSH a b
         $-1
-        LMOVE {t}a {t}a LEFT RIGHT
+        LMOVE a a LEFT RIGHT
         $-1
         # A list that is its own destination turns.
-        RPOPLPUSH {t}b {t}b
+        RPOPLPUSH b b
         $1 | 1
-        LMOVE {t}b {t}b LEFT RIGHT
+        LMOVE b b LEFT RIGHT
         $1 | 1
-        LMOVE {t}b {t}b LEFT LEFT
+        LMOVE b b LEFT LEFT
         $1 | 2
-        LRANGE {t}b 0 -1
+        LRANGE b 0 -1
         *4 | $1 | 2 | $1 | 3 | $1 | 4 | $1 | 1
-        RPUSH {t}one e
+        RPUSH one e
         :1
-        EXPIRE {t}one 1000
+        EXPIRE one 1000
         :1
-        LMOVE {t}one {t}one LEFT RIGHT
+        LMOVE one one LEFT RIGHT
         $1 | e
-        TTL {t}one
+        TTL one
         :1000
-        LMOVE {t}a {t}b UP LEFT
+        LMOVE a b UP LEFT
         -ERR syntax error
-        LMOVE {t}a {t}b LEFT UP
+        LMOVE a b LEFT UP
         -ERR syntax error
-        LMOVE {t}a {t}b LEFT
+        LMOVE a b LEFT
         -ERR wrong number of arguments for 'lmove' command
-        SET {t}s v
+        SET s v
         +OK
-        RPOPLPUSH {t}s {t}b
+        RPOPLPUSH s b
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        RPOPLPUSH {t}b {t}s
+        RPOPLPUSH b s
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        LLEN {t}b
+        LLEN b
         :4
         # A source that does not exist is found out before the type of the destination.
-        RPOPLPUSH {t}none {t}s
+        RPOPLPUSH none s
         $-1
-        RPOPLPUSH {t}s {t}s
+        RPOPLPUSH s s
         -WRONGTYPE Operation against a key holding the wrong kind of value
         "#,
     );
@@ -245,63 +245,69 @@ fn an_element_moves_from_an_end_to_an_end() {
 fn lmpop_takes_from_the_first_list_that_exists() {
     check_script(
         r#"
-        RPUSH {t}b 1 2 3 4 5
+        RPUSH b 1 2 3 4 5
         :5
-        LMPOP 1 {t}none LEFT
+        LMPOP 1 none LEFT
         *-1
-        LMPOP 2 {t}none {t}b LEFT
-        *2 | $4 | {t}b | *1 | $1 | 1
-        LMPOP 3 {t}none {t}b {t}none RIGHT COUNT 2
-        *2 | $4 | {t}b | *2 | $1 | 5 | $1 | 4
-        lmpop 1 {t}b left count 100
-        *2 | $4 | {t}b | *2 | $1 | 2 | $1 | 3
-        EXISTS {t}b
+        LMPOP 2 none b LEFT
+        *2 | $1 | b | *1 | $1 | 1
+        LMPOP 3 none b none RIGHT COUNT 2
+        *2 | $1 | b | *2 | $1 | 5 | $1 | 4
+        lmpop 1 b left count 100
+        *2 | $1 | b | *2 | $1 | 2 | $1 | 3
+        EXISTS b
         :0
-        SET {t}s v
+        SET s v
         +OK
-        RPUSH {t}c x y
+        RPUSH c x y
         :2
-        LMPOP 2 {t}s {t}c LEFT
+        LMPOP 2 s c LEFT
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        LMPOP 2 {t}c {t}s LEFT
-        *2 | $4 | {t}c | *1 | $1 | x
-        LMPOP 0 {t}c LEFT
+        LMPOP 2 c s LEFT
+        *2 | $1 | c | *1 | $1 | x
+        LMPOP 0 c LEFT
         -ERR numkeys should be greater than 0
-        LMPOP -1 {t}c LEFT
+        LMPOP -1 c LEFT
         -ERR numkeys should be greater than 0
-        LMPOP x {t}c LEFT
+        LMPOP x c LEFT
         -ERR numkeys should be greater than 0
-        LMPOP "" {t}c LEFT
+        LMPOP "" c LEFT
         -ERR numkeys should be greater than 0
-        LMPOP 9223372036854775808 {t}c LEFT
+        LMPOP 9223372036854775808 c LEFT
         -ERR numkeys should be greater than 0
-        LMPOP 2 {t}c {t}c
+        LMPOP 2 c d
         -ERR syntax error
-        LMPOP 3 {t}c LEFT
+        LMPOP 2 c LEFT
         -ERR syntax error
-        !LMPOP 9223372036854775807 {t}c LEFT
+        LMPOP 2 none LEFT LEFT
+        *-1
+        LMPOP 1 c d LEFT
         -ERR syntax error
-        LMPOP 4611686018427387904 {t}c LEFT
+        LMPOP 3 c LEFT
         -ERR syntax error
-        LMPOP 1 {t}c UP
+        !LMPOP 9223372036854775807 c LEFT
         -ERR syntax error
-        LMPOP 1 {t}c LEFT COUNT
+        LMPOP 4611686018427387904 c LEFT
         -ERR syntax error
-        LMPOP 1 {t}c LEFT MANY 1
+        LMPOP 1 c UP
         -ERR syntax error
-        LMPOP 1 {t}c LEFT COUNT 0
+        LMPOP 1 c LEFT COUNT
+        -ERR syntax error
+        LMPOP 1 c LEFT MANY 1
+        -ERR syntax error
+        LMPOP 1 c LEFT COUNT 0
         -ERR count should be greater than 0
-        LMPOP 1 {t}c LEFT COUNT -1
+        LMPOP 1 c LEFT COUNT -1
         -ERR count should be greater than 0
-        LMPOP 1 {t}c LEFT COUNT x
+        LMPOP 1 c LEFT COUNT x
         -ERR count should be greater than 0
-        LMPOP 1 {t}c LEFT COUNT 0 x
+        LMPOP 1 c LEFT COUNT 0 x
         -ERR count should be greater than 0
-        LMPOP 1 {t}c LEFT COUNT 1 COUNT 1
+        LMPOP 1 c LEFT COUNT 1 COUNT 1
         -ERR syntax error
-        LMPOP 1 {t}c
+        LMPOP 1 c
         -ERR wrong number of arguments for 'lmpop' command
-        LLEN {t}c
+        LLEN c
         :1
         "#,
     );

@@ -8,8 +8,10 @@
 
 mod harness;
 
+mod blocking;
 mod clients;
 mod connections;
+mod databases;
 mod durability;
 mod equivalence;
 mod expiry;
@@ -26,3 +28,4 @@ mod pubsub;
 mod sets;
 mod slow_readers;
 mod strings;
+mod transactions;

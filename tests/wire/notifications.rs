@@ -22,7 +22,7 @@ fn messages(listener: &mut Client) -> Vec<String> {
 /// another connection, `SERVE` is one that serves it.
 fn events(address: SocketAddr, classes: &str, script: &str) -> Vec<String> {
     let mut listener = Client::connect(address);
-    listener.call(&["PSUBSCRIBE", "__key*@0__:*"]);
+    listener.call(&["PSUBSCRIBE", "__key*@*"]);
     let mut client = Client::connect(address);
     client.call(&["FLUSHALL"]);
     client.call(&["CONFIG", "SET", "notify-keyspace-events", classes]);
@@ -143,6 +143,16 @@ fn events_of_strings_and_keys_are_those_of_redis() {
         COPY missing e
         DEL c d missing
         UNLINK b new1 missing new2
+        SET moved 1
+        MOVE moved 3
+        MOVE moved 3
+        SELECT 3
+        COPY moved moved DB 0
+        SET k v EX 100
+        DEL k
+        SWAPDB 0 3
+        SELECT 0
+        MOVE missing 3
         FLUSHALL
         DBSIZE
         "#,

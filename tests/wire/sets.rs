@@ -166,48 +166,48 @@ fn random_draws_are_members_and_reach_all_of_them() {
 fn a_member_moves_to_another_set() {
     check_script(
         r#"
-        SADD {t}a 1 2
+        SADD a 1 2
         :2
-        SADD {t}b 2
+        SADD b 2
         :1
-        SMOVE {t}a {t}b 1
+        SMOVE a b 1
         :1
-        SMEMBERS {t}b
+        SMEMBERS b
         *2 | $1 | 1 | $1 | 2
-        SMOVE {t}a {t}b 9
+        SMOVE a b 9
         :0
-        SMOVE {t}a {t}a 2
+        SMOVE a a 2
         :1
-        SMOVE {t}a {t}a 9
+        SMOVE a a 9
         :0
-        SCARD {t}a
+        SCARD a
         :1
         # A member that the destination has is taken away all the same.
-        SMOVE {t}a {t}b 2
+        SMOVE a b 2
         :1
-        EXISTS {t}a
+        EXISTS a
         :0
-        SCARD {t}b
+        SCARD b
         :2
-        SMOVE {t}b {t}new 1
+        SMOVE b new 1
         :1
-        SMEMBERS {t}new
+        SMEMBERS new
         *1 | $1 | 1
-        SMOVE {t}none {t}b 1
+        SMOVE none b 1
         :0
-        SET {t}s v
+        SET s v
         +OK
-        SMOVE {t}none {t}s 1
+        SMOVE none s 1
         :0
-        SMOVE {t}s {t}b 1
+        SMOVE s b 1
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SMOVE {t}b {t}s 2
+        SMOVE b s 2
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SMOVE {t}b {t}s 9
+        SMOVE b s 9
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SMOVE {t}s {t}s v
+        SMOVE s s v
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SMOVE {t}a {t}b
+        SMOVE a b
         -ERR wrong number of arguments for 'smove' command
         "#,
     );
@@ -217,73 +217,73 @@ fn a_member_moves_to_another_set() {
 fn sets_are_combined() {
     check_script(
         r#"
-        SADD {t}a 1 2 3 4
+        SADD a 1 2 3 4
         :4
-        SADD {t}b 2 4 6
+        SADD b 2 4 6
         :3
-        SADD {t}c 4 5
+        SADD c 4 5
         :2
-        SINTER {t}a {t}b
+        SINTER a b
         *2 | $1 | 2 | $1 | 4
-        SINTER {t}a {t}b {t}c
+        SINTER a b c
         *1 | $1 | 4
-        SINTER {t}a
+        SINTER a
         *4 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4
-        SINTER {t}a {t}a
+        SINTER a a
         *4 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4
-        SINTER {t}a {t}none
+        SINTER a none
         *0
-        SUNION {t}a {t}b {t}none {t}c
+        SUNION a b none c
         *6 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4 | $1 | 5 | $1 | 6
-        SUNION {t}none
+        SUNION none
         *0
-        SDIFF {t}a {t}b {t}none
+        SDIFF a b none
         *2 | $1 | 1 | $1 | 3
-        SDIFF {t}a {t}a
+        SDIFF a a
         *0
-        SDIFF {t}none {t}a
+        SDIFF none a
         *0
-        SDIFF {t}a
+        SDIFF a
         *4 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4
-        SINTERCARD 2 {t}a {t}b
+        SINTERCARD 2 a b
         :2
-        SINTERCARD 2 {t}a {t}b LIMIT 1
+        SINTERCARD 2 a b LIMIT 1
         :1
-        SINTERCARD 2 {t}a {t}b limit 0
+        SINTERCARD 2 a b limit 0
         :2
-        SINTERCARD 2 {t}a {t}b LIMIT 1 LIMIT 9
+        SINTERCARD 2 a b LIMIT 1 LIMIT 9
         :2
-        SINTERCARD 2 {t}a {t}none
+        SINTERCARD 2 a none
         :0
-        SET {t}s v
+        SET s v
         +OK
-        SINTER {t}none {t}s
+        SINTER none s
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SUNION {t}a {t}s
+        SUNION a s
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SDIFF {t}none {t}s
+        SDIFF none s
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SINTERCARD 2 {t}none {t}s
+        SINTERCARD 2 none s
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SINTERCARD 0 {t}a
+        SINTERCARD 0 a
         -ERR numkeys should be greater than 0
-        SINTERCARD -1 {t}a
+        SINTERCARD -1 a
         -ERR numkeys should be greater than 0
-        SINTERCARD x {t}a
+        SINTERCARD x a
         -ERR numkeys should be greater than 0
-        SINTERCARD 3 {t}a {t}b
+        SINTERCARD 3 a b
         -ERR Number of keys can't be greater than number of args
-        SINTERCARD 9223372036854775807 {t}a
+        SINTERCARD 9223372036854775807 a
         -ERR Number of keys can't be greater than number of args
-        SINTERCARD 1 {t}a {t}b
+        SINTERCARD 1 a b
         -ERR syntax error
-        SINTERCARD 1 {t}a LIMIT
+        SINTERCARD 1 a LIMIT
         -ERR syntax error
-        SINTERCARD 1 {t}a LIMIT -1
+        SINTERCARD 1 a LIMIT -1
         -ERR LIMIT can't be negative
-        SINTERCARD 1 {t}a LIMIT x
+        SINTERCARD 1 a LIMIT x
         -ERR LIMIT can't be negative
-        SINTERCARD 1 {t}a LIMIT 1 x
+        SINTERCARD 1 a LIMIT 1 x
         -ERR syntax error
         SINTERCARD 1
         -ERR wrong number of arguments for 'sintercard' command
@@ -297,53 +297,53 @@ fn sets_are_combined() {
 fn a_combination_is_stored_whatever_the_destination_held() {
     check_script(
         r#"
-        SADD {t}a 1 2 3
+        SADD a 1 2 3
         :3
-        SADD {t}b 2 3 4
+        SADD b 2 3 4
         :3
-        SET {t}d string EX 1000
+        SET d string EX 1000
         +OK
-        SINTERSTORE {t}d {t}a {t}b
+        SINTERSTORE d a b
         :2
-        SMEMBERS {t}d
+        SMEMBERS d
         *2 | $1 | 2 | $1 | 3
-        TTL {t}d
+        TTL d
         :-1
-        SUNIONSTORE {t}d {t}a {t}b
+        SUNIONSTORE d a b
         :4
-        SDIFFSTORE {t}d {t}a {t}b
+        SDIFFSTORE d a b
         :1
-        SMEMBERS {t}d
+        SMEMBERS d
         *1 | $1 | 1
         # The destination may be one of the sets.
-        SUNIONSTORE {t}a {t}a {t}b
+        SUNIONSTORE a a b
         :4
-        SDIFFSTORE {t}a {t}a {t}b
+        SDIFFSTORE a a b
         :1
         # Nothing to store removes it.
-        SDIFFSTORE {t}a {t}a {t}a
+        SDIFFSTORE a a a
         :0
-        EXISTS {t}a
+        EXISTS a
         :0
-        SET {t}d string
+        SET d string
         +OK
-        SINTERSTORE {t}d {t}b {t}none
+        SINTERSTORE d b none
         :0
-        EXISTS {t}d
+        EXISTS d
         :0
-        SUNIONSTORE {t}d {t}none
+        SUNIONSTORE d none
         :0
-        SET {t}s v
+        SET s v
         +OK
-        SINTERSTORE {t}d {t}b {t}s
+        SINTERSTORE d b s
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SUNIONSTORE {t}d {t}s
+        SUNIONSTORE d s
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        SDIFFSTORE {t}d {t}none {t}s
+        SDIFFSTORE d none s
         -WRONGTYPE Operation against a key holding the wrong kind of value
-        EXISTS {t}d
+        EXISTS d
         :0
-        SINTERSTORE {t}d
+        SINTERSTORE d
         -ERR wrong number of arguments for 'sinterstore' command
         "#,
     );

@@ -542,26 +542,26 @@ fn values_of_every_size_come_back_whole() {
 fn msetnx_sets_all_or_nothing() {
     check_script(
         r#"
-        MSETNX {t}a 1 {t}b 2
+        MSETNX a 1 b 2
         :1
-        MSETNX {t}c 3 {t}b 4
+        MSETNX c 3 b 4
         :0
-        MGET {t}a {t}b {t}c
+        MGET a b c
         *3 | $1 | 1 | $1 | 2 | $-1
         # A key twice: the last value.
-        MSETNX {t}d 1 {t}d x
+        MSETNX d 1 d x
         :1
-        GET {t}d
+        GET d
         $1 | x
-        RPUSH {t}l e
+        RPUSH l e
         :1
-        MSETNX {t}l 1 {t}e 1
+        MSETNX l 1 e 1
         :0
-        EXISTS {t}e
+        EXISTS e
         :0
-        MSETNX {t}a
+        MSETNX a
         -ERR wrong number of arguments for 'msetnx' command
-        MSETNX {t}a 1 {t}b
+        MSETNX a 1 b
         -ERR wrong number of arguments for 'msetnx' command
         "#,
     );

@@ -2,18 +2,16 @@
 
 use actors::{Channels, Closed, LockFreeReplyQueue, Receiver, ReplyQueue, Sender, TrySendError};
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
-use shuttle::sync::{Mutex, MutexGuard};
-use std::any::Any;
+use std::any::{Any, TypeId, type_name};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::shard::Work;
+use crate::shard::{CheckingShard, Work};
 
 /// What is wrong with the channels, or with who uses them.
 pub trait Fault: Send + Sync + 'static {
@@ -33,6 +31,26 @@ pub trait Fault: Send + Sync + 'static {
     const CONNECTION_DOES_NOT_REORDER: bool = false;
     /// A connection does not ask whether there is room in its window.
     const CONNECTION_IGNORES_ITS_WINDOW: bool = false;
+    /// The gate of a group stands open before all its parts are placed.
+    const GATE_COMES_OPEN: bool = false;
+    /// The gate of a group opens and nobody is told.
+    const ARMING_WAKES_NOBODY: bool = false;
+    /// A meeting takes the last but one to arrive for the last.
+    const MEETING_STARTS_EARLY: bool = false;
+    /// The states that were lent go home to each other's shards.
+    const STATES_GO_ASTRAY: bool = false;
+    /// A connection sends single batches straight to their shards while its groups are on their way.
+    const CONNECTION_SENDS_PAST_ITS_GROUPS: bool = false;
+    /// A part of a group is sent, and runs, twice.
+    const CONNECTION_SENDS_A_PART_AGAIN: bool = false;
+    /// A connection sends the parts of a group one by one.
+    const CONNECTION_SCATTERS: bool = false;
+
+    /// No fault: whether shuttle may run another task before each thing that is done to a channel of `T`. Fewer steps
+    /// make a scenario small enough for all of its schedules.
+    fn has_steps<T: 'static>() -> bool {
+        true
+    }
 }
 
 /// Nothing is wrong.
@@ -40,10 +58,33 @@ pub struct Sound;
 
 impl Fault for Sound {}
 
+/// Nothing is wrong, and there are steps at gates only.
+pub struct StepsAtGates;
+
+impl Fault for StepsAtGates {
+    fn has_steps<T: 'static>() -> bool {
+        is::<T, Signal>()
+    }
+}
+
+/// Nothing is wrong, and there are steps only where states are lent and come home.
+pub struct StepsInMeetings;
+
+impl Fault for StepsInMeetings {
+    fn has_steps<T: 'static>() -> bool {
+        is::<T, (usize, CheckingShard)>() || is::<T, CheckingShard>()
+    }
+}
+
 std::thread_local! {
     // Shuttle runs all tasks of a test on the test's own thread.
     static WAITS_FOR_ROOM: Cell<usize> = const { Cell::new(0) };
     static SECOND_LOOKS: Cell<usize> = const { Cell::new(0) };
+    static SENDS_GIVEN_UP: Cell<usize> = const { Cell::new(0) };
+    static WAITS_AT_GATES: Cell<usize> = const { Cell::new(0) };
+    static WAITS_IN_MEETINGS: Cell<usize> = const { Cell::new(0) };
+    static WAITS_FOR_THE_SEQUENCER: Cell<usize> = const { Cell::new(0) };
+    static CANCELLATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Shows that the schedules of a test met what the test is about.
@@ -53,7 +94,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Of senders that had to wait for room.
+    /// Of senders that had to wait for room in the mailbox of a shard.
     pub fn of_waits_for_room() -> Self {
         Self { seen: &WAITS_FOR_ROOM, before: WAITS_FOR_ROOM.get() }
     }
@@ -63,9 +104,44 @@ impl Witness {
         Self { seen: &SECOND_LOOKS, before: SECOND_LOOKS.get() }
     }
 
+    /// Of sends that were dropped while they waited.
+    pub fn of_sends_given_up() -> Self {
+        Self { seen: &SENDS_GIVEN_UP, before: SENDS_GIVEN_UP.get() }
+    }
+
+    /// Of shards that reached a group before it was armed.
+    pub fn of_waits_at_gates() -> Self {
+        Self { seen: &WAITS_AT_GATES, before: WAITS_AT_GATES.get() }
+    }
+
+    /// Of shards whose state was lent.
+    pub fn of_waits_in_meetings() -> Self {
+        Self { seen: &WAITS_IN_MEETINGS, before: WAITS_IN_MEETINGS.get() }
+    }
+
+    /// Of connections that had to wait for room in the mailbox of the sequencer.
+    pub fn of_waits_for_the_sequencer() -> Self {
+        Self { seen: &WAITS_FOR_THE_SEQUENCER, before: WAITS_FOR_THE_SEQUENCER.get() }
+    }
+
+    /// Of connections whose task was cancelled before its end.
+    pub fn of_cancellations() -> Self {
+        Self { seen: &CANCELLATIONS, before: CANCELLATIONS.get() }
+    }
+
     pub fn assert_seen(&self) {
         assert!(self.seen.get() > self.before, "no schedule met the case: the test shows nothing");
     }
+}
+
+/// A send was dropped while it waited.
+pub fn note_send_given_up() {
+    SENDS_GIVEN_UP.set(SENDS_GIVEN_UP.get() + 1);
+}
+
+/// A connection's task was cancelled before its end.
+pub fn note_cancellation() {
+    CANCELLATIONS.set(CANCELLATIONS.get() + 1);
 }
 
 /// The family of channels with the fault `F`.
@@ -84,15 +160,30 @@ impl<F: Fault> Channels for Interleaved<F> {
             waits_for_value: None,
             wait_for_room: Vec::new(),
         };
-        let shared = Arc::new(Shared { capacity, state: Mutex::new(state), fault: PhantomData });
+        let shared = Arc::new(Shared { capacity, steps: Steps::new(), state: Mutex::new(state) });
         (MailboxSender(Arc::clone(&shared)), MailboxReceiver(shared))
+    }
+}
+
+/// Places at which shuttle may run another task.
+struct Steps<T, F>(AtomicUsize, PhantomData<fn() -> (T, F)>);
+
+impl<T: 'static, F: Fault> Steps<T, F> {
+    fn new() -> Self {
+        Self(AtomicUsize::new(0), PhantomData)
+    }
+
+    fn step(&self) {
+        if F::has_steps::<T>() {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 
 struct Shared<T, F> {
     capacity: usize,
+    steps: Steps<T, F>,
     state: Mutex<State<T>>,
-    fault: PhantomData<F>,
 }
 
 /// Invariant: `queue.len() <= capacity`.
@@ -105,9 +196,9 @@ struct State<T> {
     wait_for_room: Vec<Waker>,
 }
 
-impl<T, F: Fault> Shared<T, F> {
-    /// Each call is a step at which shuttle may run another task.
+impl<T: 'static, F: Fault> Shared<T, F> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.steps.step();
         // A task that fails unwinds through here; its own message is the one to read.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,16 +212,16 @@ impl<T, F: Fault> Shared<T, F> {
     }
 }
 
-pub struct MailboxSender<T, F: Fault>(Arc<Shared<T, F>>);
+pub struct MailboxSender<T: 'static, F: Fault>(Arc<Shared<T, F>>);
 
-impl<T, F: Fault> Clone for MailboxSender<T, F> {
+impl<T: 'static, F: Fault> Clone for MailboxSender<T, F> {
     fn clone(&self) -> Self {
         self.0.lock().senders += 1;
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T, F: Fault> Drop for MailboxSender<T, F> {
+impl<T: 'static, F: Fault> Drop for MailboxSender<T, F> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return; // the execution has failed and nobody waits any more
@@ -174,7 +265,8 @@ impl<T: Send + 'static, F: Fault> Sender<T> for MailboxSender<T, F> {
             if state.queue.len() < self.0.capacity || state.receiver_gone {
                 context.waker().wake_by_ref(); // there is room by now: try again
             } else {
-                WAITS_FOR_ROOM.set(WAITS_FOR_ROOM.get() + 1);
+                let waits = if leads_to_the_sequencer::<T>() { &WAITS_FOR_THE_SEQUENCER } else { &WAITS_FOR_ROOM };
+                waits.set(waits.get() + 1);
                 state.wait_for_room.push(context.waker().clone());
             }
             Poll::Pending
@@ -187,7 +279,7 @@ impl<T: Send + 'static, F: Fault> Sender<T> for MailboxSender<T, F> {
     }
 }
 
-pub struct MailboxReceiver<T, F: Fault>(Arc<Shared<T, F>>);
+pub struct MailboxReceiver<T: 'static, F: Fault>(Arc<Shared<T, F>>);
 
 impl<T: Send + 'static, F: Fault> Receiver<T> for MailboxReceiver<T, F> {
     fn try_recv(&mut self) -> Option<T> {
@@ -210,7 +302,7 @@ impl<T: Send + 'static, F: Fault> Receiver<T> for MailboxReceiver<T, F> {
     }
 }
 
-impl<T, F: Fault> Drop for MailboxReceiver<T, F> {
+impl<T: 'static, F: Fault> Drop for MailboxReceiver<T, F> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return; // the execution has failed and nobody waits any more
@@ -228,37 +320,33 @@ impl<T, F: Fault> Drop for MailboxReceiver<T, F> {
 /// Production's reply queue with a place for shuttle to interrupt before each of its operations, which are atomic.
 pub struct SteppedReplyQueue<T, F> {
     queue: LockFreeReplyQueue<T>,
-    steps: AtomicUsize,
+    steps: Steps<T, F>,
     /// The waker has just been registered.
     is_registered: AtomicBool,
-    fault: PhantomData<F>,
-}
-
-impl<T, F> SteppedReplyQueue<T, F> {
-    fn step(&self) {
-        self.steps.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     fn with_capacity(capacity: usize) -> Self {
-        Self {
-            queue: LockFreeReplyQueue::with_capacity(capacity),
-            steps: AtomicUsize::new(0),
-            is_registered: AtomicBool::new(false),
-            fault: PhantomData,
+        let is_too_small = F::MEETING_STARTS_EARLY && is::<T, (usize, CheckingShard)>() && capacity > 1;
+        let queue = LockFreeReplyQueue::with_capacity(capacity - usize::from(is_too_small));
+        if F::GATE_COMES_OPEN && is::<T, Signal>() {
+            queue.push(cast(()).expect("a signal")).unwrap_or_else(|_| unreachable!("the queue is new"));
         }
+        Self { queue, steps: Steps::new(), is_registered: AtomicBool::new(false) }
     }
 
     fn push(&self, value: T) -> Result<(), T> {
-        self.step();
+        self.steps.step();
+        if F::GATE_COMES_OPEN && is::<T, Signal>() {
+            return Ok(()); // it came open
+        }
         let copy = if F::REPLY_COMES_TWICE { copy_of(&value) } else { None };
         self.queue.push(value)?;
         copy.map_or(Ok(()), |copy| self.queue.push(copy))
     }
 
     fn pop(&self) -> Option<T> {
-        self.step();
+        self.steps.step();
         let is_second_look = self.is_registered.swap(false, Ordering::SeqCst);
         if is_second_look && F::LOOKS_ONCE {
             return None;
@@ -269,22 +357,40 @@ impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     }
 
     fn register(&self, waker: &Waker) {
-        self.step();
+        self.steps.step();
+        WAITS_AT_GATES.set(WAITS_AT_GATES.get() + usize::from(is::<T, Signal>()));
+        WAITS_IN_MEETINGS.set(WAITS_IN_MEETINGS.get() + usize::from(is::<T, CheckingShard>()));
         self.queue.register(waker);
         self.is_registered.store(true, Ordering::SeqCst);
     }
 
     fn wake(&self) {
-        self.step();
-        if !F::REPLY_WAKES_NOBODY {
+        self.steps.step();
+        let is_silent = F::REPLY_WAKES_NOBODY && is::<T, Work>() || F::ARMING_WAKES_NOBODY && is::<T, Signal>();
+        if !is_silent {
             self.queue.wake();
         }
     }
 }
 
-/// The queue is generic over what it carries; here that is always [`Work`].
-fn copy_of<T: Send + 'static>(value: &T) -> Option<T> {
-    let work: &Work = (value as &dyn Any).downcast_ref()?;
-    let copy: Box<dyn Any> = Box::new(work.clone());
-    copy.downcast().ok().map(|copy| *copy)
+/// What the queues of gates carry. The others carry [`Work`] on its way home, and states that were lent.
+type Signal = ();
+
+/// What a mailbox carries to the sequencer names the channels, and so has a type that cannot be written down here.
+fn leads_to_the_sequencer<T>() -> bool {
+    type_name::<T>().starts_with("actors::sequencer::Placement<")
+}
+
+fn is<T: 'static, U: 'static>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<U>()
+}
+
+fn copy_of<T: 'static>(value: &T) -> Option<T> {
+    cast((value as &dyn Any).downcast_ref::<Work>()?.clone())
+}
+
+/// The queue is generic over what it carries; its faults are not.
+fn cast<T: 'static, U: 'static>(value: T) -> Option<U> {
+    let value: Box<dyn Any> = Box::new(value);
+    value.downcast().ok().map(|value| *value)
 }

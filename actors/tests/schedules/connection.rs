@@ -1,12 +1,12 @@
 //! A connection as the scenarios run it: sends within its window, puts replies in request order, checks both.
 
 use crate::channels::{Fault, Interleaved};
-use crate::shard::CheckingShard;
-use crate::shard::Work;
+use crate::ledger::{Id, Ledger, Place};
+use crate::shard::{CheckingShard, Work};
 use actors::{Port, ReorderBuffer, Router};
 use shuttle::rand::{Rng, thread_rng};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How the first connection of a scenario ends.
 #[derive(Debug, Clone, Copy)]
@@ -15,28 +15,80 @@ pub enum Death {
     Never,
     /// It is dropped when it has sent so many requests, with what is in flight.
     AfterRequest(u64),
+    /// It gives up a send that waits, when it has sent so many requests, and is dropped.
+    InSend(u64),
     /// Its task is cancelled, wherever it waits.
     Cancelled,
 }
 
-/// What a connection has handed to a shard, for the reckoning at the end.
-#[derive(Debug, Default)]
-pub struct Sent {
-    pub begun: AtomicU64,
-    pub accepted: AtomicU64,
+/// What connections ask for: the weights of each kind of request.
+#[derive(Debug, Clone, Copy)]
+pub struct Mix {
+    pub singles: u32,
+    pub groups: u32,
+    pub meetings: u32,
+}
+
+impl Mix {
+    pub const SINGLES: Self = Self { singles: 1, groups: 0, meetings: 0 };
+    pub const ALL: Self = Self { singles: 2, groups: 1, meetings: 1 };
+    pub const GROUPS: Self = Self { singles: 2, groups: 1, meetings: 0 };
+    pub const MEETINGS: Self = Self { singles: 2, groups: 0, meetings: 1 };
+    pub const ONLY_MEETINGS: Self = Self { singles: 0, groups: 0, meetings: 1 };
+    pub const ONLY_GROUPS: Self = Self { singles: 0, groups: 1, meetings: 0 };
+
+    fn choose(self) -> Kind {
+        let choice = thread_rng().gen_range(0..self.singles + self.groups + self.meetings);
+        match choice {
+            choice if choice < self.singles => Kind::Single,
+            choice if choice < self.singles + self.groups => Kind::Group,
+            _ => Kind::Meeting,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Single,
+    Group,
+    Meeting,
+}
+
+/// What a connection is about to ask for.
+#[derive(Debug)]
+pub struct Request {
+    kind: Kind,
+    shards: Vec<usize>,
+}
+
+impl Request {
+    /// Places that it takes in the window.
+    fn places(&self) -> usize {
+        if let Kind::Group = self.kind { self.shards.len() } else { 1 }
+    }
 }
 
 pub struct Connection<F: Fault> {
     index: usize,
     port: Port<CheckingShard, Interleaved<F>>,
+    /// What a connection sends through that goes around its own order.
+    other_port: Option<Port<CheckingShard, Interleaved<F>>>,
     router: Router<CheckingShard, Interleaved<F>>,
     mailbox_capacity: usize,
     window: usize,
-    sent: Arc<[Sent]>,
+    mix: Mix,
+    ledger: Arc<Ledger>,
     sent_to: Vec<u64>,
     next_seq: u64,
+    /// What is home of the requests that are not whole yet.
+    gathering: BTreeMap<u64, Gathering>,
     reorder: ReorderBuffer<u64>,
     released: Vec<u64>,
+}
+
+struct Gathering {
+    missing: usize,
+    seen: Vec<Place>,
 }
 
 impl<F: Fault> Connection<F> {
@@ -45,79 +97,165 @@ impl<F: Fault> Connection<F> {
         router: Router<CheckingShard, Interleaved<F>>,
         mailbox_capacity: usize,
         window: usize,
-        sent: Arc<[Sent]>,
+        mix: Mix,
+        ledger: Arc<Ledger>,
     ) -> Self {
         Self {
             index,
             port: Port::new(router.clone(), window),
+            other_port: F::CONNECTION_SENDS_PAST_ITS_GROUPS.then(|| Port::new(router.clone(), 1)),
             sent_to: vec![0; router.shards()],
             router,
             mailbox_capacity,
             window,
-            sent,
+            mix,
+            ledger,
             next_seq: 0,
+            gathering: BTreeMap::new(),
             reorder: ReorderBuffer::default(),
             released: Vec::new(),
         }
     }
 
-    /// Sends `requests` requests, each to any shard.
+    /// Sends `requests` requests, each to any shards. At times it waits for all replies before it sends more.
     pub async fn send_requests(&mut self, requests: u64) {
         for _ in 0..requests {
-            while self.port.room() == 0 && !F::CONNECTION_IGNORES_ITS_WINDOW {
-                let work = self.port.recv().await;
-                self.accept(work);
-            }
-            let shard = thread_rng().gen_range(0..self.router.shards());
-            self.send(shard).await;
+            let request = self.choose();
+            self.make_room(&request).await;
+            self.send(request).await;
             while let Some(work) = self.port.try_recv() {
                 self.accept(work);
             }
+            if self.mix.groups + self.mix.meetings > 0 && thread_rng().gen_bool(0.5) {
+                self.wait_for_all().await;
+            }
+        }
+    }
+
+    /// A request of any kind to any shards.
+    pub fn choose(&self) -> Request {
+        let kind = self.mix.choose();
+        let shards = match kind {
+            Kind::Single => 1,
+            // As many parts as there may be at all.
+            Kind::Group => thread_rng().gen_range(1..=self.router.shards().min(self.window)),
+            Kind::Meeting => thread_rng().gen_range(2..=self.router.shards()),
+        };
+        Request { kind, shards: any_shards(self.router.shards(), shards) }
+    }
+
+    /// Waits until the request may be sent, and no longer: what was sent before it may still be on its way.
+    pub async fn make_room(&mut self, request: &Request) {
+        while self.port.room() < request.places() && !F::CONNECTION_IGNORES_ITS_WINDOW {
+            let work = self.port.recv().await;
+            self.accept(work);
         }
     }
 
     /// Takes in every reply and checks that they stand in request order.
     pub async fn finish(mut self) {
-        while self.port.in_flight() > 0 {
-            let work = self.port.recv().await;
-            self.accept(work);
-        }
+        self.wait_for_all().await;
         assert!(self.port.try_recv().is_none(), "each batch comes home once");
         assert_eq!(self.released, (0..self.next_seq).collect::<Vec<_>>(), "every reply is released, in request order");
     }
 
-    async fn send(&mut self, shard: usize) {
-        let work = Work {
-            connection: self.index,
-            seq: self.next_seq,
-            nth_on_shard: self.sent_to[shard],
-            shard,
-            executed: 0,
-            logged: 0,
-        };
-        self.next_seq += 1;
-        self.sent_to[shard] += 1;
-        self.sent[shard].begun.fetch_add(1, Ordering::Relaxed);
-        self.port.send(shard, work).await.expect("shards outlive connections");
-        self.sent[shard].accepted.fetch_add(1, Ordering::Relaxed);
-        assert!(self.router.queue_depth(shard) <= self.mailbox_capacity, "mailboxes are bounded");
+    /// Sends a request for which there is room.
+    pub async fn send(&mut self, Request { kind, shards }: Request) {
+        let work = self.begin(kind, &shards);
+        let id = work.id;
+        match kind {
+            Kind::Single => self.send_single(shards[0], work).await,
+            Kind::Group => self.send_group(&shards, &work).await,
+            Kind::Meeting => self.port.send_joint(shards.clone(), work).await.expect("shards outlive connections"),
+        }
+        self.ledger.accept(id);
+        for shard in shards {
+            assert!(self.router.queue_depth(shard) <= self.mailbox_capacity, "mailboxes are bounded");
+        }
         self.check_window();
     }
 
-    fn accept(&mut self, work: Work) {
-        assert_eq!(work.connection, self.index, "a batch comes home to the port that sent it");
-        assert_eq!((work.executed, work.logged), (1, 1), "a batch is executed and logged once");
-        assert!(work.seq >= self.reorder.next_seq(), "each batch comes home once");
-        if F::CONNECTION_DOES_NOT_REORDER {
-            return self.released.push(work.seq);
+    fn begin(&mut self, kind: Kind, shards: &[usize]) -> Work {
+        let id = Id { connection: self.index, seq: self.next_seq };
+        self.next_seq += 1;
+        let mut place = |&shard: &usize| {
+            let sent_to = &mut self.sent_to[shard];
+            *sent_to += 1;
+            Place { shard, nth_on_shard: *sent_to - 1, seen: None }
+        };
+        let places = shards.iter().map(&mut place).collect();
+        let missing = if let Kind::Group = kind { shards.len() } else { 1 };
+        self.gathering.insert(id.seq, Gathering { missing, seen: Vec::new() });
+        self.ledger.begin(id, shards.to_vec());
+        let is_write = thread_rng().gen_bool(0.5);
+        Work { id, is_write, is_joint: kind == Kind::Meeting, places, executed: 0, logged: 0 }
+    }
+
+    async fn send_single(&mut self, shard: usize, work: Work) {
+        if let Some(other_port) = &mut self.other_port {
+            other_port.send(shard, work).await.expect("shards outlive connections");
+            let work = other_port.recv().await;
+            return self.accept(work);
         }
-        self.reorder.insert(work.seq, work.seq);
-        self.released.extend(std::iter::from_fn(|| self.reorder.pop_ready()));
+        self.port.send(shard, work).await.expect("shards outlive connections");
+    }
+
+    async fn send_group(&mut self, shards: &[usize], work: &Work) {
+        let part = |(&shard, place): (&usize, &Place)| (shard, Work { places: vec![place.clone()], ..work.clone() });
+        let parts: Vec<(usize, Work)> = shards.iter().zip(&work.places).map(part).collect();
+        if F::CONNECTION_SCATTERS {
+            for (shard, part) in parts {
+                self.port.send(shard, part).await.expect("shards outlive connections");
+            }
+            return;
+        }
+        let again = F::CONNECTION_SENDS_A_PART_AGAIN.then(|| parts[0].clone());
+        self.port.send_group(parts).await.expect("shards outlive connections");
+        if let Some((shard, part)) = again {
+            self.wait_for_all().await;
+            self.router.send_and_forget(shard, part).await.expect("shards outlive connections");
+        }
+    }
+
+    async fn wait_for_all(&mut self) {
+        while self.port.in_flight() > 0 {
+            let work = self.port.recv().await;
+            self.accept(work);
+        }
+    }
+
+    fn accept(&mut self, work: Work) {
+        let Id { connection, seq } = work.id;
+        assert_eq!(connection, self.index, "a batch comes home to the port that sent it");
+        let logged = u32::from(!work.is_joint); // a meeting is no turn
+        assert_eq!((work.executed, work.logged), (1, logged), "a batch is executed and logged once");
+        let gathering = self.gathering.get_mut(&seq).expect("each batch comes home once");
+        gathering.seen.extend(work.places);
+        gathering.missing -= 1;
+        if gathering.missing == 0 {
+            let whole = self.gathering.remove(&seq).expect("it was just there");
+            self.ledger.end(work.id, whole.seen);
+            self.release(seq);
+        }
         self.check_window();
+    }
+
+    fn release(&mut self, seq: u64) {
+        if F::CONNECTION_DOES_NOT_REORDER {
+            return self.released.push(seq);
+        }
+        self.reorder.insert(seq, seq);
+        self.released.extend(std::iter::from_fn(|| self.reorder.pop_ready()));
     }
 
     fn check_window(&self) {
         assert!(self.port.in_flight() <= self.window, "no more batches are in flight than the window allows");
         assert_eq!(self.port.in_flight() + self.port.room(), self.window);
     }
+}
+
+/// So many different shards, in any order.
+fn any_shards(all: usize, count: usize) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..all).collect();
+    (0..count).map(|_| left.swap_remove(thread_rng().gen_range(0..left.len()))).collect()
 }

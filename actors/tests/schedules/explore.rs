@@ -7,6 +7,8 @@
 //! | `SCHEDULES=N` | N schedules per scenario and scheduler, in place of the test's own number |
 //! | `SHUTTLE_REPLAY=…` | exactly the one schedule that a failure printed |
 //!
+//! Where a test looks at all schedules of a scenario, there is nothing to choose.
+//!
 //! A failure prints its schedule, the seed and the command that runs it again. To replay:
 //! `SHUTTLE_REPLAY=<schedule> cargo test -p actors --test schedules <test>`.
 
@@ -20,6 +22,9 @@ const DEFAULT_SEED: u64 = 0x5eed;
 /// Changes of priority that PCT makes in one schedule, and one.
 const PCT_DEPTH: usize = 4;
 
+/// Schedules that are run before a scenario counts as too large for all of its schedules: two seconds or so.
+const ALL_SCHEDULES_MAX: usize = 200_000;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduler {
     Random,
@@ -31,8 +36,9 @@ pub fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + Clone + 'st
     if let Ok(schedule) = std::env::var("SHUTTLE_REPLAY") {
         return shuttle::replay(scenario, schedule.trim());
     }
+    println!("SHUTTLE_RANDOM_SEED={} SCHEDULES={}", seed(), schedule_count(schedules));
     for scheduler in chosen_schedulers() {
-        if let Err(failure) = run(scheduler, schedules, scenario.clone()) {
+        if let Err(failure) = run(scheduler, schedule_count(schedules), scenario.clone()) {
             eprintln!(
                 "{scheduler:?} found it; all its schedules again: SHUTTLE_RANDOM_SEED={} SHUTTLE_SCHEDULER={} \
                  SCHEDULES={}\nonly the one that failed: SHUTTLE_REPLAY=<schedule printed above>\n\
@@ -48,19 +54,30 @@ pub fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + Clone + 'st
 }
 
 /// Runs `scenario`, which has to fail, under one scheduler; says how it failed, or `None`.
+/// A bug is looked for in as many schedules as its test says, or more.
 pub fn failure_of(
     scheduler: Scheduler,
     schedules: usize,
     scenario: impl Fn() + Send + Sync + 'static,
 ) -> Option<String> {
-    let failure = run(scheduler, schedules, scenario).err()?;
+    println!("{scheduler:?} SHUTTLE_RANDOM_SEED={}", seed());
+    let failure = run(scheduler, schedules.max(schedule_count(schedules)), scenario).err()?;
     let text = failure.downcast_ref::<String>().cloned();
     text.or_else(|| failure.downcast_ref::<&str>().map(ToString::to_string))
 }
 
 /// Runs `scenario` under every schedule there is, and says how many.
+///
+/// Their number grows with the steps as a factorial does. A scenario that has more than can be run is refused: a part
+/// of them, in the order of the search, differs at its end only and shows less than as many random ones.
 pub fn explore_all(scenario: impl Fn() + Send + Sync + 'static) -> usize {
-    Runner::new(DfsScheduler::new(None, false), Config::new()).run(scenario)
+    if let Ok(schedule) = std::env::var("SHUTTLE_REPLAY") {
+        shuttle::replay(scenario, schedule.trim());
+        return 1;
+    }
+    let schedules = Runner::new(DfsScheduler::new(Some(ALL_SCHEDULES_MAX), false), Config::new()).run(scenario);
+    assert!(schedules < ALL_SCHEDULES_MAX, "these are not all of its schedules: take steps from the scenario");
+    schedules
 }
 
 /// What `scenario` returns under each random schedule.
@@ -80,7 +97,6 @@ fn run(
     schedules: usize,
     scenario: impl Fn() + Send + Sync + 'static,
 ) -> Result<usize, Box<dyn std::any::Any + Send>> {
-    let schedules = schedule_count(schedules);
     let mut config = Config::new();
     config.ungraceful_shutdown_config.immediately_return_on_panic = true;
     catch_unwind(AssertUnwindSafe(|| match scheduler {

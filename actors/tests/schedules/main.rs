@@ -7,12 +7,14 @@
 mod channels;
 mod connection;
 mod explore;
+#[path = "../ledger/mod.rs"]
+mod ledger;
 mod planted;
 mod scenario;
 mod shard;
 
-use channels::{Sound, Witness};
-use connection::Death;
+use channels::{Sound, StepsAtGates, StepsInMeetings, Witness};
+use connection::{Death, Mix};
 use explore::{explore, explore_all};
 use scenario::Scenario;
 
@@ -23,10 +25,17 @@ const TIGHT: Scenario = Scenario {
     mailbox_capacity: 1,
     window: 2,
     requests: 4,
+    mix: Mix::SINGLES,
     turn: 2,
     slowness: 0,
     death: Death::Never,
 };
+
+/// Groups and meetings among single batches, over two shards.
+const MIXED: Scenario = Scenario { mix: Mix::ALL, window: 3, ..TIGHT };
+
+/// The same over three: groups and meetings of two of them overlap in one.
+const OVERLAPPING: Scenario = Scenario { shards: 3, window: 4, ..MIXED };
 
 #[test]
 fn every_batch_comes_home_once_and_replies_keep_request_order() {
@@ -83,8 +92,32 @@ fn a_batch_that_comes_between_look_and_registration_is_found() {
 /// The way home by itself, small enough for all of its schedules.
 #[test]
 fn no_schedule_of_one_batch_loses_its_wake_up() {
-    let schedules = explore_all(scenario::one_batch::<Sound>);
-    assert!(schedules > 1000, "only {schedules} schedules: the steps are not interleaved");
+    assert_all_pass(scenario::one_batch::<Sound>);
+}
+
+#[test]
+fn no_schedule_of_one_group_loses_its_arming() {
+    assert_all_pass(scenario::one_group::<StepsAtGates>);
+}
+
+#[test]
+fn no_schedule_of_one_meeting_loses_a_state() {
+    assert_all_pass(scenario::one_meeting::<StepsInMeetings>);
+}
+
+fn assert_all_pass(scenario: fn()) {
+    let schedules = explore_all(scenario);
+    println!("{schedules} schedules");
+    let is_replay = std::env::var("SHUTTLE_REPLAY").is_ok();
+    assert!(schedules > 100 || is_replay, "only {schedules} schedules: the steps are not interleaved");
+}
+
+/// A group and a meeting have more than a million schedules each. Above they are cut to the steps at gates, and to those
+/// of states; here are all steps, and some schedules.
+#[test]
+fn one_group_and_one_meeting_pass_with_every_step_interleaved() {
+    explore(500, scenario::one_group::<Sound>);
+    explore(500, scenario::one_meeting::<Sound>);
 }
 
 #[test]
@@ -103,7 +136,78 @@ fn a_shard_that_is_gone_refuses_what_is_sent() {
 }
 
 #[test]
+fn a_sequencer_that_is_gone_refuses_what_is_sent() {
+    explore(300, scenario::the_sequencer_is_cancelled::<Sound>);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_schedules() {
-    let traces = || explore::traces(20, || TIGHT.history::<Sound>());
-    assert_eq!(traces(), traces());
+    let traces = |scenario: Scenario| explore::traces(20, move || scenario.history::<Sound>());
+    assert_eq!(traces(TIGHT), traces(TIGHT));
+    assert_eq!(traces(OVERLAPPING), traces(OVERLAPPING));
+}
+
+#[test]
+fn groups_and_meetings_take_effect_at_one_point() {
+    let (at_gates, in_meetings) = (Witness::of_waits_at_gates(), Witness::of_waits_in_meetings());
+    for mix in [Mix::GROUPS, Mix::MEETINGS, Mix::ALL] {
+        explore_mixed(200, move |scenario| Scenario { mix, requests: 8, ..scenario });
+    }
+    at_gates.assert_seen();
+    in_meetings.assert_seen();
+}
+
+#[test]
+fn room_of_every_size_keeps_them_at_one_point() {
+    for (mailbox_capacity, window, turn) in [(1, 1, 1), (1, 4, 1), (2, 3, 2), (4, 1, 8), (8, 8, 8)] {
+        explore_mixed(60, move |scenario| Scenario { mailbox_capacity, window, turn, ..scenario });
+    }
+}
+
+#[test]
+fn full_mailboxes_keep_them_at_one_point() {
+    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_MEETINGS] {
+        let (at_shards, at_sequencer) = (Witness::of_waits_for_room(), Witness::of_waits_for_the_sequencer());
+        explore_mixed(80, move |scenario| Scenario { mix, slowness: 2, window: 8, ..scenario });
+        at_shards.assert_seen();
+        at_sequencer.assert_seen();
+    }
+}
+
+#[test]
+fn a_slow_shard_keeps_them_at_one_point() {
+    explore_mixed(150, |scenario| Scenario { slowness: 5, ..scenario });
+}
+
+#[test]
+fn a_connection_that_dies_after_any_group_or_meeting_leaves_it_whole() {
+    for requests in 0..=MIXED.requests {
+        explore_mixed(60, move |scenario| Scenario { death: Death::AfterRequest(requests), ..scenario });
+    }
+}
+
+#[test]
+fn a_send_that_is_given_up_leaves_all_or_nothing() {
+    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_MEETINGS, Mix::ALL] {
+        let given_up = Witness::of_sends_given_up();
+        for requests in 0..MIXED.requests {
+            explore_mixed(40, move |scenario| Scenario { mix, death: Death::InSend(requests), ..scenario });
+        }
+        given_up.assert_seen();
+    }
+}
+
+#[test]
+fn a_connection_that_is_cancelled_anywhere_leaves_all_or_nothing() {
+    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_MEETINGS, Mix::ALL] {
+        let cancelled = Witness::of_cancellations();
+        explore_mixed(150, move |scenario| Scenario { mix, death: Death::Cancelled, ..scenario });
+        cancelled.assert_seen();
+    }
+}
+
+fn explore_mixed(schedules: usize, change: impl Fn(Scenario) -> Scenario) {
+    for scenario in [change(MIXED), change(OVERLAPPING)] {
+        explore(schedules, move || scenario.run::<Sound>());
+    }
 }

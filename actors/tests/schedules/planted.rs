@@ -1,9 +1,10 @@
 //! Bugs on purpose: each has to be found, by both schedulers, and for its own reason.
 
-use crate::TIGHT;
 use crate::channels::Fault;
+use crate::connection::{Death, Mix};
 use crate::explore::{Scheduler, failure_of};
 use crate::scenario::{self, Scenario};
+use crate::{MIXED, OVERLAPPING, TIGHT};
 
 macro_rules! fault {
     ($name:ident, $what:ident) => {
@@ -22,6 +23,13 @@ fault!(ReplyWakesNobody, REPLY_WAKES_NOBODY);
 fault!(LooksOnce, LOOKS_ONCE);
 fault!(ConnectionDoesNotReorder, CONNECTION_DOES_NOT_REORDER);
 fault!(ConnectionIgnoresItsWindow, CONNECTION_IGNORES_ITS_WINDOW);
+fault!(GateComesOpen, GATE_COMES_OPEN);
+fault!(ArmingWakesNobody, ARMING_WAKES_NOBODY);
+fault!(MeetingStartsEarly, MEETING_STARTS_EARLY);
+fault!(StatesGoAstray, STATES_GO_ASTRAY);
+fault!(ConnectionSendsPastItsGroups, CONNECTION_SENDS_PAST_ITS_GROUPS);
+fault!(ConnectionSendsAPartAgain, CONNECTION_SENDS_A_PART_AGAIN);
+fault!(ConnectionScatters, CONNECTION_SCATTERS);
 
 /// Schedules within which a planted bug has to show.
 const SCHEDULES: usize = 2000;
@@ -76,6 +84,59 @@ fn replies_without_a_reorder_buffer_leave_in_the_wrong_order() {
 #[test]
 fn a_connection_that_ignores_its_window_is_stopped() {
     assert_found(&["keeps within the in-flight window"], || TIGHT.run::<ConnectionIgnoresItsWindow>());
+}
+
+/// A group that is armed before its last part is placed shows on one shard what others still do not know of.
+#[test]
+fn a_group_that_is_armed_before_the_last_enqueue_is_seen_half() {
+    let readers_and_groups = Scenario { mix: Mix::GROUPS, requests: 20, ..MIXED };
+    assert_found(&["one order explains every shard and real time"], move || readers_and_groups.run::<GateComesOpen>());
+}
+
+#[test]
+fn a_group_that_is_scattered_is_seen_half() {
+    assert_found(&["one order explains every shard and real time"], || MIXED.run::<ConnectionScatters>());
+}
+
+#[test]
+fn a_group_that_is_scattered_and_given_up_is_left_half_there() {
+    // It sends what fills the mailboxes, so that the last group waits between its parts.
+    let alone = Scenario { connections: 1, window: 8, slowness: 2, mix: Mix::ONLY_GROUPS, ..MIXED };
+    let dying = Scenario { death: Death::InSend(3), ..alone };
+    assert_found(&["on all of its shards or on none"], move || dying.run::<ConnectionScatters>());
+}
+
+#[test]
+fn an_arming_that_wakes_nobody_leaves_its_shards_waiting() {
+    assert_found(&["deadlock"], || MIXED.run::<ArmingWakesNobody>());
+}
+
+#[test]
+fn a_shard_that_looks_once_misses_its_arming_or_its_state() {
+    assert_found(&["deadlock"], scenario::one_group::<LooksOnce>);
+    assert_found(&["deadlock"], scenario::one_meeting::<LooksOnce>);
+}
+
+#[test]
+fn a_meeting_that_starts_before_the_last_arrives_misses_a_state() {
+    assert_found(&["the last to arrive finds every state"], || OVERLAPPING.run::<MeetingStartsEarly>());
+}
+
+#[test]
+fn states_that_go_home_to_other_shards_are_seen() {
+    let expected = ["a batch goes to the shard it was sent to", "every state is home at the end"];
+    assert_found(&expected, || MIXED.run::<StatesGoAstray>());
+    assert_found(&["every state is home at the end"], scenario::one_meeting::<StatesGoAstray>);
+}
+
+#[test]
+fn a_port_that_sends_past_its_groups_loses_its_order() {
+    assert_found(&["in the order they were sent"], || MIXED.run::<ConnectionSendsPastItsGroups>());
+}
+
+#[test]
+fn a_part_that_runs_twice_is_seen_by_the_shard() {
+    assert_found(&["a batch is executed once"], || MIXED.run::<ConnectionSendsAPartAgain>());
 }
 
 #[test]

@@ -1,31 +1,35 @@
 //! The batch and the shard of the scenarios; the shard checks what it is promised.
 
+use crate::ledger::{Id, Place, Visit};
 use actors::Shard;
 
-/// One request on its way.
+/// One request on its way, or the part of it that one shard gets.
 #[derive(Debug, Clone)]
 pub struct Work {
-    pub connection: usize,
-    /// Position among the requests of its connection.
-    pub seq: u64,
-    /// Position among the requests of its connection to this shard.
-    pub nth_on_shard: u64,
-    pub shard: usize,
-    /// How often it was looked ahead at, executed, and seen by the end of a turn.
+    pub id: Id,
+    /// It leaves its name in each register that it comes to.
+    pub is_write: bool,
+    /// It needs the states of several shards together.
+    pub is_joint: bool,
+    pub places: Vec<Place>,
+    /// How often it was executed, and seen by the end of a turn.
     pub executed: u32,
     pub logged: u32,
 }
 
-/// Counts the requests of each connection.
+/// One register, which holds the name of its last writer.
 #[derive(Debug)]
 pub struct CheckingShard {
-    index: usize,
+    pub index: usize,
     turn_limit: usize,
     slowness: usize,
+    /// The bug of a shard that leaves the states it was lent in other places than it found them.
+    swaps_states: bool,
     in_turn: Option<Turn>,
-    pub executed_of: Vec<u64>,
-    /// The connections in the order of their requests.
-    pub history: Vec<u64>,
+    executed_of: Vec<u64>,
+    register: Option<Id>,
+    /// What was executed, in order.
+    pub history: Vec<Visit>,
 }
 
 #[derive(Debug, Default)]
@@ -35,13 +39,32 @@ struct Turn {
 }
 
 impl CheckingShard {
-    pub fn new(index: usize, connections: usize, turn_limit: usize, slowness: usize) -> Self {
+    pub fn new(index: usize, connections: usize, turn_limit: usize, slowness: usize, swaps_states: bool) -> Self {
         let executed_of = vec![0; connections];
-        Self { index, turn_limit, slowness, in_turn: None, executed_of, history: Vec::new() }
+        Self {
+            index,
+            turn_limit,
+            slowness,
+            swaps_states,
+            in_turn: None,
+            executed_of,
+            register: None,
+            history: Vec::new(),
+        }
     }
 
-    pub fn executed(&self) -> u64 {
-        self.executed_of.iter().sum()
+    fn visit(&mut self, id: Id, is_write: bool, place: &mut Place) {
+        assert_eq!(place.shard, self.index, "a batch goes to the shard it was sent to");
+        let executed = &mut self.executed_of[id.connection];
+        assert!(place.nth_on_shard >= *executed, "a batch is executed once");
+        assert_eq!(place.nth_on_shard, *executed, "batches of one port are executed in the order they were sent");
+        *executed += 1;
+        place.seen = self.register;
+        if is_write {
+            self.register = Some(id);
+        }
+        self.history.push(Visit { id, is_write });
+        (0..self.slowness).for_each(|_| shuttle::thread::yield_now());
     }
 }
 
@@ -62,17 +85,26 @@ impl Shard for CheckingShard {
         let turn = self.in_turn.as_mut().expect("a batch is executed within a turn");
         turn.executed += 1;
         assert!(turn.executed <= turn.looked_at, "a batch is looked ahead at before it is executed");
-        assert_eq!(work.shard, self.index, "a batch goes to the shard it was sent to");
-        let executed = &mut self.executed_of[work.connection];
-        assert_eq!(work.nth_on_shard, *executed, "batches of one port are executed in the order they were sent");
-        *executed += 1;
+        let [place] = &mut work.places[..] else { panic!("a batch that is not joint is for one shard") };
+        self.visit(work.id, work.is_write, place);
         work.executed += 1;
-        self.history.push(work.connection as u64);
-        (0..self.slowness).for_each(|_| shuttle::thread::yield_now());
     }
 
     fn gathers(&self, first: &Work) -> bool {
-        first.seq.is_multiple_of(2)
+        first.id.seq.is_multiple_of(2)
+    }
+
+    fn execute_jointly(shards: &mut [Self], work: &mut Work) {
+        assert!(work.is_joint, "a batch meets several shards if it asks for them");
+        assert_eq!(shards.len(), work.places.len(), "a meeting sees every state that is lent");
+        for (shard, place) in shards.iter_mut().zip(&mut work.places) {
+            assert!(shard.in_turn.is_none(), "a state is lent between turns");
+            shard.visit(work.id, work.is_write, place);
+        }
+        work.executed += 1;
+        if shards[0].swaps_states {
+            shards.reverse();
+        }
     }
 
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Work>) {

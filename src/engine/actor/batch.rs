@@ -1,6 +1,6 @@
 //! A batch: the commands of one read for one shard on the way there, their replies on the way back.
 
-use crate::commands::{CommandId, Transaction};
+use crate::commands::{CommandId, Context, Transaction};
 use crate::resp::{Args, Span};
 use std::cell::RefCell;
 
@@ -29,8 +29,8 @@ pub struct Op {
     pub spans_end: u32,
     /// Which command.
     pub id: CommandId,
-    /// Whether the connection speaks RESP3.
-    pub resp3: bool,
+    /// What it depends on of its connection's state.
+    pub context: Context,
     /// Whether it is one of several parts of a command.
     pub is_part: bool,
 }
@@ -130,9 +130,9 @@ impl Batch {
     }
 
     /// Adds a whole command.
-    pub fn push(&mut self, id: CommandId, seq: u64, resp3: bool, args: Args<'_>) {
+    pub fn push(&mut self, id: CommandId, seq: u64, context: Context, args: Args<'_>) {
         args.iter().for_each(|argument| self.push_argument(argument));
-        self.end_op(id, seq, resp3, false);
+        self.end_op(id, seq, context, false);
     }
 
     /// Adds an argument of the command that [`end_part`](Self::end_part) ends.
@@ -143,13 +143,13 @@ impl Batch {
     }
 
     /// Ends a command that is one part of several, whose arguments were pushed.
-    pub fn end_part(&mut self, id: CommandId, seq: u64, resp3: bool) {
+    pub fn end_part(&mut self, id: CommandId, seq: u64, context: Context) {
         self.has_parts = true;
-        self.end_op(id, seq, resp3, true);
+        self.end_op(id, seq, context, true);
     }
 
-    fn end_op(&mut self, id: CommandId, seq: u64, resp3: bool, is_part: bool) {
-        self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, resp3, is_part });
+    fn end_op(&mut self, id: CommandId, seq: u64, context: Context, is_part: bool) {
+        self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, context, is_part });
     }
 
     /// Whether arguments were pushed for a command that has not been ended.

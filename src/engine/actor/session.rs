@@ -4,7 +4,7 @@ use super::super::{Session, released};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
-use crate::commands::{self, Command, CommandId, Cursor, Request, Transaction};
+use crate::commands::{self, Command, CommandId, Context, Cursor, Request, Transaction};
 use crate::engine::gather::Gather;
 use crate::keyspace::{Class, LogMark};
 use crate::resp::{Args, Reply};
@@ -106,14 +106,14 @@ impl ActorSession {
         slot.get_or_insert_with(|| Batch::take(shard))
     }
 
-    fn submit_to_shards_of_keys(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
+    fn submit_to_shards_of_keys(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
         let shards = self.gathering.len();
         let key_shards: Vec<u16> =
             command.keys.positions(args).map(|position| shard_of(&args[position], shards) as u16).collect();
         let first = key_shards[0];
         let seq = self.take_seq();
         if key_shards.iter().all(|&shard| shard == first) {
-            return self.batch(usize::from(first)).push(id, seq, resp3, args);
+            return self.batch(usize::from(first)).push(id, seq, context, args);
         }
         // Each part is the command itself with the keys of one shard, and with what follows each key.
         let step = usize::from(command.keys.step);
@@ -128,12 +128,12 @@ impl ActorSession {
         let mut parts = 0;
         for shard in 0..shards {
             if open(&mut self.gathering[shard]) {
-                self.batch(shard).end_part(id, seq, resp3);
+                self.batch(shard).end_part(id, seq, context);
                 parts += 1;
             }
         }
         self.has_parts = true;
-        self.gathers.insert(seq, Gather::new(command.response, resp3, key_shards, parts));
+        self.gathers.insert(seq, Gather::new(command.response, context.resp3, key_shards, parts));
     }
 
     /// The shard of all keys of a command, if there is one. A request whose keys cannot be found is told so by any.
@@ -144,25 +144,25 @@ impl ActorSession {
         key_shards.all(|shard| shard == first).then_some(first)
     }
 
-    fn submit_jointly(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
+    fn submit_jointly(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
         let shard = self.shard_of_all(command, args).expect("others are transactions");
         let seq = self.take_seq();
-        self.batch(shard).push(id, seq, resp3, args);
+        self.batch(shard).push(id, seq, context, args);
     }
 
-    fn submit_to_all_shards(&mut self, id: CommandId, command: &Command, args: Args<'_>, resp3: bool) {
+    fn submit_to_all_shards(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
         let shards = self.gathering.len();
         let seq = self.take_seq();
         if shards == 1 {
-            return self.batch(0).push(id, seq, resp3, args);
+            return self.batch(0).push(id, seq, context, args);
         }
         for shard in 0..shards {
             let batch = self.batch(shard);
             args.iter().for_each(|argument| batch.push_argument(argument));
-            batch.end_part(id, seq, resp3);
+            batch.end_part(id, seq, context);
         }
         self.has_parts = true;
-        self.gathers.insert(seq, Gather::new(command.response, resp3, Vec::new(), shards));
+        self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), shards));
     }
 
     async fn send_gathered(&mut self, is_group: bool) {
@@ -197,7 +197,7 @@ impl ActorSession {
             return (0..count).collect();
         }
         let mut is_needed = vec![false; count];
-        transaction.for_each_key(|key| is_needed[shard_of(key, count)] = true);
+        transaction.for_each_key(|_, key| is_needed[shard_of(key, count)] = true);
         let needed: Vec<usize> = (0..count).filter(|&shard| is_needed[shard]).collect();
         if needed.is_empty() { vec![0] } else { needed }
     }
@@ -246,7 +246,8 @@ impl ActorSession {
         for op in &batch.ops {
             let end = op.reply_end;
             if op.is_part {
-                self.add_part(op.seq, batch.shard(), &batch.replies[start as usize..end as usize]);
+                let reply = &batch.replies[start as usize..end as usize];
+                self.add_part(op.seq, op.context.database.into(), batch.shard(), reply);
             } else {
                 self.reorder.insert(op.seq, Piece { source: source as u32, start, end });
                 unread += 1;
@@ -260,13 +261,14 @@ impl ActorSession {
         }
     }
 
-    fn add_part(&mut self, seq: u64, shard: usize, reply: &[u8]) {
+    fn add_part(&mut self, seq: u64, database: usize, shard: usize, reply: &[u8]) {
         let gather = self.gathers.get_mut(&seq).expect("a part has its gather");
         if gather.add(shard, reply) {
             let gather = self.gathers.remove(&seq).expect("the gather was just there");
             let start = self.here.len();
             let gauges = &self.engine.gauges;
-            let keys_of = |shard: usize| gauges[shard].keys.load(std::sync::atomic::Ordering::Relaxed);
+            let keys_of =
+                |shard: usize| gauges[shard].databases[database].keys.load(std::sync::atomic::Ordering::Relaxed);
             gather.write(&mut self.here, keys_of, |below| fastrand::u64(..below));
             self.insert_here(seq, start);
         }
@@ -303,23 +305,23 @@ fn take_gathered(gathering: &mut [Option<Box<Batch>>], shard: usize) -> Box<Batc
 }
 
 impl Session for ActorSession {
-    fn submit(&mut self, id: CommandId, args: Args<'_>, resp3: bool, _out: &mut Vec<u8>) {
+    fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, _out: &mut Vec<u8>) {
         let command = commands::command(id);
         match command.request {
             Request::OneShard => {
                 let shard = shard_of(&args[usize::from(command.keys.first)], self.gathering.len());
                 let seq = self.take_seq();
-                self.batch(shard).push(id, seq, resp3, args);
+                self.batch(shard).push(id, seq, context, args);
             }
-            Request::MultiShard => self.submit_to_shards_of_keys(id, command, args, resp3),
-            Request::Joint => self.submit_jointly(id, command, args, resp3),
-            Request::AllShards => self.submit_to_all_shards(id, command, args, resp3),
+            Request::MultiShard => self.submit_to_shards_of_keys(id, command, args, context),
+            Request::Joint => self.submit_jointly(id, command, args, context),
+            Request::AllShards => self.submit_to_all_shards(id, command, args, context),
             Request::Cursor => {
                 // A cursor that names no shard is told so, or is at its end, on any.
                 let shards = self.gathering.len();
                 let shard = Cursor::parse(&args[1]).map_or(0, |cursor| cursor.shard).min(shards - 1);
                 let seq = self.take_seq();
-                self.batch(shard).push(id, seq, resp3, args);
+                self.batch(shard).push(id, seq, context, args);
             }
             Request::Local => unreachable!("the connection runs local commands"),
         }

@@ -5,7 +5,7 @@ use super::batch::{Batch, GROUP, Op};
 use crate::aof::{Salt, Segment, frame_onto, joint_payload};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Effects, Joint, Keyspace, LogMark, Segmented, Store, hash_of};
+use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Table, hash_of};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use actors::Shard;
@@ -20,8 +20,7 @@ const LARGE: usize = 4;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Gauges {
-    pub keys: AtomicU64,
-    pub expires: AtomicU64,
+    pub databases: Box<[DatabaseGauges]>,
     pub hits: AtomicU64,
     pub misses: AtomicU64,
     pub expired: AtomicU64,
@@ -34,7 +33,19 @@ pub struct Gauges {
     first_deadline_ms: AtomicU64,
 }
 
+/// Figures of a shard's part of a database.
+#[derive(Debug, Default)]
+pub struct DatabaseGauges {
+    pub keys: AtomicU64,
+    pub expires: AtomicU64,
+}
+
 impl Gauges {
+    /// Figures of a shard with so many databases.
+    pub fn new(databases: usize) -> Self {
+        Self { databases: (0..databases).map(|_| DatabaseGauges::default()).collect(), ..Self::default() }
+    }
+
     /// Whether a look for expired keys is due: a key's time has come, or the last look told a lag that is over.
     pub fn has_due(&self, now_ms: u64) -> bool {
         let first = self.first_deadline_ms.load(Ordering::Relaxed);
@@ -50,7 +61,7 @@ pub struct GaugesOf {
 
 /// The only owner of its part of the keys.
 pub struct KeyspaceShard {
-    keyspace: Keyspace<Segmented>,
+    keyspace: Keyspace<Databases>,
     segment: Option<Arc<Segment>>,
     pubsub: Arc<PubSub>,
     /// The turn's records, framed.
@@ -68,7 +79,7 @@ pub struct KeyspaceShard {
 
 impl KeyspaceShard {
     pub fn new(
-        store: Segmented,
+        store: Databases,
         segment: Option<Arc<Segment>>,
         pubsub: Arc<PubSub>,
         clock: Clock,
@@ -119,12 +130,13 @@ impl KeyspaceShard {
                 count += 1;
             }
         }
-        self.keyspace.store().prefetch(&hashes[..count]);
+        self.keyspace.store().table().prefetch(&hashes[..count]);
     }
 
     fn run_command(&mut self, op: &Op, args: Args<'_>, replies: &mut Vec<u8>) {
         let mark = replies.len();
-        commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.resp3));
+        self.keyspace.select(op.context.database.into());
+        commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.context.resp3));
         if let Some(segment) = &self.segment {
             take_record(&mut self.keyspace, segment.salt(), &mut self.records);
         }
@@ -144,7 +156,7 @@ impl KeyspaceShard {
     }
 
     fn run_expiration(&mut self, batch: &mut Batch) {
-        let slice = expire_slice(&mut self.keyspace, |keyspace| keyspace.store().deadlines().first());
+        let slice = expire_slice(&mut self.keyspace, |keyspace| keyspace.store().first_deadline());
         self.expire_lag_ms = slice.lag_ms;
         batch.set_expires_more(slice.more);
         if let Some(segment) = &self.segment {
@@ -155,11 +167,13 @@ impl KeyspaceShard {
     fn publish(&mut self) {
         let gauges = &self.gauges.all[self.gauges.index];
         let stats = self.keyspace.stats();
-        let deadlines = self.keyspace.store().deadlines();
+        let store = self.keyspace.store();
+        for (gauges, table) in gauges.databases.iter().zip(store.tables()) {
+            gauges.keys.store(table.len() as u64, Ordering::Relaxed);
+            gauges.expires.store(table.deadlines().len() as u64, Ordering::Relaxed);
+        }
         for (gauge, value) in [
-            (&gauges.keys, self.keyspace.store().len() as u64),
-            (&gauges.expires, deadlines.len() as u64),
-            (&gauges.first_deadline_ms, deadlines.first().map_or(0, |(at, _)| at.max(1))),
+            (&gauges.first_deadline_ms, store.first_deadline().map_or(0, |(_, (at, _))| at.max(1))),
             (&gauges.hits, stats.hits),
             (&gauges.misses, stats.misses),
             (&gauges.expired, stats.expired),
@@ -175,7 +189,7 @@ impl KeyspaceShard {
 }
 
 /// Frames what the last command changed, if anything, as one record of the turn.
-fn take_record(keyspace: &mut Keyspace<Segmented>, salt: Salt, records: &mut Vec<u8>) {
+fn take_record(keyspace: &mut Keyspace<Databases>, salt: Salt, records: &mut Vec<u8>) {
     let effects = keyspace.effects();
     if !effects.payload().is_empty() {
         frame_onto(records, salt, effects.payload());

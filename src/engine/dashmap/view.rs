@@ -6,30 +6,30 @@
 //! iterators would take the locks one by one, and a command over the whole keyspace would not be atomic.
 #![allow(unsafe_code)]
 
-use super::{Map, Side, Sides};
-use crate::keyspace::{Deadlines, Homes, Listeners, Node, Store, hash_of, walk};
+use super::{Database, Side};
+use crate::keyspace::{Deadlines, Homes, Listeners, Node, Store, Table, hash_of, walk};
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 
-type Table = RawTable<(Node, SharedValue<()>)>;
+type RawNodes = RawTable<(Node, SharedValue<()>)>;
 
 /// The lock of one of the map's shards, held.
 enum Guard<'a> {
-    Read(RwLockReadGuard<'a, Table>),
-    Write(RwLockWriteGuard<'a, Table>),
+    Read(RwLockReadGuard<'a, RawNodes>),
+    Write(RwLockWriteGuard<'a, RawNodes>),
 }
 
 impl Guard<'_> {
-    fn table(&self) -> &Table {
+    fn table(&self) -> &RawNodes {
         match self {
             Self::Read(table) => table,
             Self::Write(table) => table,
         }
     }
 
-    fn table_mut(&mut self) -> &mut Table {
+    fn table_mut(&mut self) -> &mut RawNodes {
         match self {
             Self::Read(_) => panic!("a command without the write flag changes nothing"),
             Self::Write(table) => table,
@@ -37,84 +37,130 @@ impl Guard<'_> {
     }
 }
 
-/// Some shards of the map, locked.
+/// Which shard of which database's map, in the order in which shards are locked.
+type Part = (usize, usize);
+
+/// Some shards of the maps, locked, with one database selected.
 ///
-/// Invariants: `guards` are in the order of their shards, which is the order they were locked in; every key that the
+/// Invariants: `guards` are in the order of their parts, which is the order they were locked in; every key that the
 /// command names lives in one of them; all are write locks, or none.
 pub struct View<'a> {
-    map: &'a Map,
-    sides: &'a Sides,
+    databases: &'a [Database],
+    selected: usize,
     guards: Guards<'a>,
     is_writable: bool,
 }
 
 /// One guard without an allocation, or several.
 enum Guards<'a> {
-    One(usize, Guard<'a>),
-    Several(Vec<(usize, Guard<'a>)>),
+    One(Part, Guard<'a>),
+    Several(Vec<(Part, Guard<'a>)>),
 }
 
 impl<'a> View<'a> {
     /// The shard of one key.
-    pub fn one(map: &'a Map, sides: &'a Sides, hash: u64, is_writable: bool) -> Self {
-        let index = map.determine_shard(hash as usize);
-        Self { map, sides, guards: Guards::One(index, lock(map, index, is_writable)), is_writable }
+    #[inline]
+    pub fn one(databases: &'a [Database], selected: usize, hash: u64, is_writable: bool) -> Self {
+        let part = (selected, databases[selected].shard_of(hash));
+        Self { databases, selected, guards: Guards::One(part, lock(databases, part, is_writable)), is_writable }
     }
 
     /// One shard, to change it.
-    pub fn shard(map: &'a Map, sides: &'a Sides, index: usize) -> Self {
-        Self { map, sides, guards: Guards::One(index, lock(map, index, true)), is_writable: true }
+    pub fn shard(databases: &'a [Database], selected: usize, index: usize) -> Self {
+        let part = (selected, index);
+        Self { databases, selected, guards: Guards::One(part, lock(databases, part, true)), is_writable: true }
     }
 
-    /// The shards of several keys, in index order.
-    pub fn several(map: &'a Map, sides: &'a Sides, hashes: impl Iterator<Item = u64>, is_writable: bool) -> Self {
-        let mut indexes: Vec<usize> = hashes.map(|hash| map.determine_shard(hash as usize)).collect();
-        indexes.sort_unstable();
-        indexes.dedup();
-        let guards = indexes.into_iter().map(|index| (index, lock(map, index, is_writable))).collect();
-        Self { map, sides, guards: Guards::Several(guards), is_writable }
+    /// The shards of several keys, given by their databases and hashes, in the order of locking.
+    pub fn several(
+        databases: &'a [Database],
+        selected: usize,
+        keys: impl Iterator<Item = (usize, u64)>,
+        is_writable: bool,
+    ) -> Self {
+        let mut parts: Vec<Part> = keys.map(|(number, hash)| (number, databases[number].shard_of(hash))).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        Self::of_parts(databases, selected, parts.into_iter(), is_writable)
     }
 
-    /// Every shard.
-    pub fn all(map: &'a Map, sides: &'a Sides, is_writable: bool) -> Self {
-        let guards = (0..sides.parts.len()).map(|index| (index, lock(map, index, is_writable))).collect();
-        Self { map, sides, guards: Guards::Several(guards), is_writable }
+    /// Every shard of a database.
+    pub fn all(databases: &'a [Database], selected: usize, is_writable: bool) -> Self {
+        let parts = (0..databases[selected].shards()).map(|index| (selected, index));
+        Self::of_parts(databases, selected, parts, is_writable)
+    }
+
+    /// Every shard of every database, to change them.
+    pub fn everything(databases: &'a [Database]) -> Self {
+        let numbered = databases.iter().enumerate();
+        let parts = numbered.flat_map(|(number, database)| (0..database.shards()).map(move |index| (number, index)));
+        Self::of_parts(databases, 0, parts, true)
+    }
+
+    fn of_parts(
+        databases: &'a [Database],
+        selected: usize,
+        parts: impl Iterator<Item = Part>,
+        is_writable: bool,
+    ) -> Self {
+        let guards = parts.map(|part| (part, lock(databases, part, is_writable))).collect();
+        Self { databases, selected, guards: Guards::Several(guards), is_writable }
+    }
+
+    /// The view with another database selected.
+    pub fn selecting(mut self, database: usize) -> Self {
+        self.selected = database;
+        self
     }
 
     /// Takes in a node that the log held, with its deadline.
-    pub fn insert_recovered(&mut self, node: Node) {
+    pub fn insert_recovered(&mut self, database: usize, node: Node) {
         let hash = hash_of(node.key());
+        self.selected = database;
         self.side_of(hash).lock().deadlines.change(hash, None, node.expire_at());
         self.insert(hash, node);
     }
 
+    fn database(&self) -> &'a Database {
+        &self.databases[self.selected]
+    }
+
+    fn part_of(&self, hash: u64) -> Part {
+        (self.selected, self.database().shard_of(hash))
+    }
+
     fn guard(&self, hash: u64) -> &Guard<'a> {
-        let index = self.map.determine_shard(hash as usize);
+        let part = self.part_of(hash);
         match &self.guards {
             Guards::One(locked, guard) => {
-                assert_eq!(*locked, index, "a command touches only the keys that its row names");
+                assert_eq!(*locked, part, "a command touches only the keys that its row names");
                 guard
             }
-            Guards::Several(guards) => &guards[position(guards, index)].1,
+            Guards::Several(guards) => &guards[position(guards, part)].1,
         }
     }
 
     fn guard_mut(&mut self, hash: u64) -> &mut Guard<'a> {
-        let index = self.map.determine_shard(hash as usize);
+        let part = self.part_of(hash);
+        self.guard_of_mut(part)
+    }
+
+    fn guard_of_mut(&mut self, part: Part) -> &mut Guard<'a> {
         match &mut self.guards {
             Guards::One(locked, guard) => {
-                assert_eq!(*locked, index, "a command touches only the keys that its row names");
+                assert_eq!(*locked, part, "a command touches only the keys that its row names");
                 guard
             }
             Guards::Several(guards) => {
-                let position = position(guards, index);
+                let position = position(guards, part);
                 &mut guards[position].1
             }
         }
     }
 
     fn side_of(&self, hash: u64) -> &'a Mutex<Side> {
-        &self.sides.parts[self.map.determine_shard(hash as usize)]
+        let (_, index) = self.part_of(hash);
+        &self.database().sides.parts[index]
     }
 
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
@@ -122,27 +168,62 @@ impl<'a> View<'a> {
         table.remove_entry(hash, |(node, _)| matches(node)).map(|(node, _)| node)
     }
 
-    fn tables(&self) -> impl Iterator<Item = &Table> {
+    /// The locked tables of the selected database.
+    fn tables(&self) -> impl Iterator<Item = &RawNodes> {
         let (one, several) = match &self.guards {
             Guards::One(_, guard) => (Some(guard), [].as_slice()),
-            Guards::Several(guards) => (None, guards.as_slice()),
+            Guards::Several(guards) => {
+                let start = guards.partition_point(|((number, _), _)| *number < self.selected);
+                let end = guards.partition_point(|((number, _), _)| *number <= self.selected);
+                (None, &guards[start..end])
+            }
         };
         one.into_iter().chain(several.iter().map(|(_, guard)| guard)).map(Guard::table)
     }
 }
 
-fn position(guards: &[(usize, Guard<'_>)], index: usize) -> usize {
-    guards
-        .binary_search_by_key(&index, |(index, _)| *index)
-        .expect("a command touches only the keys that its row names")
+fn position(guards: &[(Part, Guard<'_>)], part: Part) -> usize {
+    guards.binary_search_by_key(&part, |(part, _)| *part).expect("a command touches only the keys that its row names")
 }
 
-fn lock(map: &Map, index: usize, is_writable: bool) -> Guard<'_> {
-    let shard = &map.shards()[index];
+fn lock(databases: &[Database], (number, index): Part, is_writable: bool) -> Guard<'_> {
+    let shard = &databases[number].map.shards()[index];
     if is_writable { Guard::Write(shard.write()) } else { Guard::Read(shard.read()) }
 }
 
 impl Store for View<'_> {
+    fn select(&mut self, database: usize) {
+        self.selected = database;
+    }
+
+    fn selected(&self) -> usize {
+        self.selected
+    }
+
+    fn databases(&self) -> usize {
+        self.databases.len()
+    }
+
+    fn in_use(&self) -> usize {
+        self.databases.len()
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        for index in 0..self.database().shards() {
+            let mut take = |number, nodes| std::mem::replace(self.guard_of_mut((number, index)).table_mut(), nodes);
+            let nodes = take(one, RawNodes::new());
+            let nodes = take(other, nodes);
+            take(one, nodes);
+
+            let side = |number: usize| self.databases[number].sides.parts[index].lock();
+            let deadlines = std::mem::take(&mut side(one).deadlines);
+            let deadlines = std::mem::replace(&mut side(other).deadlines, deadlines);
+            side(one).deadlines = deadlines;
+        }
+    }
+}
+
+impl Table for View<'_> {
     /// The map's tables have no safe way to name a bucket, so a place is only the knowledge that the key is there.
     type Place = ();
 
@@ -180,24 +261,25 @@ impl Store for View<'_> {
     }
 
     fn with_listeners<R>(&mut self, hash: u64, _key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R {
+        let sides = &self.database().sides;
         let mut side = self.side_of(hash).lock();
         let was_empty = side.listeners.is_empty();
         let result = change(&mut side.listeners);
         // Under the shard's lock, as whoever changes the key looks under it: nobody who listens is overlooked.
         match (was_empty, side.listeners.is_empty()) {
-            (true, false) => _ = self.sides.listening.fetch_add(1, Ordering::Relaxed),
-            (false, true) => _ = self.sides.listening.fetch_sub(1, Ordering::Relaxed),
+            (true, false) => _ = sides.listening.fetch_add(1, Ordering::Relaxed),
+            (false, true) => _ = sides.listening.fetch_sub(1, Ordering::Relaxed),
             _ => {}
         }
         result
     }
 
     fn has_listeners(&self) -> bool {
-        self.sides.listening.load(Ordering::Relaxed) > 0
+        self.database().sides.listening.load(Ordering::Relaxed) > 0
     }
 
-    fn for_each_watched(&self, visit: &mut dyn FnMut(&[u8])) {
-        self.sides.parts.iter().for_each(|side| side.lock().listeners.watched_keys().for_each(&mut *visit));
+    fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {
+        self.database().sides.parts.iter().for_each(|side| side.lock().listeners.keys().for_each(&mut *visit));
     }
 
     fn shards(&self) -> usize {
@@ -209,10 +291,10 @@ impl Store for View<'_> {
     }
 
     fn covers(&self, key: &[u8]) -> bool {
-        let index = self.map.determine_shard(hash_of(key) as usize);
+        let part = self.part_of(hash_of(key));
         match &self.guards {
-            Guards::One(locked, _) => *locked == index,
-            Guards::Several(guards) => guards.binary_search_by_key(&index, |(index, _)| *index).is_ok(),
+            Guards::One(locked, _) => *locked == part,
+            Guards::Several(guards) => guards.binary_search_by_key(&part, |(part, _)| *part).is_ok(),
         }
     }
 
@@ -221,17 +303,20 @@ impl Store for View<'_> {
     }
 
     fn len(&self) -> usize {
-        self.tables().map(RawTable::len).sum()
+        self.tables().map(RawNodes::len).sum()
     }
 
     fn clear(&mut self) {
-        let clear = |index: usize, guard: &mut Guard<'_>| {
-            *guard.table_mut() = RawTable::new();
-            self.sides.parts[index].lock().deadlines.clear();
+        let (selected, sides) = (self.selected, &self.database().sides);
+        let clear = |((number, index), guard): (Part, &mut Guard<'_>)| {
+            if number == selected {
+                *guard.table_mut() = RawNodes::new();
+                sides.parts[index].lock().deadlines.clear();
+            }
         };
         match &mut self.guards {
-            Guards::One(index, guard) => clear(*index, guard),
-            Guards::Several(guards) => guards.iter_mut().for_each(|(index, guard)| clear(*index, guard)),
+            Guards::One(part, guard) => clear((*part, guard)),
+            Guards::Several(guards) => guards.iter_mut().map(|(part, guard)| (*part, guard)).for_each(clear),
         }
     }
 
@@ -241,8 +326,9 @@ impl Store for View<'_> {
 
     /// The map's shards are chosen by bits of the hash below the seven on top: a segment each.
     fn walk(&self, _shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
-        assert_eq!(self.tables().count(), self.sides.parts.len(), "a walk is over all shards");
-        walk(self.tables(), self.sides.parts.len(), start, count, visit)
+        let shards = self.database().shards();
+        assert_eq!(self.tables().count(), shards, "a walk is over all shards");
+        walk(self.tables(), shards, start, count, visit)
     }
 
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
@@ -265,7 +351,7 @@ impl Store for View<'_> {
     }
 }
 
-impl Homes for Table {
+impl Homes for RawNodes {
     fn keys(&self) -> usize {
         self.len()
     }

@@ -87,6 +87,11 @@ impl Client {
         }
     }
 
+    /// The next reply, taken apart.
+    pub fn value_of_next(&mut self) -> Value {
+        Value::of(&self.reply())
+    }
+
     /// The next replies, taken apart.
     pub fn values(&mut self, count: usize) -> Vec<Value> {
         let mut values = Vec::with_capacity(count);
@@ -183,6 +188,24 @@ impl Client {
     pub fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         Self { stream, held: Vec::new() }
+    }
+
+    /// The next replies, unless the server closes the connection before them.
+    pub fn values_if_open(&mut self, count: usize) -> Option<Vec<Value>> {
+        let start = Instant::now();
+        let mut values = Vec::with_capacity(count);
+        while values.len() < count {
+            assert!(start.elapsed() < DEADLINE, "{} of {count} replies within {DEADLINE:?}", values.len());
+            match Value::parse(&self.held) {
+                Some((value, len)) => {
+                    self.held.drain(..len);
+                    values.push(value);
+                }
+                None if self.try_fill() => {}
+                None => return None,
+            }
+        }
+        Some(values)
     }
 
     /// The next reply, or what had come when the server closed the connection.

@@ -1,12 +1,14 @@
 //! Servers to test, sockets to test them through, and the oracle that says what Redis would have replied.
 
 mod client;
+mod flow;
 mod oracle;
 mod script;
 mod server;
 mod value;
 
 pub use client::{Client, DEADLINE, request};
+pub use flow::check_flow;
 pub use oracle::RedisOracle;
 pub use script::{check_script, same_in_any_order, words};
 pub use server::{Data, EVERY_ENGINE, Ended, Server, Setup, on_every_engine, run_to_its_end};

@@ -106,7 +106,7 @@ fn parse(script: &str) -> Vec<Step<'_>> {
 }
 
 /// `$1 | a` as bytes; `\xHH`, `\r`, `\n` and `\t` stand for bytes, `\x7c` for a `|` of a reply.
-fn reply_bytes(text: &str) -> Vec<u8> {
+pub(super) fn reply_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in text.split('|').map(str::trim) {
         let quoted = format!("\"{}\"", line.replace('"', "\\\""));

@@ -1,0 +1,216 @@
+//! The databases of an exclusive owner: one table each, of which one is selected.
+
+use super::deadlines::Deadlines;
+use super::listeners::Listeners;
+use super::node::Node;
+use super::segmented::Segmented;
+use super::store::{Store, Table};
+
+/// The part of each database that one owner has. Whatever is asked concerns the selected one.
+///
+/// Invariants: there is a table for every database up to the highest that was ever selected, and for number 0; nearly
+/// always that is the only one.
+#[derive(Debug)]
+pub struct Databases {
+    tables: Vec<Segmented>,
+    selected: usize,
+    /// How many databases there are.
+    count: usize,
+    part: (usize, usize),
+}
+
+impl Databases {
+    /// `count` empty databases, for part `index` of `parts`.
+    pub fn of_part(count: usize, index: usize, parts: usize) -> Self {
+        Self { tables: vec![Segmented::of_part(index, parts)], selected: 0, count, part: (index, parts) }
+    }
+
+    /// The selected table.
+    #[inline]
+    pub fn table(&self) -> &Segmented {
+        &self.tables[self.selected]
+    }
+
+    #[inline]
+    fn table_mut(&mut self) -> &mut Segmented {
+        &mut self.tables[self.selected]
+    }
+
+    /// The tables that there are, from database 0 on.
+    pub fn tables(&self) -> &[Segmented] {
+        &self.tables
+    }
+
+    /// How many keys there are in all databases.
+    pub fn keys(&self) -> usize {
+        self.tables.iter().map(Table::len).sum()
+    }
+
+    /// The database with the earliest deadline, and that deadline with the hash of its key.
+    pub fn first_deadline(&self) -> Option<(usize, (u64, u64))> {
+        let firsts = self.tables.iter().enumerate();
+        firsts.filter_map(|(number, table)| Some((number, table.deadlines().first()?))).min_by_key(|(_, first)| *first)
+    }
+
+    /// All nodes with their databases, for another owner.
+    pub fn into_nodes(self) -> impl Iterator<Item = (usize, Node)> {
+        let tables = self.tables.into_iter().enumerate();
+        tables.flat_map(|(number, table)| table.into_nodes().map(move |node| (number, node)))
+    }
+
+    /// Takes in a node whose key is not there, with its deadline.
+    pub fn insert_node(&mut self, database: usize, node: Node) {
+        self.select(database);
+        self.table_mut().insert_node(node);
+    }
+}
+
+impl Store for Databases {
+    #[inline]
+    fn select(&mut self, database: usize) {
+        self.selected = database;
+        if database >= self.tables.len() {
+            let (index, parts) = self.part;
+            self.tables.resize_with(database + 1, || Segmented::of_part(index, parts));
+        }
+    }
+
+    fn selected(&self) -> usize {
+        self.selected
+    }
+
+    fn databases(&self) -> usize {
+        self.count
+    }
+
+    fn in_use(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        let (low, high) = (one.min(other), one.max(other));
+        let selected = self.selected;
+        self.select(high);
+        self.selected = selected;
+        if low != high {
+            let (lows, highs) = self.tables.split_at_mut(high);
+            lows[low].swap_nodes(&mut highs[0]);
+        }
+    }
+}
+
+impl Table for Databases {
+    type Place = <Segmented as Table>::Place;
+
+    #[inline]
+    fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+        self.table().locate(hash, key)
+    }
+
+    #[inline]
+    fn at(&self, place: Self::Place, hash: u64, key: &[u8]) -> &Node {
+        self.table().at(place, hash, key)
+    }
+
+    #[inline]
+    fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node {
+        self.table_mut().at_mut(place, hash, key)
+    }
+
+    fn insert(&mut self, hash: u64, node: Node) -> &mut Node {
+        self.table_mut().insert(hash, node)
+    }
+
+    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
+        self.table_mut().remove(hash, key)
+    }
+
+    fn remove_due(&mut self, deadline: (u64, u64)) -> Option<Node> {
+        self.table_mut().remove_due(deadline)
+    }
+
+    fn with_deadlines<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R {
+        self.table_mut().with_deadlines(hash, key, change)
+    }
+
+    fn with_listeners<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R {
+        self.table_mut().with_listeners(hash, key, change)
+    }
+
+    fn has_listeners(&self) -> bool {
+        self.table().has_listeners()
+    }
+
+    fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {
+        self.table().for_each_listened(visit);
+    }
+
+    fn shards(&self) -> usize {
+        self.table().shards()
+    }
+
+    fn has_shard(&self, shard: usize) -> bool {
+        self.table().has_shard(shard)
+    }
+
+    fn covers(&self, key: &[u8]) -> bool {
+        self.table().covers(key)
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn len(&self) -> usize {
+        self.table().len()
+    }
+
+    fn clear(&mut self) {
+        self.table_mut().clear();
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
+        self.table().for_each(visit);
+    }
+
+    fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+        self.table().walk(shard, start, count, visit)
+    }
+
+    fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
+        self.table().random(draw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NewValue, hash_of};
+    use super::*;
+
+    fn holds(databases: &mut Databases, database: usize, key: &[u8]) -> bool {
+        databases.select(database);
+        databases.locate(hash_of(key), key).is_some()
+    }
+
+    #[test]
+    fn a_key_lives_in_the_database_that_was_selected() {
+        let mut databases = Databases::of_part(16, 0, 1);
+        databases.insert_node(3, Node::new(b"k", NewValue::Integer(1), None));
+        assert!(holds(&mut databases, 3, b"k"));
+        assert!([0, 1, 2, 4].into_iter().all(|other| !holds(&mut databases, other, b"k")));
+        assert_eq!(databases.keys(), 1);
+    }
+
+    #[test]
+    fn databases_swap_their_nodes_and_deadlines() {
+        let mut databases = Databases::of_part(16, 0, 1);
+        databases.insert_node(0, Node::new(b"a", NewValue::Integer(1), Some(9)));
+        databases.insert_node(2, Node::new(b"b", NewValue::Integer(1), Some(5)));
+        assert_eq!(databases.first_deadline(), Some((2, (5, hash_of(b"b")))));
+        databases.swap(2, 0);
+        assert!(holds(&mut databases, 2, b"a") && holds(&mut databases, 0, b"b"));
+        assert_eq!(databases.first_deadline(), Some((0, (5, hash_of(b"b")))));
+        databases.swap(0, 7);
+        assert!(holds(&mut databases, 7, b"b") && !holds(&mut databases, 0, b"b"));
+    }
+}
