@@ -489,9 +489,9 @@ impl<S: Session> Requests<S> {
     /// Takes on the request that the parser found at the start of `input`; false when it has to wait for the replies to
     /// those before it.
     fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
-        let Self { session, state, parser, .. } = self;
+        let Self { server, client, session, state, parser, .. } = self;
         let args = parser.args(input);
-        match accepted(args, state) {
+        match accepted(args, state, server, client) {
             Err(error) => {
                 let error = refused(error, args, state);
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
@@ -576,11 +576,19 @@ fn run_local<S: Session>(
 }
 
 /// The command of a request, if it exists, has its arguments, and may run now.
-fn accepted(args: Args<'_>, state: &ConnectionState) -> Result<(CommandId, &'static Command), CommandError> {
+fn accepted(
+    args: Args<'_>,
+    state: &ConnectionState,
+    server: &Server,
+    client: &Client,
+) -> Result<(CommandId, &'static Command), CommandError> {
     let id = commands::find(&args[0]).ok_or_else(|| unknown_command(args))?;
     let command = commands::command(id);
     if !command.accepts(args.len()) {
         return Err(CommandError::Arity(command.name.to_owned()));
+    }
+    if command.flags.has(Flags::PROTECTED) {
+        must_be_allowed_to_debug(server, client)?;
     }
     if !state.is_authenticated && !command.flags.has(commands::Flags::NO_AUTH) {
         return Err(CommandError::Text("NOAUTH Authentication required."));
@@ -619,6 +627,19 @@ fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
             commands::command(id).name
         )),
     }
+}
+
+#[cold]
+fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), CommandError> {
+    const TEXT: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can \
+                        run it from a local connection, otherwise you need to set this option in the configuration \
+                        file, and then restart the server.";
+    let is_allowed = match server.config.text(Directive::EnableDebugCommand).as_str() {
+        "yes" => true,
+        "local" => client.address.ip().is_loopback(),
+        _ => false,
+    };
+    if is_allowed { Ok(()) } else { Err(CommandError::Text(TEXT)) }
 }
 
 /// What a refusal does to a transaction, and how it is replied: where EXEC itself is refused, the transaction is gone.

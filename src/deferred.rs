@@ -3,7 +3,7 @@
 
 use crate::clients::Client;
 use crate::commands::{
-    self, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking,
+    self, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking, debug,
 };
 use crate::config::Directive;
 use crate::engine::Session;
@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// What CLIENT UNBLOCK ERROR makes of a wait.
+const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
 /// What the connection waits for before it takes on another request.
 #[derive(Debug)]
 pub enum Deferred {
@@ -21,6 +24,17 @@ pub enum Deferred {
     Running(Kind, Option<Place>),
     /// A command found nothing to take.
     Waiting { place: Place, transaction: Box<Transaction> },
+    /// It waits for nothing but the time.
+    Asleep(Place, Sleep),
+}
+
+/// Who sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sleep {
+    /// WAIT, for replicas that there are not.
+    Wait,
+    /// DEBUG SLEEP.
+    Debug,
 }
 
 /// Whose replies a transaction has.
@@ -79,6 +93,13 @@ pub fn begin<S: Session>(
     let command = commands::command(id);
     let begun = match command.name {
         "exec" => return begin_exec(parties, out),
+        "wait" => return begin_wait(parties, args, out),
+        "debug" if let Some(time) = debug::sleep(args) => {
+            return Some(Deferred::Asleep(
+                Place::take(parties.client, parties.state.context.resp3, Some(time)),
+                Sleep::Debug,
+            ));
+        }
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
         "watch" => Ok((watching(parties.state, args), None)),
         _ if command.flags.has(commands::Flags::BLOCKING) => {
@@ -100,6 +121,21 @@ pub fn begin<S: Session>(
             Some(Deferred::Running(Kind::One, place))
         }
     }
+}
+
+/// WAIT: nothing will come, so it waits for its time to be over.
+fn begin_wait<S: Session>(parties: &mut Parties<'_, S>, args: Args<'_>, out: &mut Vec<u8>) -> Option<Deferred> {
+    let resp3 = parties.state.context.resp3;
+    match blocking::wait_for_replicas(args, parties.server.clock.now_ms()) {
+        Err(error) => reply_error(parties, out, error),
+        Ok(None) => parties.session.reply_here(resp3, out, |reply| reply.integer(0)),
+        Ok(Some(time)) => {
+            let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
+            place.show();
+            return Some(Deferred::Asleep(place, Sleep::Wait));
+        }
+    }
+    None
 }
 
 /// Adds the keys to those that are watched.
@@ -171,13 +207,14 @@ fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, 
 impl Deferred {
     /// Whether it waits for others than the engine.
     pub fn is_waiting(&self) -> bool {
-        matches!(self, Self::Waiting { .. })
+        matches!(self, Self::Waiting { .. } | Self::Asleep(..))
     }
 
     /// Whether messages may pass it: what it causes itself comes behind its reply.
     pub fn lets_messages_pass(&self) -> bool {
         match self {
             Self::Running(..) => false,
+            Self::Asleep(..) => true,
             Self::Waiting { place, .. } => place.waiter.state() == Wait::Waiting,
         }
     }
@@ -194,7 +231,7 @@ impl Deferred {
     /// nothing.
     pub async fn changed<S: Session>(&self, session: &S) {
         // A transaction that the session does not wait for is back.
-        let Self::Waiting { place, .. } = self else { return };
+        let (Self::Waiting { place, .. } | Self::Asleep(place, _)) = self else { return };
         if let Some(served) = place.waiter.served() {
             return session.released(&served.marks).await;
         }
@@ -213,7 +250,25 @@ pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: 
             Some(transaction) => finish(kind, place, transaction, parties, out),
         },
         Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out),
+        Deferred::Asleep(place, sleep) => sleep_on(place, sleep, parties, out),
     }
+}
+
+fn sleep_on<S: Session>(
+    place: Place,
+    sleep: Sleep,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let is_over = place.until.is_some_and(|until| until <= Instant::now());
+    let resp3 = parties.state.context.resp3;
+    match (place.waiter.state(), sleep) {
+        (Wait::Waiting, _) if !is_over => return Some(Deferred::Asleep(place, sleep)),
+        (Wait::Failed, _) => parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED)),
+        (_, Sleep::Wait) => parties.session.reply_here(resp3, out, |reply| reply.integer(0)),
+        (_, Sleep::Debug) => parties.session.reply_here(resp3, out, |reply| reply.ok()),
+    }
+    None
 }
 
 fn finish<S: Session>(
@@ -279,8 +334,7 @@ fn wait_on<S: Session>(
             }
         }
         Wait::Failed => {
-            let text = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
-            parties.session.reply_here(resp3, out, |reply| reply.error(text));
+            parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED));
             return None;
         }
         Wait::Unblocked => return time_out(parties, out),

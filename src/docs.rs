@@ -4,9 +4,11 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 11] = [
     Group::Generic,
     Group::String,
+    Group::Bitmap,
+    Group::Hyperloglog,
     Group::List,
     Group::Set,
     Group::Hash,

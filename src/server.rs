@@ -7,6 +7,7 @@ use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
 use crate::keyspace::Databases;
+use crate::limits;
 use crate::pubsub::PubSub;
 use parking_lot::Mutex;
 use std::future::Future;
@@ -122,6 +123,8 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
+        limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         let limits = self.config.output_limits();
         self.output_hard_max.store(unlimited_if_zero(limits.normal.hard), Ordering::Relaxed);
         self.pubsub.set_queue_bytes_max(unlimited_if_zero(limits.pubsub.hard));
@@ -238,6 +241,8 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
     let databases = config.number(Directive::Databases) as usize;
     let policy = SharedPolicy::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
+    // What is replayed is encoded as it was.
+    limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
     let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
         let recovered = recover(&dir, &Layout { engine, shards }, databases, &policy)?;

@@ -96,6 +96,17 @@ impl Extended {
         i64::try_from(ceil).ok()
     }
 
+    /// The number as a double; what is too large is infinite.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Self::Infinite => f64::INFINITY,
+            Self::Finite { is_negative, mantissa, exponent } => {
+                let magnitude = mantissa as f64 * 2f64.powi(exponent);
+                if is_negative { -magnitude } else { magnitude }
+            }
+        }
+    }
+
     /// The nearest float to magnitude x 2^exponent, ties to even; nothing when it is out of range.
     fn rounded(is_negative: bool, magnitude: u128, exponent: i32) -> Option<Self> {
         let bits = (u128::BITS - magnitude.leading_zeros()) as i32;

@@ -13,7 +13,7 @@ use super::{CommandError, Outcome};
 use crate::resp::{Args, Reply};
 
 /// Commands that are dangerous though they do not administer, as Redis classifies them.
-const DANGEROUS: [&str; 4] = ["keys", "flushall", "flushdb", "info"];
+const DANGEROUS: [&str; 6] = ["keys", "flushall", "flushdb", "info", "sort", "sort_ro"];
 
 /// COMMAND: O(N), N = commands
 pub fn command_all(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -58,7 +58,7 @@ fn write_info(row: &Command, reply: &mut Reply<'_>) {
     reply.array(10);
     reply.bulk(row.name.as_bytes());
     reply.integer(i64::from(row.arity));
-    write_words(row.flags.names().chain((row.keys.count_at > 0).then_some("movablekeys")), reply);
+    write_words(row.flags.names().chain(row.keys.are_movable().then_some("movablekeys")), reply);
     reply.integer(i64::from(row.keys.first));
     reply.integer(i64::from(row.keys.last));
     reply.integer(i64::from(row.keys.step));
@@ -81,15 +81,20 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_admin = row.flags.has(Flags::ADMIN);
     // A container that is no command of its own has no flags, and no family here.
     let is_container = row.flags == Flags::NONE;
-    let is_about_connections = row.group == Group::Connection || row.name.starts_with("command");
+    let is_about_connections = row.group == Group::Connection || row.name.starts_with("command") || row.name == "wait";
+    let is_sort = matches!(row.name, "sort" | "sort_ro");
+    let is_about_keys = row.group == Group::Generic && !is_sort && row.name != "wait";
     [
-        ("@keyspace", row.group == Group::Generic || row.request == Request::AllShards),
+        ("@keyspace", is_about_keys || row.request == Request::AllShards),
         ("@read", row.flags.has(Flags::READONLY)),
         ("@write", row.flags.has(Flags::WRITE)),
-        ("@set", row.group == Group::Set),
-        ("@list", row.group == Group::List),
+        ("@set", row.group == Group::Set || is_sort),
+        ("@sortedset", is_sort),
+        ("@list", row.group == Group::List || is_sort),
         ("@hash", row.group == Group::Hash),
         ("@string", row.group == Group::String),
+        ("@bitmap", row.group == Group::Bitmap),
+        ("@hyperloglog", row.group == Group::Hyperloglog),
         ("@pubsub", row.flags.has(Flags::PUBSUB)),
         ("@admin", is_admin),
         ("@fast", is_fast),
@@ -123,7 +128,7 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
 }
 
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step, count_at } = row.keys;
+    let Keys { first, last, step, count_at, .. } = row.keys;
     reply.set(usize::from(first > 0) + usize::from(count_at > 0));
     if first > 0 {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };

@@ -5,14 +5,19 @@
 //! Routing, `COMMAND`, the arity errors and docs/COMMANDS.md are read from the rows.
 
 mod arguments;
+mod bitfield;
+mod bits;
 pub mod blocking;
+pub mod debug;
 mod error;
 pub mod expiry;
 mod float;
 pub mod glob;
 mod hashes;
+mod hyperloglog;
 pub mod introspection;
 mod keys;
+mod lcs;
 mod lists;
 mod lookup;
 mod pubsub;
@@ -20,13 +25,15 @@ mod row;
 mod scan;
 mod server;
 mod sets;
+mod sort;
 mod strings;
 mod table;
+mod text;
 mod transaction;
 
 pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_subcommand};
-pub use row::{Command, Flags, Group, Keys, Request, Response};
+pub use row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 pub use scan::Cursor;
 pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Watched, dispatch_local, subcommand};
 pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};

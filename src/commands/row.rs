@@ -1,5 +1,6 @@
 //! The shape of a row of the command table.
 
+use super::sort;
 use crate::resp::{Args, parse_i64};
 use std::ops::Range;
 
@@ -37,9 +38,18 @@ impl Command {
         if self.arity < 0 { len >= wanted } else { len == wanted }
     }
 
-    /// Whether the command changes data.
+    /// Whether the command may change data.
     pub fn is_write(&self) -> bool {
-        self.flags.has(Flags::WRITE)
+        self.flags.has(Flags::WRITE) || self.flags.has(Flags::CACHES)
+    }
+
+    /// Whether a request needs every shard at once.
+    pub fn needs_all(&self, args: Args<'_>) -> bool {
+        match self.request {
+            Request::AllShards | Request::Cursor => true,
+            Request::Joint => self.keys.may_be_any(args),
+            Request::Local | Request::OneShard | Request::MultiShard => false,
+        }
     }
 
     /// A subcommand's own name and its container's.
@@ -85,7 +95,11 @@ impl Flags {
     /// Publishes or subscribes. Such a command runs when all requests before it have their replies.
     pub const PUBSUB: Self = Self(1 << 13);
     /// Its arguments are no keys, though Redis Cluster routes by them. Not shown.
-    pub const NOT_KEYS: Self = Self(1 << 28);
+    pub const NOT_KEYS: Self = Self(1 << 26);
+    /// Reads, and keeps what it has found out in the value. Not shown.
+    pub const CACHES: Self = Self(1 << 27);
+    /// For those whom the configuration allows it. Not shown.
+    pub const PROTECTED: Self = Self(1 << 28);
     /// May concern other databases than the one that is selected. Not shown.
     pub const CROSSES: Self = Self(1 << 29);
     /// Its reply comes later: it begins a transaction. Not shown.
@@ -139,11 +153,26 @@ pub struct Keys {
     pub step: u16,
     /// Position of the argument that says how many keys follow it; 0 for none.
     pub count_at: u16,
+    /// What options name.
+    pub options: OptionKeys,
+}
+
+/// Keys that the options of a request name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionKeys {
+    /// None.
+    None,
+    /// SORT: STORE names one, and patterns name any.
+    Sort,
+    /// SORT_RO: patterns name any.
+    SortReadOnly,
+    /// DEBUG: OBJECT names one.
+    DebugObject,
 }
 
 impl Keys {
     /// No keys.
-    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0 };
+    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0, options: OptionKeys::None };
     /// The first argument is the only key.
     pub const ONE: Self = Self::fixed(1, 1, 1);
     /// The first two arguments are the keys.
@@ -152,15 +181,25 @@ impl Keys {
     pub const ALL: Self = Self::fixed(1, -1, 1);
     /// All arguments but the last are keys.
     pub const BUT_LAST: Self = Self::fixed(1, -2, 1);
+    /// The second argument is the only key.
+    pub const SECOND: Self = Self::fixed(2, 2, 1);
+    /// All arguments from the second on are keys.
+    pub const FROM_SECOND: Self = Self::fixed(2, -1, 1);
     /// The second argument says how many keys follow.
-    pub const COUNTED_SECOND: Self = Self { first: 0, last: 0, step: 0, count_at: 2 };
+    pub const COUNTED_SECOND: Self = Self { count_at: 2, ..Self::NONE };
     /// Keys and values in turn.
     pub const PAIRS: Self = Self::fixed(1, -1, 2);
     /// The first argument says how many keys follow.
-    pub const COUNTED: Self = Self { first: 0, last: 0, step: 0, count_at: 1 };
+    pub const COUNTED: Self = Self { count_at: 1, ..Self::NONE };
+    /// The first argument is a key, and options name others.
+    pub const SORT: Self = Self { options: OptionKeys::Sort, ..Self::ONE };
+    /// The first argument is a key, and options name others.
+    pub const SORT_RO: Self = Self { options: OptionKeys::SortReadOnly, ..Self::ONE };
+    /// A subcommand names a key.
+    pub const DEBUG: Self = Self { options: OptionKeys::DebugObject, ..Self::NONE };
 
     const fn fixed(first: u16, last: i16, step: u16) -> Self {
-        Self { first, last, step, count_at: 0 }
+        Self { first, last, step, count_at: 0, options: OptionKeys::None }
     }
 
     /// The positions of the keys in a request. Where their number is given and cannot be, there are none of these: the
@@ -170,7 +209,26 @@ impl Keys {
         let last = if self.last < 0 { (len as i64 + i64::from(self.last)).max(0) as usize } else { self.last as usize };
         let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
         let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
-        fixed.chain(self.counted(args).unwrap_or(0..0))
+        let of_option = match self.options {
+            OptionKeys::Sort => sort::store_position(args),
+            OptionKeys::DebugObject => (len == 3 && args.is(1, "OBJECT")).then_some(2),
+            OptionKeys::None | OptionKeys::SortReadOnly => None,
+        };
+        fixed.chain(self.counted(args).unwrap_or(0..0)).chain(of_option)
+    }
+
+    /// Whether only a request itself tells where its keys stand.
+    pub fn are_movable(self) -> bool {
+        self.count_at > 0 || self.has_patterns()
+    }
+
+    /// Whether a request has more keys than its positions: any.
+    pub fn may_be_any(self, args: Args<'_>) -> bool {
+        self.has_patterns() && sort::reads_by_pattern(args)
+    }
+
+    fn has_patterns(self) -> bool {
+        matches!(self.options, OptionKeys::Sort | OptionKeys::SortReadOnly)
     }
 
     /// Whether each key has what follows it: keys and values in turn.
@@ -237,6 +295,10 @@ pub enum Group {
     Set,
     /// Hashes.
     Hash,
+    /// Strings as arrays of bits.
+    Bitmap,
+    /// Strings that count different elements.
+    Hyperloglog,
     /// Messages to channels.
     PubSub,
     /// Several commands as one.
@@ -256,6 +318,8 @@ impl Group {
             Self::List => "list",
             Self::Set => "set",
             Self::Hash => "hash",
+            Self::Bitmap => "bitmap",
+            Self::Hyperloglog => "hyperloglog",
             Self::PubSub => "pubsub",
             Self::Transactions => "transactions",
             Self::Connection => "connection",

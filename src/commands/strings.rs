@@ -3,14 +3,10 @@
 use super::arguments::{integer, is};
 use super::expiry::{ExpiryOption, TimeForm, remove_deadline, tell_deadline, tell_set_until};
 use super::float::Extended;
+use super::text::{checked_len, lengthen, make_text, text_of};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::resp::{Args, Reply, parse_i64};
-
-/// The longest string a command may make: `proto-max-bulk-len`.
-const LEN_MAX: usize = 512 * 1024 * 1024;
-/// The most room that is left for a growing string to grow into.
-const GROWTH_MAX: usize = 1024 * 1024;
 
 /// A string as it is stored: an integer where it is one.
 pub fn new_string(text: &[u8]) -> NewValue<'_> {
@@ -317,27 +313,9 @@ pub fn append<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 fn append_to(node: &mut Node, suffix: &[u8]) -> Result<usize, CommandError> {
     let start = make_text(node)?;
     let len = checked_len(start, suffix.len())?;
-    node.resize_text(len, len.min(GROWTH_MAX))[start..].copy_from_slice(suffix);
+    let (text, _) = lengthen(node, len)?;
+    text[start..].copy_from_slice(suffix);
     Ok(len)
-}
-
-/// Makes the string of a node a text, as an integer has no bytes to change; gives its length.
-fn make_text(node: &mut Node) -> Result<usize, CommandError> {
-    let integer = match node.value() {
-        Value::Text(text) => return Ok(text.len()),
-        Value::Object(_) => return Err(CommandError::WrongType),
-        Value::Integer(integer) => integer,
-    };
-    let mut digits = itoa::Buffer::new();
-    let text = digits.format(integer).as_bytes();
-    node.set(NewValue::Text(text), node.expire_at());
-    Ok(text.len())
-}
-
-/// The length of a string where `len` bytes end behind `start` bytes.
-fn checked_len(start: usize, len: usize) -> Result<usize, CommandError> {
-    const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-    start.checked_add(len).filter(|&len| len <= LEN_MAX).ok_or(CommandError::Text(TOO_LONG))
 }
 
 /// STRLEN key: O(1)
@@ -348,15 +326,6 @@ pub fn strlen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     };
     reply.count(len);
     Ok(())
-}
-
-/// The bytes of a string; an integer's are written to `digits`.
-fn text_of<'a>(value: Value<'a>, digits: &'a mut itoa::Buffer) -> Result<&'a [u8], CommandError> {
-    match value {
-        Value::Text(text) => Ok(text),
-        Value::Integer(integer) => Ok(digits.format(integer).as_bytes()),
-        Value::Object(_) => Err(CommandError::WrongType),
-    }
 }
 
 /// INCR key: O(1)
@@ -474,15 +443,13 @@ pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
 
 /// Overwrites a part of the string of a node; gives its new length.
 fn overwrite(node: &mut Node, offset: usize, value: &[u8]) -> Result<usize, CommandError> {
-    let old = make_text(node)?;
     if value.is_empty() {
-        return Ok(old);
+        return make_text(node);
     }
+    // A value of another type is told first.
+    make_text(node)?;
     let end = checked_len(offset, value.len())?;
-    let len = end.max(old);
-    // A first value gets no room to grow: most are not written to again.
-    let growth = if old == 0 { 0 } else { len.min(GROWTH_MAX) };
-    let text = node.resize_text(len, growth);
+    let (text, _) = lengthen(node, end)?;
     text[offset..end].copy_from_slice(value);
     Ok(text.len())
 }

@@ -3,7 +3,10 @@
 use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
-use super::{Outcome, blocking, expiry, hashes, keys, lists, pubsub, scan, server, sets, strings};
+use super::{
+    Outcome, bitfield, bits, blocking, debug, expiry, hashes, hyperloglog, keys, lcs, lists, pubsub, scan, server,
+    sets, sort, strings,
+};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
 use std::marker::PhantomData;
@@ -132,6 +135,8 @@ command_table! {
         ("info", -1, STATUS, Server, "1.0.0", "O(1)", "[section [section ...]]", "What the server is, does and holds.") => server::info;
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
+        ("pfselftest", 1, Flags::ADMIN, Hyperloglog, "2.8.9", "O(1), but a hundred thousand elements", "", "Tests the HyperLogLogs of the server.") => super::hyperloglog::pfselftest;
+        ("wait", 3, Flags::NOSCRIPT.and(Flags::DEFERS), Generic, "3.0.0", "O(1)", "numreplicas timeout", "Waits until so many replicas have what the connection wrote, or the time is over. There are no replicas.") => super::blocking::wait;
         ("multi", 1, AT_ONCE, Transactions, "1.2.0", "O(1)", "", "Begins a transaction: the commands that follow are queued.") => server::multi;
         ("exec", 1, CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
         ("discard", 1, AT_ONCE, Transactions, "2.0.0", "O(N), N = queued commands", "", "Forgets the queued commands.") => server::discard;
@@ -155,6 +160,7 @@ command_table! {
         ("blmpop", -5, SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS), COUNTED_SECOND, Joint, First, List, "7.0.0", "O(N+M), N = keys, M = elements taken", "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]", "Takes elements from the first list that has some, or waits for some.") => blocking::blmpop;
         ("blmove", 6, WAITING_MOVE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout", "Moves an element from one list to another, or waits for one.") => blocking::blmove;
         ("brpoplpush", 4, WAITING_MOVE, TWO, Joint, First, List, "2.2.0", "O(1)", "source destination timeout", "Moves an element from the tail of one list to the head of another, or waits for one.") => blocking::brpoplpush;
+        ("debug", -2, ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED), DEBUG, Joint, First, Server, "1.0.0", "O(1); OBJECT O(N), N = elements", "<OBJECT key | SET-ACTIVE-EXPIRE <0 | 1> | SLEEP seconds | HELP>", "For tests of clients; see enable-debug-command.") => debug::debug;
         ("set", -3, WRITE, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", "Sets a key to a string, whatever it held.") => strings::set;
         ("get", 2, READ_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "The string of a key.") => strings::get;
         ("getset", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value", "Sets a key and replies what it held.") => strings::getset;
@@ -175,6 +181,21 @@ command_table! {
         ("incrbyfloat", 3, WRITE_FAST, ONE, OneShard, First, String, "2.6.0", "O(1)", "key increment", "Adds to the number of a key.") => strings::incrbyfloat;
         ("getrange", 4, READ, ONE, OneShard, First, String, "2.4.0", "O(N), N = length of the reply", "key start end", "A part of the string of a key.") => strings::getrange;
         ("setrange", 4, WRITE, ONE, OneShard, First, String, "2.2.0", "O(N), N = length of the value", "key offset value", "Overwrites a part of the string of a key.") => strings::setrange;
+        ("substr", 4, READ, ONE, OneShard, First, String, "1.0.0", "O(N), N = length of the reply", "key start end", "A part of the string of a key; an old name of GETRANGE.") => strings::getrange;
+        ("lcs", -3, READ, TWO, Joint, First, String, "7.0.0", "O(N * M), N, M = lengths of the strings", "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]", "The longest common subsequence of two strings.") => lcs::lcs;
+
+        ("setbit", 4, WRITE, ONE, OneShard, First, Bitmap, "2.2.0", "O(1)", "key offset value", "Sets a bit of the string of a key and replies what it was.") => bits::setbit;
+        ("getbit", 3, READ_FAST, ONE, OneShard, First, Bitmap, "2.2.0", "O(1)", "key offset", "A bit of the string of a key.") => bits::getbit;
+        ("bitcount", -2, READ, ONE, OneShard, First, Bitmap, "2.6.0", "O(N), N = bytes of the range", "key [start end [BYTE | BIT]]", "How many bits of the string of a key are ones.") => bits::bitcount;
+        ("bitpos", -3, READ, ONE, OneShard, First, Bitmap, "2.8.7", "O(N), N = bytes of the range", "key bit [start [end [BYTE | BIT]]]", "The position of the first one, or zero, in the string of a key.") => bits::bitpos;
+        ("bitop", -4, WRITE, FROM_SECOND, Joint, First, Bitmap, "2.6.0", "O(N), N = bytes of all sources", "<AND | OR | XOR | NOT> destkey key [key ...]", "Combines strings bit by bit and stores the result.") => bits::bitop;
+        ("bitfield", -2, WRITE, ONE, OneShard, First, Bitmap, "3.2.0", "O(1) for each subcommand", "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]", "Reads and changes integers of any width in the string of a key.") => bitfield::bitfield;
+        ("bitfield_ro", -2, READ_FAST, ONE, OneShard, First, Bitmap, "6.0.0", "O(1) for each subcommand", "key [GET encoding offset [GET encoding offset ...]]", "Reads integers of any width in the string of a key.") => bitfield::bitfield_ro;
+
+        ("pfadd", -2, WRITE_FAST, ONE, OneShard, First, Hyperloglog, "2.8.9", "O(N), N = elements", "key [element [element ...]]", "Adds elements to a HyperLogLog.") => hyperloglog::pfadd;
+        ("pfcount", -2, READ.and(Flags::CACHES), ALL, Joint, First, Hyperloglog, "2.8.9", "O(N), N = keys; O(1) where the count of one key is cached", "key [key ...]", "About how many different elements were added to HyperLogLogs.") => hyperloglog::pfcount;
+        ("pfmerge", -2, WRITE, ALL, Joint, First, Hyperloglog, "2.8.9", "O(N), N = keys", "destkey [sourcekey [sourcekey ...]]", "Merges HyperLogLogs into one.") => hyperloglog::pfmerge;
+        ("pfdebug", 3, WRITE.and(Flags::ADMIN), SECOND, OneShard, First, Hyperloglog, "2.8.9", "O(N), N = registers", "<GETREG | DECODE | ENCODING | TODENSE> key", "Shows the inside of a HyperLogLog.") => hyperloglog::pfdebug;
 
         ("del", -2, SHRINK, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
         ("unlink", -2, SHRINK_FAST, ALL, MultiShard, Sum, Generic, "4.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
@@ -201,6 +222,9 @@ command_table! {
         ("expiretime", 2, READ_FAST, ONE, OneShard, First, Generic, "7.0.0", "O(1)", "key", "The second in which a key expires.") => expiry::expiretime;
         ("pexpiretime", 2, READ_FAST, ONE, OneShard, First, Generic, "7.0.0", "O(1)", "key", "The millisecond in which a key expires.") => expiry::pexpiretime;
         ("persist", 2, SHRINK_FAST, ONE, OneShard, First, Generic, "2.2.0", "O(log N), N = keys that expire", "key", "Lets a key live for ever.") => expiry::persist;
+
+        ("sort", -2, WRITE, SORT, Joint, First, Generic, "1.0.0", "O(N + M log M), N = elements, M = elements replied", "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]", "The elements of a list or a set in order, or stores them as a list. Patterns need all shards.") => sort::sort;
+        ("sort_ro", -2, READ, SORT_RO, Joint, First, Generic, "7.0.0", "O(N + M log M), N = elements, M = elements replied", "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]", "The elements of a list or a set in order. Patterns need all shards.") => sort::sort_ro;
 
         ("lpush", -3, WRITE_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the head of a list.") => lists::lpush;
         ("rpush", -3, WRITE_FAST, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements given", "key element [element ...]", "Adds elements at the tail of a list.") => lists::rpush;

@@ -140,7 +140,7 @@ impl Transaction {
 
     /// Whether it needs the whole keyspace.
     pub fn needs_all(&self) -> bool {
-        self.commands().any(|(id, _)| matches!(command(id).request, Request::AllShards | Request::Cursor))
+        self.commands().any(|(id, args)| command(id).needs_all(args))
     }
 
     /// Calls `visit` with each key that its commands name or that it watches, and the database that it is in; with a

@@ -119,7 +119,8 @@ impl DashmapEngine {
             return self.view_across(id, args, database);
         }
         match command.request {
-            Request::AllShards | Request::Cursor => View::all(&self.databases, database, is_writable),
+            _ if command.needs_all(args) => View::all(&self.databases, database, is_writable),
+            Request::AllShards | Request::Cursor => unreachable!("they need all shards"),
             Request::MultiShard | Request::Joint => {
                 let keys = command.keys.positions(args).map(|position| (database, hash_of(&args[position])));
                 View::several(&self.databases, database, keys, is_writable)

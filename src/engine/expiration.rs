@@ -3,6 +3,8 @@
 //! In slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at most.
 
 use crate::keyspace::{Keyspace, Store};
+use crate::limits::EXPIRES_ACTIVELY;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The longest that commands wait for expired keys to be removed.
@@ -24,6 +26,9 @@ pub fn expire_slice<S: Store>(
     keyspace: &mut Keyspace<S>,
     mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
+    if !EXPIRES_ACTIVELY.load(Ordering::Relaxed) {
+        return Slice::default();
+    }
     let start = Instant::now();
     let now_ms = keyspace.now_ms();
     let mut lag_ms = 0;

@@ -374,12 +374,24 @@ impl<S: Store> Keyspace<S> {
     }
 
     fn collection<C: Collection>(&self, key: &[u8]) -> Option<&C> {
+        match self.look(key)? {
+            Value::Object(object) => C::of(object),
+            Value::Integer(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// The values of several keys together, for a command that reads: each is counted as a hit or a miss.
+    pub fn read_all<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]> + Clone) -> Vec<Option<Value<'_>>> {
+        // First those that have expired go, which changes the store; then it is only looked at.
+        keys.clone().for_each(|key| _ = self.read(key));
+        keys.map(|key| self.look(key)).collect()
+    }
+
+    /// The value of a key, uncounted, beside other values that are looked at. A key that has expired is passed over.
+    pub fn look(&self, key: &[u8]) -> Option<Value<'_>> {
         let hash = hash_of(key);
         let node = self.store.at(self.store.locate(hash, key)?, hash, key);
-        match node.value() {
-            Value::Object(object) if !is_due(node, self.now_ms) => C::of(object),
-            _ => None,
-        }
+        (!is_due(node, self.now_ms)).then(|| node.value())
     }
 
     /// The collection of a key, for a command that writes.

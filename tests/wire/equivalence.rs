@@ -202,7 +202,8 @@ impl Generator {
 
     fn any_request(&mut self) -> Request {
         match self.random.u32(..100) {
-            0..23 => self.string_request(),
+            0..19 => self.string_request(),
+            19..23 => self.bits_request(),
             23..37 => self.generic_request(),
             37..49 => self.list_request(),
             49..62 => self.set_request(),
@@ -292,6 +293,36 @@ impl Generator {
             21 => command("GETRANGE", &[self.index(), self.index()]),
             22 => command("SETRANGE", &[self.offset(), self.value()]),
             _ => command("SET", &[self.integer()]),
+        }
+    }
+
+    /// Strings as bits and as sketches, and elements in order.
+    fn bits_request(&mut self) -> Request {
+        let key = self.key("string");
+        let sketch = format!("sketch:{}", self.random.u32(..4)).into_bytes();
+        let bit = |random: &mut fastrand::Rng| random.u32(..100).to_string().into_bytes();
+        match self.random.u32(..10) {
+            0 => vec![b"SETBIT".to_vec(), key, bit(&mut self.random), self.pick(&["0", "1", "1", "2"])],
+            1 => vec![b"GETBIT".to_vec(), key, bit(&mut self.random)],
+            2 => vec![b"BITCOUNT".to_vec(), key, self.index(), self.index(), self.pick(&["BIT", "BYTE"])],
+            3 => vec![b"BITPOS".to_vec(), key, self.pick(&["0", "1"]), self.index(), self.index()],
+            4 => {
+                let change = self.pick(&["SET", "INCRBY"]);
+                let field = self.pick(&["u5", "i8", "i64", "u63", "u64"]);
+                vec![b"BITFIELD".to_vec(), key, change, field, bit(&mut self.random), self.integer()]
+            }
+            5 => {
+                let operation = self.pick(&["AND", "OR", "XOR", "NOT"]);
+                vec![b"BITOP".to_vec(), operation, key, self.key("string"), self.key("string")]
+            }
+            6 => vec![b"PFADD".to_vec(), sketch, self.value(), self.value()],
+            7 => vec![b"PFCOUNT".to_vec(), sketch],
+            8 => vec![b"PFMERGE".to_vec(), sketch, format!("sketch:{}", self.random.u32(..4)).into_bytes()],
+            // Stored, for the order is of bytes then, and not of the locale.
+            _ => {
+                let key = self.pick(&["list:0", "set:0", "{tag}list:1"]);
+                vec![b"SORT".to_vec(), key, b"ALPHA".to_vec(), b"STORE".to_vec(), self.key("list")]
+            }
         }
     }
 

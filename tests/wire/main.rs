@@ -8,6 +8,7 @@
 
 mod harness;
 
+mod bits;
 mod blocking;
 mod clients;
 mod connections;
@@ -18,6 +19,7 @@ mod expiry;
 mod flows;
 mod hashes;
 mod hostile;
+mod hyperloglog;
 mod introspection;
 mod keys;
 mod lists;
@@ -27,5 +29,7 @@ mod process;
 mod pubsub;
 mod sets;
 mod slow_readers;
+mod sort;
 mod strings;
 mod transactions;
+mod waiting;

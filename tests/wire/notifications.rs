@@ -236,6 +236,33 @@ fn events_of_lists_sets_and_hashes_are_those_of_redis() {
 }
 
 #[test]
+fn events_of_bits_hyperloglogs_and_sorted_lists_are_those_of_redis() {
+    check_events(
+        "KEAmn",
+        r#"
+        SETBIT b 7 1
+        SETBIT b 7 0
+        GETBIT missing 1
+        BITCOUNT missing
+        BITFIELD b SET u8 0 255 GET u8 0
+        BITFIELD b GET u8 0
+        BITOP NOT c b
+        BITOP AND c missing missing
+        BITOP OR c b c
+        PFADD h a b
+        PFADD h a
+        PFADD h2 c
+        PFCOUNT missing
+        PFMERGE h3 h h2
+        RPUSH l 3 1 2
+        SORT l STORE sorted
+        SORT l STORE sorted
+        SORT missing STORE sorted
+        "#,
+    );
+}
+
+#[test]
 fn keys_that_expire_and_clients_that_are_served_make_the_events_of_redis() {
     check_events(
         "KEAmn",

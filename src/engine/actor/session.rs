@@ -357,10 +357,12 @@ impl Session for ActorSession {
     fn fits(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
         match command.request {
-            Request::Joint => self.shard_of_all(command, args).is_some(),
             // The parts would tell their events in any order.
             Request::MultiShard if self.is_atomic() && self.engine.pubsub.notified() != Class::NONE => {
                 self.shard_of_all(command, args).is_some()
+            }
+            Request::Joint if self.gathering.len() > 1 => {
+                !command.needs_all(args) && self.shard_of_all(command, args).is_some()
             }
             _ => true,
         }

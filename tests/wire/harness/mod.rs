@@ -10,7 +10,7 @@ mod value;
 pub use client::{Client, DEADLINE, request};
 pub use flow::check_flow;
 pub use oracle::RedisOracle;
-pub use script::{check_script, same_in_any_order, words};
+pub use script::{check_same_as_redis, check_script, same_in_any_order, words};
 pub use server::{Data, EVERY_ENGINE, Ended, Server, Setup, on_every_engine, run_to_its_end};
 pub use value::Value;
 

@@ -115,3 +115,31 @@ pub(super) fn reply_bytes(text: &str) -> Vec<u8> {
     }
     bytes
 }
+
+/// Runs requests on every engine and on redis-server, all at once in each: every reply equals Redis's, in RESP2 and RESP3.
+pub fn check_same_as_redis(requests: &[Vec<Vec<u8>>]) {
+    let oracle = RedisOracle::start();
+    let run = |client: &mut Client| -> Vec<Value> {
+        client.call(&["FLUSHALL"]);
+        client.pipeline(requests)
+    };
+    let expected = run(&mut oracle.client());
+    let expected_resp3 = run(&mut Client::connect_resp3(oracle.address()));
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &[]);
+        let replies = run(&mut server.client());
+        let replies_resp3 = run(&mut Client::connect_resp3(server.address()));
+        for (replies, wanted) in [(replies, &expected), (replies_resp3, &expected_resp3)] {
+            for (index, (got, wanted)) in replies.iter().zip(wanted).enumerate() {
+                let show = |request: &Vec<Vec<u8>>| -> String {
+                    request.iter().map(|word| format!("{} ", word.escape_ascii())).collect()
+                };
+                let before: String = requests[index.saturating_sub(20)..index].iter().map(|r| show(r) + "\n").collect();
+                let line = show(&requests[index]);
+                assert_eq!(got, wanted, "on {setup:?}, request {index}: {line}\nafter\n{before}");
+            }
+        }
+        server.assert_serving();
+    }
+}

@@ -1,0 +1,170 @@
+//! The commands of HyperLogLogs, which are strings of a form of their own.
+
+use super::server::LocalCall;
+use super::{CommandError, Outcome};
+use crate::hyperloglog::{self, Corrupt, Encoding, Union};
+use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
+use crate::limits::HLL_SPARSE_LEN_MAX;
+use crate::resp::{Args, Reply, quoted};
+
+impl From<Corrupt> for CommandError {
+    fn from(corrupt: Corrupt) -> Self {
+        Self::Owned(corrupt.to_string())
+    }
+}
+
+/// The bytes of a HyperLogLog.
+fn sketch_of(value: Value<'_>) -> Result<(&[u8], Encoding), CommandError> {
+    const TEXT: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
+    match value {
+        Value::Object(_) => Err(CommandError::WrongType),
+        Value::Integer(_) => Err(CommandError::Text(TEXT)),
+        Value::Text(text) => {
+            hyperloglog::encoding(text).map(|encoding| (text, encoding)).ok_or(CommandError::Text(TEXT))
+        }
+    }
+}
+
+fn store(node: &mut Node, bytes: &[u8]) {
+    node.set(NewValue::Text(bytes), node.expire_at());
+}
+
+/// PFADD key [element [element ...]]: O(N), N = elements
+pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (key, elements) = (&args[1], args.from(2));
+    let changes = match keyspace.node_mut(key) {
+        Some(node) => add_to_node(node, elements)?,
+        None => {
+            let mut bytes = hyperloglog::empty();
+            let changes = add_all(&mut bytes, elements)? + 1;
+            hyperloglog::forget_count(&mut bytes);
+            keyspace.set(key, NewValue::Text(&bytes), None);
+            changes
+        }
+    };
+    if changes > 0 {
+        keyspace.note_change(key, changes);
+        keyspace.notify(Class::STRING, "pfadd", key);
+    }
+    reply.flag(changes > 0);
+    Ok(())
+}
+
+/// Adds elements to a HyperLogLog; gives how many changed it. Nothing changes where it is corrupt.
+fn add_to_node(node: &mut Node, elements: Args<'_>) -> Result<usize, CommandError> {
+    let (text, encoding) = sketch_of(node.value())?;
+    if encoding == Encoding::Dense {
+        let text = node.text_mut().expect("a HyperLogLog is a text");
+        let changes = elements.iter().filter(|element| hyperloglog::add_to_dense(text, element)).count();
+        if changes > 0 {
+            hyperloglog::forget_count(text);
+        }
+        return Ok(changes);
+    }
+    // A copy of it is short, and grows as it needs.
+    let mut bytes = text.to_vec();
+    let changes = add_all(&mut bytes, elements)?;
+    if changes > 0 {
+        hyperloglog::forget_count(&mut bytes);
+        store(node, &bytes);
+    }
+    Ok(changes)
+}
+
+fn add_all(bytes: &mut Vec<u8>, elements: Args<'_>) -> Result<usize, CommandError> {
+    let sparse_len_max = HLL_SPARSE_LEN_MAX.get();
+    let mut changes = 0;
+    for element in elements.iter() {
+        changes += usize::from(hyperloglog::add(bytes, element, sparse_len_max)?);
+    }
+    Ok(changes)
+}
+
+/// PFCOUNT key [key ...]: O(N), N = keys; O(1) where the count of one key is cached
+pub fn pfcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if args.len() > 2 {
+        let mut union = Union::default();
+        for value in keyspace.read_all(args.from(1).iter()).into_iter().flatten() {
+            union.add(sketch_of(value)?.0)?;
+        }
+        reply.integer(union.count() as i64);
+        return Ok(());
+    }
+    let key = &args[1];
+    let Some(value) = keyspace.read(key) else {
+        reply.integer(0);
+        return Ok(());
+    };
+    let (text, _) = sketch_of(value)?;
+    if let Some(count) = hyperloglog::cached_count(text) {
+        reply.integer(count as i64);
+        return Ok(());
+    }
+    let count = hyperloglog::count(text)?;
+    let node = keyspace.node_mut(key).expect("it was just read");
+    hyperloglog::cache_count(node.text_mut().expect("a HyperLogLog is a text"), count);
+    keyspace.note_change(key, 1);
+    reply.integer(count as i64);
+    Ok(())
+}
+
+/// PFMERGE destkey [sourcekey [sourcekey ...]]: O(N), N = keys
+pub fn pfmerge<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let mut union = Union::default();
+    for value in keyspace.read_all(args.from(1).iter()).into_iter().flatten() {
+        union.add(sketch_of(value)?.0)?;
+    }
+    let key = &args[1];
+    let mut bytes = match keyspace.look(key) {
+        Some(value) => sketch_of(value)?.0.to_vec(),
+        None => hyperloglog::empty(),
+    };
+    union.write_to(&mut bytes, HLL_SPARSE_LEN_MAX.get())?;
+    store(keyspace.node_or_new(key, || NewValue::Text(&[])), &bytes);
+    keyspace.note_change(key, 1);
+    keyspace.notify(Class::STRING, "pfadd", key);
+    reply.ok();
+    Ok(())
+}
+
+/// PFDEBUG <GETREG | DECODE | ENCODING | TODENSE> key: O(1)
+pub fn pfdebug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let key = &args[2];
+    let node = keyspace.node_mut(key).ok_or(CommandError::Text("ERR The specified key does not exist"))?;
+    let (text, encoding) = sketch_of(node.value())?;
+    let mut bytes = text.to_vec();
+    if args.is(1, "GETREG") || args.is(1, "TODENSE") {
+        let is_changed = hyperloglog::make_dense(&mut bytes)?;
+        if is_changed {
+            store(node, &bytes);
+            keyspace.note_change(key, 1);
+            keyspace.effects().tell([b"PFDEBUG".as_slice(), b"TODENSE", key]);
+        }
+        if args.is(1, "TODENSE") {
+            reply.flag(is_changed);
+        } else {
+            let ranks = hyperloglog::ranks_of_dense(&bytes);
+            reply.array(ranks.len());
+            ranks.into_iter().for_each(|rank| reply.integer(rank.into()));
+        }
+    } else if args.is(1, "DECODE") {
+        if encoding != Encoding::Sparse {
+            return Err(CommandError::Text("ERR HLL encoding is not sparse"));
+        }
+        reply.bulk(hyperloglog::decoded(&bytes).as_bytes());
+    } else if args.is(1, "ENCODING") {
+        reply.simple(if encoding == Encoding::Dense { "dense" } else { "sparse" });
+    } else {
+        let name = quoted(&args[1], usize::MAX);
+        return Err(CommandError::Owned(format!("ERR Unknown PFDEBUG subcommand '{name}'")));
+    }
+    Ok(())
+}
+
+/// PFSELFTEST: O(1), but long
+pub fn pfselftest(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let failed = |reason: String| CommandError::Owned(format!("TESTFAILED {reason}"));
+    hyperloglog::self_test(&mut fastrand::Rng::new()).map_err(failed)?;
+    reply.ok();
+    Ok(())
+}

@@ -1,0 +1,385 @@
+//! SORT and SORT_RO: elements of a list or a set, in an order that other keys may give.
+//!
+//! A pattern of BY or GET names a key for each element, and nobody knows beforehand on which shard: a request with one
+//! that names any is run over all shards together. All keys are only looked at until the result is known, so elements
+//! are sorted where they stand, without a copy.
+
+use super::arguments::{integer, is};
+use super::float::Extended;
+use super::{CommandError, Outcome};
+use crate::keyspace::{Bytes, Class, Collection, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value};
+use crate::resp::{Args, Reply};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]:
+/// O(N + M log M), N = elements, M = elements replied
+pub fn sort<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let options = Options::parse(args, true)?;
+    let Some(destination) = options.store else { return reply_sorted(keyspace, &args[1], &options, reply) };
+    let mut lookups = KeyspaceStats::default();
+    let result = sorted(keyspace, &args[1], &options, &mut lookups)?;
+    let result: List = result.into_iter().map(|element| Bytes::from(element.unwrap_or_default())).collect();
+    keyspace.add_stats(lookups);
+    let len = result.len();
+    store(keyspace, destination, result);
+    reply.count(len);
+    Ok(())
+}
+
+/// SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]:
+/// O(N + M log M), N = elements, M = elements replied
+pub fn sort_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let options = Options::parse(args, false)?;
+    reply_sorted(keyspace, &args[1], &options, reply)
+}
+
+/// Whether a request looks at keys that its elements name.
+pub fn reads_by_pattern(args: Args<'_>) -> bool {
+    let patterns = Options::parse(args, true).map(|options| {
+        let by = options.by.is_some_and(|pattern| pattern.names_keys());
+        by || options.get.iter().any(|pattern| pattern.names_keys())
+    });
+    // What cannot be read is told so by any shard.
+    patterns.unwrap_or(false)
+}
+
+/// The position of the key that a request stores to.
+pub fn store_position(args: Args<'_>) -> Option<usize> {
+    let mut found = None;
+    let mut position = 2;
+    while position < args.len() {
+        position += match args.get(position) {
+            Some(word) if is(word, "LIMIT") => 3,
+            Some(word) if is(word, "BY") || is(word, "GET") => 2,
+            Some(word) if is(word, "STORE") && position + 1 < args.len() => {
+                found = Some(position + 1);
+                2
+            }
+            _ => 1,
+        };
+    }
+    found
+}
+
+#[derive(Debug, Default)]
+struct Options<'a> {
+    is_descending: bool,
+    is_alpha: bool,
+    offset: i64,
+    /// Elements at most; negative for all.
+    count: Option<i64>,
+    by: Option<Pattern<'a>>,
+    get: Vec<Pattern<'a>>,
+    store: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: Args<'a>, may_store: bool) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut words = args.from(2).iter();
+        while let Some(word) = words.next() {
+            match word {
+                _ if is(word, "ASC") => options.is_descending = false,
+                _ if is(word, "DESC") => options.is_descending = true,
+                _ if is(word, "ALPHA") => options.is_alpha = true,
+                _ if is(word, "LIMIT") && words.len() >= 2 => {
+                    let mut number = || integer(words.next().ok_or(CommandError::Syntax)?);
+                    (options.offset, options.count) = (number()?, Some(number()?));
+                }
+                _ if is(word, "STORE") && may_store => options.store = Some(words.next().ok_or(CommandError::Syntax)?),
+                _ if is(word, "BY") => options.by = Some(Pattern(words.next().ok_or(CommandError::Syntax)?)),
+                _ if is(word, "GET") => options.get.push(Pattern(words.next().ok_or(CommandError::Syntax)?)),
+                _ => return Err(CommandError::Syntax),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The part of `len` elements that is asked for.
+    fn limits(&self, len: usize) -> std::ops::Range<usize> {
+        let start = usize::try_from(self.offset.max(0)).unwrap_or(usize::MAX).min(len);
+        let count = self.count.and_then(|count| usize::try_from(count).ok()).unwrap_or(len);
+        start..start.saturating_add(count).min(len)
+    }
+}
+
+/// What names a key, or a field of a hash, for an element: the element stands for the first `*`, and `->` stands before
+/// a field.
+#[derive(Debug, Clone, Copy)]
+struct Pattern<'a>(&'a [u8]);
+
+impl<'a> Pattern<'a> {
+    /// Whether it names different keys for different elements.
+    fn names_keys(self) -> bool {
+        self.0.contains(&b'*')
+    }
+
+    /// The pattern taken apart; nothing when no element stands in it.
+    fn parts(self) -> Option<Parts<'a>> {
+        let star = self.0.iter().position(|&byte| byte == b'*')?;
+        let (before, behind) = (&self.0[..star], &self.0[star + 1..]);
+        let arrow = behind.windows(2).position(|pair| pair == b"->").filter(|arrow| arrow + 2 < behind.len());
+        Some(match arrow {
+            Some(arrow) => Parts { before, behind: &behind[..arrow], field: Some(&behind[arrow + 2..]) },
+            None => Parts { before, behind, field: None },
+        })
+    }
+
+    /// What it names for an element; nothing where there is no such string or field.
+    fn look_up<'v, S: Store>(
+        self,
+        keyspace: &'v Keyspace<S>,
+        element: &'v [u8],
+        lookups: &mut KeyspaceStats,
+    ) -> Option<Cow<'v, [u8]>> {
+        if self.0 == b"#" {
+            return Some(Cow::Borrowed(element));
+        }
+        let Parts { before, behind, field } = self.parts()?;
+        let value = keyspace.look(&[before, element, behind].concat());
+        *(if value.is_some() { &mut lookups.hits } else { &mut lookups.misses }) += 1;
+        match (value?, field) {
+            (Value::Object(object), Some(field)) => Hash::of(object)?.get(field).map(|value| Cow::Borrowed(&**value)),
+            (Value::Text(text), None) => Some(Cow::Borrowed(text)),
+            (Value::Integer(integer), None) => {
+                Some(Cow::Owned(itoa::Buffer::new().format(integer).as_bytes().to_vec()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What stands before the element and behind it in a key, and the field of the hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts<'a> {
+    before: &'a [u8],
+    behind: &'a [u8],
+    field: Option<&'a [u8]>,
+}
+
+fn reply_sorted<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    key: &[u8],
+    options: &Options<'_>,
+    reply: &mut Reply<'_>,
+) -> Outcome {
+    let mut lookups = KeyspaceStats::default();
+    let result = sorted(keyspace, key, options, &mut lookups)?;
+    reply.array(result.len());
+    result.iter().for_each(|element| reply.bulk_or_null(element.as_deref()));
+    drop(result);
+    keyspace.add_stats(lookups);
+    Ok(())
+}
+
+/// What the request asks for: elements in their order, or what GET makes of each.
+fn sorted<'v, S: Store>(
+    keyspace: &'v mut Keyspace<S>,
+    key: &[u8],
+    options: &Options<'_>,
+    lookups: &mut KeyspaceStats,
+) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
+    // A key that has expired goes; then all keys are only looked at.
+    keyspace.read(key);
+    let keyspace = &*keyspace;
+    let source = keyspace.look(key);
+    let mut elements = elements_of(source)?;
+    let is_set = matches!(source, Some(Value::Object(Object::Set(_))));
+    match options.by {
+        // A set has no order of its own: what is stored must be the same whenever the log is replayed.
+        Some(pattern) if !pattern.names_keys() && is_set && options.store.is_some() => {
+            sort_by_text(&mut elements, options.is_descending);
+        }
+        Some(pattern) if !pattern.names_keys() => {
+            if options.is_descending && !is_set {
+                elements.reverse();
+            }
+        }
+        by => sort_elements(keyspace, &mut elements, by, options, lookups)?,
+    }
+    let chosen = &elements[options.limits(elements.len())];
+    if options.get.is_empty() {
+        return Ok(chosen.iter().map(|element| Some(Cow::Borrowed(*element))).collect());
+    }
+    let gets = chosen.iter().flat_map(|element| options.get.iter().map(move |pattern| (pattern, element)));
+    Ok(gets.map(|(pattern, element)| pattern.look_up(keyspace, element, lookups)).collect())
+}
+
+/// The elements of what a key holds, in its own order.
+fn elements_of(value: Option<Value<'_>>) -> Result<Vec<&[u8]>, CommandError> {
+    match value {
+        None => Ok(Vec::new()),
+        Some(Value::Object(Object::List(list))) => Ok(list.iter().map(Bytes::as_ref).collect()),
+        Some(Value::Object(Object::Set(set))) => Ok(set.iter().map(Bytes::as_ref).collect()),
+        Some(_) => Err(CommandError::WrongType),
+    }
+}
+
+/// Sorts elements by themselves or by what a pattern names, as texts or as numbers. Those that are equal as texts by
+/// which they are sorted keep their order.
+fn sort_elements<S: Store>(
+    keyspace: &Keyspace<S>,
+    elements: &mut [&[u8]],
+    by: Option<Pattern<'_>>,
+    options: &Options<'_>,
+    lookups: &mut KeyspaceStats,
+) -> Outcome {
+    let is_descending = options.is_descending;
+    match (by, options.is_alpha) {
+        (None, true) => sort_by_text(elements, is_descending),
+        (Some(pattern), true) => {
+            let weight = |&element: &&[u8]| {
+                let text = pattern.look_up(keyspace, element, lookups).map(Cow::into_owned);
+                (text, ())
+            };
+            sort_by_weights(elements, weight, is_descending, |(a, ()), (b, ()), _| a.cmp(b));
+        }
+        (by, false) => {
+            let mut is_wrong = false;
+            let weight = |&element: &&[u8]| {
+                let text = match by {
+                    None => Some(Cow::Borrowed(element)),
+                    Some(pattern) => pattern.look_up(keyspace, element, lookups),
+                };
+                let score = text.map_or(Some(0.0), |text| score_of(&text));
+                is_wrong |= score.is_none();
+                score.unwrap_or(0.0)
+            };
+            let by_score = |a: &f64, b: &f64, (x, y): (&[u8], &[u8])| {
+                a.partial_cmp(b).map_or(Ordering::Equal, |order| order.then_with(|| x.cmp(y)))
+            };
+            sort_by_weights(elements, weight, is_descending, by_score);
+            if is_wrong {
+                return Err(CommandError::Text("ERR One or more scores can't be converted into double"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sort_by_text(elements: &mut [&[u8]], is_descending: bool) {
+    elements.sort_unstable();
+    if is_descending {
+        elements.reverse();
+    }
+}
+
+/// Sorts elements by a weight that is found out once for each.
+fn sort_by_weights<'e, W>(
+    elements: &mut [&'e [u8]],
+    weight: impl FnMut(&&'e [u8]) -> W,
+    is_descending: bool,
+    compare: impl Fn(&W, &W, (&[u8], &[u8])) -> Ordering,
+) {
+    let mut weighted: Vec<(W, &[u8])> = elements.iter().map(weight).zip(elements.iter().copied()).collect();
+    weighted.sort_by(|(a, x), (b, y)| {
+        let order = compare(a, b, (x, y));
+        if is_descending { order.reverse() } else { order }
+    });
+    elements.iter_mut().zip(weighted).for_each(|(element, (_, sorted))| *element = sorted);
+}
+
+/// A number as C's `strtod` reads it: spaces before it are passed over, nothing is zero, and it ends at a NUL.
+fn score_of(text: &[u8]) -> Option<f64> {
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    let spaces = text[..end].iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    let text = &text[spaces..end];
+    if text.is_empty() {
+        // Spaces alone are no number, and are left over.
+        return (spaces == 0).then_some(0.0);
+    }
+    if text.iter().any(|byte| matches!(byte, b'x' | b'X')) {
+        return Extended::parse(text).map(Extended::to_f64).filter(|score| score.is_finite());
+    }
+    let words = std::str::from_utf8(text).ok()?;
+    let score: f64 = words.parse().ok().filter(|score: &f64| !score.is_nan())?;
+    let is_infinity = words.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
+    // What is too large, or too small to be told exactly, is out of range.
+    let has_digits =
+        text.iter().take_while(|byte| !matches!(byte, b'e' | b'E')).any(|byte| (b'1'..=b'9').contains(byte));
+    let is_in_range = if has_digits { score.is_normal() } else { true };
+    (is_infinity || is_in_range).then_some(score)
+}
+
+/// Stores a list in place of whatever the destination held. The log is told the elements: what they were chosen by may
+/// be on other shards.
+fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: List) {
+    if result.is_empty() {
+        if keyspace.remove(destination) {
+            keyspace.note_change(destination, 1);
+            keyspace.notify(Class::GENERIC, "del", destination);
+            keyspace.effects().tell([b"DEL".as_slice(), destination]);
+        }
+        return;
+    }
+    let len = result.len();
+    if keyspace.effects().is_logged() {
+        keyspace.effects().tell([b"DEL".as_slice(), destination]);
+        let words: Vec<&[u8]> =
+            [b"RPUSH".as_slice(), destination].into_iter().chain(result.iter().map(Bytes::as_ref)).collect();
+        keyspace.effects().tell(words);
+    }
+    keyspace.set(destination, NewValue::Object(Box::new(result.into_object())), None);
+    keyspace.note_change(destination, len);
+    keyspace.notify(Class::LIST, "sortstore", destination);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_taken_apart_as_redis_does() {
+        for (pattern, wanted) in [
+            ("w_*", Some(("w_", "", None))),
+            ("*", Some(("", "", None))),
+            ("w_*_x->f", Some(("w_", "_x", Some("f")))),
+            ("w->*->f->g", Some(("w->", "", Some("f->g")))),
+            ("w_*->", Some(("w_", "->", None))),
+            ("a*b*", Some(("a", "b*", None))),
+            ("nothing->f", None),
+        ] {
+            let wanted = wanted.map(|(before, behind, field): (&str, &str, Option<&'static str>)| Parts {
+                before: before.as_bytes(),
+                behind: behind.as_bytes(),
+                field: field.map(str::as_bytes),
+            });
+            assert_eq!(Pattern(pattern.as_bytes()).parts(), wanted, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn scores_are_read_as_strtod_reads_them() {
+        for (text, wanted) in [
+            ("1.5", Some(1.5)),
+            (" \t-1", Some(-1.0)),
+            ("", Some(0.0)),
+            ("1\0x", Some(1.0)),
+            ("0x10", Some(16.0)),
+            ("-0x1p-1", Some(-0.5)),
+            ("inf", Some(f64::INFINITY)),
+            ("-Infinity", Some(f64::NEG_INFINITY)),
+            ("0e999", Some(0.0)),
+            ("nan", None),
+            ("1 ", None),
+            (" ", None),
+            ("x", None),
+            ("1e400", None),
+            ("1e-400", None),
+            ("1_0", None),
+        ] {
+            assert_eq!(score_of(text.as_bytes()), wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn limits_stay_within_the_elements() {
+        let limits = |offset, count| Options { offset, count: Some(count), ..Options::default() }.limits(10);
+        assert_eq!(limits(0, -1), 0..10);
+        assert_eq!(limits(-5, 3), 0..3);
+        assert_eq!(limits(8, 9), 8..10);
+        assert_eq!(limits(i64::MAX, i64::MAX), 10..10);
+        assert_eq!(limits(3, 0), 3..3);
+    }
+}

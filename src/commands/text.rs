@@ -1,0 +1,46 @@
+//! The bytes of strings, however they are stored, and strings that grow.
+
+use super::CommandError;
+use crate::keyspace::{NewValue, Node, Value};
+use crate::limits::STRING_LEN_MAX;
+
+/// The most room that is left for a growing string to grow into.
+const GROWTH_MAX: usize = 1024 * 1024;
+
+/// The bytes of a string; an integer's are written to `digits`.
+pub fn text_of<'a>(value: Value<'a>, digits: &'a mut itoa::Buffer) -> Result<&'a [u8], CommandError> {
+    match value {
+        Value::Text(text) => Ok(text),
+        Value::Integer(integer) => Ok(digits.format(integer).as_bytes()),
+        Value::Object(_) => Err(CommandError::WrongType),
+    }
+}
+
+/// Makes the string of a node a text, as an integer has no bytes to change; gives its length.
+pub fn make_text(node: &mut Node) -> Result<usize, CommandError> {
+    let integer = match node.value() {
+        Value::Text(text) => return Ok(text.len()),
+        Value::Object(_) => return Err(CommandError::WrongType),
+        Value::Integer(integer) => integer,
+    };
+    let mut digits = itoa::Buffer::new();
+    let text = digits.format(integer).as_bytes();
+    node.set(NewValue::Text(text), node.expire_at());
+    Ok(text.len())
+}
+
+/// Makes the string of a node `len` bytes long at least, filled up with zeros; gives its bytes, and whether it grew.
+/// The caller has checked the length.
+pub fn lengthen(node: &mut Node, len: usize) -> Result<(&mut [u8], bool), CommandError> {
+    let old = make_text(node)?;
+    let new = len.max(old);
+    // A first value gets no room to grow: most are not written to again.
+    let growth = if old == 0 { 0 } else { new.min(GROWTH_MAX) };
+    Ok((node.resize_text(new, growth), new > old))
+}
+
+/// The length of a string where `len` bytes end behind `start` bytes.
+pub fn checked_len(start: usize, len: usize) -> Result<usize, CommandError> {
+    const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    start.checked_add(len).filter(|&len| len <= STRING_LEN_MAX.get()).ok_or(CommandError::Text(TOO_LONG))
+}

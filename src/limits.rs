@@ -1,0 +1,32 @@
+//! Limits of the process that CONFIG SET or DEBUG changes while commands run.
+//!
+//! Commands know no server and no configuration; what they need of it stands here. A process has one server. While the
+//! log is replayed nothing is refused that was accepted once: the limits get their configured values afterwards.
+
+use crate::keyspace::LEN_MAX;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The longest string a command may make, in bytes: `proto-max-bulk-len`.
+pub static STRING_LEN_MAX: Limit = Limit(AtomicUsize::new(LEN_MAX));
+
+/// The longest HyperLogLog in the sparse encoding, in bytes: `hll-sparse-max-bytes`.
+pub static HLL_SPARSE_LEN_MAX: Limit = Limit(AtomicUsize::new(3000));
+
+/// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
+pub static EXPIRES_ACTIVELY: AtomicBool = AtomicBool::new(true);
+
+/// A number that may change at any time; whoever reads it goes by what it was then.
+#[derive(Debug)]
+pub struct Limit(AtomicUsize);
+
+impl Limit {
+    /// The limit as it is now.
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Changes it, for what begins from now on.
+    pub fn set(&self, limit: u64) {
+        self.0.store(usize::try_from(limit).unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,137 @@
+//! WAIT, which has no replicas to wait for, and DEBUG.
+
+use crate::harness::{EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine, wait_until};
+use std::time::{Duration, Instant};
+
+#[test]
+fn wait_for_no_replica_does_not_wait() {
+    check_script(
+        r#"
+        WAIT 0 0
+        :0
+        WAIT 0 1000000
+        :0
+        WAIT -1 0
+        :0
+        WAIT 1 20
+        :0
+        WAIT x 0
+        -ERR value is not an integer or out of range
+        WAIT 1 x
+        -ERR timeout is not an integer or out of range
+        WAIT 1 -1
+        -ERR timeout is negative
+        # 7.0 waits for ever.
+        !WAIT 1 9223372036854775807
+        -ERR timeout is out of range
+        WAIT 1
+        -ERR wrong number of arguments for 'wait' command
+        MULTI
+        +OK
+        SET k v
+        +QUEUED
+        WAIT 5 0
+        +QUEUED
+        EXEC
+        *2 | +OK | :0
+        "#,
+    );
+}
+
+#[test]
+fn wait_replies_when_its_time_is_over_and_what_follows_comes_after_it() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let mut other = server.client();
+        let start = Instant::now();
+        client.send(b"SET k v\r\nWAIT 1 300\r\nGET k\r\n");
+        assert_eq!(client.reply(), b"+OK\r\n");
+        // One thread may be all there is: others are served meanwhile.
+        other.expect("PING", "+PONG\r\n");
+        assert!(start.elapsed() < Duration::from_millis(300));
+        assert_eq!(client.values(2), [Value::Integer(0), Value::Bulk(b"v".to_vec())]);
+        assert!(start.elapsed() >= Duration::from_millis(300));
+    });
+}
+
+#[test]
+fn client_unblock_ends_a_wait() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let mut other = server.client();
+        let id = client.value(&["CLIENT", "ID"]).integer().to_string();
+        for (reason, reply) in [("TIMEOUT", ":0\r\n"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n")]
+        {
+            client.send(b"WAIT 1 0\r\n");
+            wait_until("the wait", || other.value(&["CLIENT", "UNBLOCK", &id, reason]) == Value::Integer(1));
+            assert_eq!(client.reply(), reply.as_bytes());
+        }
+        client.expect("PING", "+PONG\r\n");
+    });
+}
+
+#[test]
+fn debug_is_refused_unless_it_is_enabled() {
+    check_script(
+        r#"
+        DEBUG SLEEP 0
+        -ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.
+        DEBUG
+        -ERR wrong number of arguments for 'debug' command
+        CONFIG GET enable-debug-command
+        *2 | $20 | enable-debug-command | $2 | no
+        CONFIG SET enable-debug-command yes
+        -ERR CONFIG SET failed (possibly related to argument 'enable-debug-command') - can't set immutable config
+        MULTI
+        +OK
+        DEBUG SLEEP 0
+        -ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.
+        EXEC
+        -EXECABORT Transaction discarded because of previous errors.
+        "#,
+    );
+}
+
+#[test]
+fn debug_does_what_it_is_asked_or_says_that_it_cannot() {
+    let oracle = RedisOracle::start_with(&["--enable-debug-command", "local"]);
+    let mut theirs = oracle.client();
+    for (setup, flag) in EVERY_ENGINE.into_iter().zip(["local", "yes"].into_iter().cycle()) {
+        let server = Server::start(setup, &["--enable-debug-command", flag]);
+        let mut client = server.client();
+        for line in ["DEBUG SLEEP 0", "DEBUG OBJECT none", "DEBUG JMAP", "DEBUG NOSUCH x", "DEBUG SET-ACTIVE-EXPIRE 1"]
+        {
+            let words = crate::harness::words(line);
+            assert_eq!(client.call(&words), theirs.call(&words), "{line}");
+        }
+        let refused = "-ERR unknown subcommand or wrong number of arguments for 'CHANGE-REPL-ID'. Try DEBUG HELP.\r\n";
+        client.expect("DEBUG CHANGE-REPL-ID", refused);
+        for (value, encoding) in [("12", "encoding:int"), ("text", "encoding:embstr")] {
+            for client in [&mut client, &mut theirs] {
+                client.call(&["SET", "k", value]);
+                let object = client.value(&["DEBUG", "OBJECT", "k"]).text();
+                assert!(object.starts_with("Value at:0x") && object.contains(encoding), "{object}");
+            }
+        }
+        let start = Instant::now();
+        client.send(b"DEBUG SLEEP 0.2\r\n");
+        server.client().expect("PING", "+PONG\r\n");
+        assert_eq!(client.reply(), b"+OK\r\n");
+        assert!(start.elapsed() >= Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn without_active_expiry_a_key_is_there_until_it_is_looked_at() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        client.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+        client.expect("SET k v PX 1", "+OK\r\n");
+        std::thread::sleep(Duration::from_millis(300));
+        client.expect("DBSIZE", ":1\r\n");
+        client.expect("SET other v PX 1", "+OK\r\n");
+        client.expect("DEBUG SET-ACTIVE-EXPIRE 1", "+OK\r\n");
+        wait_until("the keys go", || client.value(&["DBSIZE"]) == Value::Integer(0));
+    }
+}
