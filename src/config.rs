@@ -81,6 +81,8 @@ directives! {
     Dir = ("dir", Kind::Text, "./data", false, "Directory of the log");
     Appenddirname = ("appenddirname", Kind::Text, "appendonlydir", false, "Directory of the log's files, under --dir");
     Save = ("save", Kind::Choice(&[""]), "", false, "Snapshots; this version has none, so only the empty value is accepted");
+    StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
+    StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
     Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
     ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
     HllSparseMaxBytes = ("hll-sparse-max-bytes", Kind::Memory(0, GB), "3000", true, "Longest HyperLogLog in the sparse encoding; a longer one becomes dense");

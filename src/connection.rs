@@ -500,7 +500,7 @@ impl<S: Session> Requests<S> {
                 self.client.last_command.store(id.0, Ordering::Relaxed);
                 if state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
                     queue(session, state, id, args, out);
-                } else if command.flags.has(Flags::DEFERS) || !session.fits(id, args) {
+                } else if command.defers(args) || !session.fits(id, args) {
                     let Self { server, client, session, state, .. } = self;
                     self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
                 } else if command.request == Request::Local {
@@ -582,7 +582,7 @@ fn accepted(
     server: &Server,
     client: &Client,
 ) -> Result<(CommandId, &'static Command), CommandError> {
-    let id = commands::find(&args[0]).ok_or_else(|| unknown_command(args))?;
+    let id = commands::find_of(args)?.ok_or_else(|| unknown_command(args))?;
     let command = commands::command(id);
     if !command.accepts(args.len()) {
         return Err(CommandError::Arity(command.name.to_owned()));

@@ -12,6 +12,12 @@ pub static STRING_LEN_MAX: Limit = Limit(AtomicUsize::new(LEN_MAX));
 /// The longest HyperLogLog in the sparse encoding, in bytes: `hll-sparse-max-bytes`.
 pub static HLL_SPARSE_LEN_MAX: Limit = Limit(AtomicUsize::new(3000));
 
+/// Bytes of a block of a stream: `stream-node-max-bytes`; 0 for no limit.
+pub static STREAM_NODE_BYTES_MAX: Limit = Limit(AtomicUsize::new(4096));
+
+/// Entries of a block of a stream: `stream-node-max-entries`; 0 for no limit.
+pub static STREAM_NODE_ENTRIES_MAX: Limit = Limit(AtomicUsize::new(100));
+
 /// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
 pub static EXPIRES_ACTIVELY: AtomicBool = AtomicBool::new(true);
 

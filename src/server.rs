@@ -129,6 +129,7 @@ impl Server {
         self.output_hard_max.store(unlimited_if_zero(limits.normal.hard), Ordering::Relaxed);
         self.pubsub.set_queue_bytes_max(unlimited_if_zero(limits.pubsub.hard));
         self.pubsub.set_notified(self.config.events());
+        apply_limits(&self.config);
     }
 
     /// Bytes of unread replies at which a connection is closed at once.
@@ -168,6 +169,12 @@ fn unlimited_if_zero(limit: u64) -> u64 {
     if limit == 0 { u64::MAX } else { limit }
 }
 
+/// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
+fn apply_limits(config: &Config) {
+    limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
+    limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
+}
+
 /// Runs a server with this configuration until it is told to stop. The error is for the operator.
 pub fn run(config: Config) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -175,6 +182,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
     runtime.block_on(async {
         let listener = listen(&config)?;
+        apply_limits(&config);
         let (foundation, threads_of_log, policy) = lay_foundation(&config, cores)?;
         let pubsub = Arc::clone(&foundation.pubsub);
         let start = Start { config, listener, policy, pubsub, logs: Logs(threads_of_log), threads: threads.get() };

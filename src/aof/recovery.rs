@@ -339,7 +339,8 @@ fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mu
     if name == b"SELECT" {
         return select(keyspace, args).map_err(Misfit::Foreign);
     }
-    let id = commands::find(name).filter(|id| commands::command(*id).is_write());
+    let found = commands::find_of(args).map_err(|error| Misfit::Foreign(error.to_string()))?;
+    let id = found.filter(|id| commands::command(*id).is_write());
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
     let describe = || Misfit::Foreign(format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)));
     let id = id.ok_or_else(describe)?;

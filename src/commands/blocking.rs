@@ -8,8 +8,9 @@
 use super::arguments::{integer, number_of_keys};
 use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
+use super::row::ReadingOptions;
 use super::server::LocalCall;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, streams};
 use crate::keyspace::{Bytes, Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
@@ -98,6 +99,7 @@ fn move_first<S: Store>(
 
 /// Serves those who wait for keys that have changed.
 pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
+    streams::serve_readers(keyspace);
     while let Some((key, first)) = keyspace.next_ready() {
         if !serve(keyspace, &key, first) {
             keyspace.pass_over_ready(&key);
@@ -136,7 +138,7 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
 
 /// Takes the right to be served from whoever else might serve the caller. Where its wait has ended already, the element
 /// is for the next in the line.
-fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
+pub fn claim_own_wait<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
     if keyspace.claim_caller() {
         return Ok(());
     }
@@ -243,9 +245,22 @@ pub fn wait_for_replicas(args: Args<'_>, now_ms: u64) -> Result<Option<Duration>
 /// How long the command in `args` waits, `None` for as long as it takes. One that cannot be read is no matter: the
 /// command says so and does not wait.
 pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
-    let position = if name == "blmpop" { 1 } else { args.len() - 1 };
-    let ms = parse_timeout(&args[position], 0).ok()?;
+    let ms = match name {
+        "xread" | "xreadgroup" => parse_timeout_ms(args.get(ReadingOptions::of(args).block_at?)?, 0).ok()?,
+        "blmpop" => parse_timeout(&args[1], 0).ok()?,
+        _ => parse_timeout(&args[args.len() - 1], 0).ok()?,
+    };
     Some(Duration::from_millis(ms)).filter(|wait| !wait.is_zero())
+}
+
+/// A timeout in milliseconds. It must end before time does.
+pub fn parse_timeout_ms(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
+    let ms = parse_i64(argument).ok_or(CommandError::Text("ERR timeout is not an integer or out of range"))?;
+    match u64::try_from(ms) {
+        Err(_) => Err(CommandError::Text("ERR timeout is negative")),
+        Ok(_) if ms > i64::MAX - now_ms as i64 => Err(CommandError::Text("ERR timeout is out of range")),
+        Ok(ms) => Ok(ms),
+    }
 }
 
 /// A timeout in seconds, with a fraction if it likes, as milliseconds. It must end before time does.

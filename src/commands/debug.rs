@@ -3,6 +3,7 @@
 use super::float::Extended;
 use super::text::text_of;
 use super::{CommandError, Outcome};
+use crate::keyspace::stream::StreamId;
 use crate::keyspace::{Keyspace, Node, Object, Store, Value};
 use crate::limits::EXPIRES_ACTIVELY;
 use crate::resp::{Args, Reply, parse_i64, quoted};
@@ -67,6 +68,11 @@ fn described(node: &Node) -> String {
         Value::Object(Object::Set(set)) => ("hashtable", len_of(&mut set.iter().map(|member| member.len()))),
         Value::Object(Object::Hash(hash)) => {
             ("hashtable", len_of(&mut hash.iter().map(|(field, value)| field.len() + value.len())))
+        }
+        Value::Object(Object::Stream(stream)) => {
+            let entries = stream.range(StreamId::MIN, StreamId::MAX);
+            let fields = entries.flat_map(|entry| entry.fields());
+            ("stream", len_of(&mut fields.map(|(name, value)| name.len() + value.len())))
         }
     };
     let address = std::ptr::from_ref(node).addr();

@@ -96,6 +96,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@bitmap", row.group == Group::Bitmap),
         ("@hyperloglog", row.group == Group::Hyperloglog),
         ("@pubsub", row.flags.has(Flags::PUBSUB)),
+        ("@stream", row.group == Group::Stream && !is_container),
         ("@admin", is_admin),
         ("@fast", is_fast),
         ("@slow", !is_fast),
@@ -128,30 +129,59 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
 }
 
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step, count_at, .. } = row.keys;
-    reply.set(usize::from(first > 0) + usize::from(count_at > 0));
+    let Keys { first, last, step, count_at, streams_from, .. } = row.keys;
+    reply.set(usize::from(first > 0) + usize::from(count_at > 0) + usize::from(streams_from > 0));
     if first > 0 {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
         let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
-        write_key_specification(row, first, ("range", &range), reply);
+        write_key_specification(row, Search::Index(first), ("range", &range), reply);
     }
     if count_at > 0 {
         let numbered = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
-        write_key_specification(row, count_at, ("keynum", &numbered), reply);
+        write_key_specification(row, Search::Index(count_at), ("keynum", &numbered), reply);
+    }
+    if streams_from > 0 {
+        // The first half of what follows the word.
+        let range = [("lastkey", -1), ("keystep", 1), ("limit", 2)];
+        write_key_specification(row, Search::Streams(streams_from), ("range", &range), reply);
     }
 }
 
-fn write_key_specification(row: &Command, index: u16, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
-    let access = match row.flags.has(Flags::NOT_KEYS) {
-        true => "not_key",
-        false if row.is_write() => "RW",
-        false => "RO",
+/// Where one begins to look for keys.
+#[derive(Debug, Clone, Copy)]
+enum Search {
+    /// At a position.
+    Index(u16),
+    /// Behind the word STREAMS, which stands at a position or after it.
+    Streams(u16),
+}
+
+fn write_key_specification(row: &Command, search: Search, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
+    // What XREADGROUP writes is beside the entries.
+    let access = match search {
+        _ if row.flags.has(Flags::NOT_KEYS) => "not_key",
+        Search::Index(_) if row.is_write() => "RW",
+        _ => "RO",
     };
     reply.map(3);
     reply.bulk(b"flags");
     write_words([access].into_iter(), reply);
-    write_search("begin_search", "index", &[("index", i64::from(index))], reply);
+    match search {
+        Search::Index(index) => write_search("begin_search", "index", &[("index", i64::from(index))], reply),
+        Search::Streams(from) => write_keyword_search("STREAMS", from, reply),
+    }
     write_search("find_keys", find.0, find.1, reply);
+}
+
+fn write_keyword_search(keyword: &str, from: u16, reply: &mut Reply<'_>) {
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    write_text("type", "keyword", reply);
+    reply.bulk(b"spec");
+    reply.map(2);
+    write_text("keyword", keyword, reply);
+    reply.bulk(b"startfrom");
+    reply.integer(i64::from(from));
 }
 
 fn write_search(name: &str, kind: &str, fields: &[(&str, i64)], reply: &mut Reply<'_>) {
@@ -213,7 +243,7 @@ pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Re
     if !row.accepts(request.len()) {
         return Err(CommandError::Text("ERR Invalid number of arguments specified for command"));
     }
-    if row.keys.counted(request).is_none() {
+    if row.keys.told(request).is_none() {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
     let positions = row.keys.positions(request);

@@ -1,7 +1,10 @@
 //! Finding a command by its name.
 
-use super::row::Command;
-use super::table::{COMMANDS, CommandId};
+use super::error::CommandError;
+use super::row::{Command, Request};
+use super::server::subcommand;
+use super::table::{COMMANDS, CommandId, command};
+use crate::resp::Args;
 use std::sync::LazyLock;
 
 /// Slots of the hash table; a power of two, several times the number of commands so that most chains have length one.
@@ -37,6 +40,21 @@ fn find_row(name: &[u8]) -> Option<CommandId> {
         }
         slot = (slot + 1) % SLOTS;
     }
+}
+
+/// The command that a request runs: of a container over the keyspace, the subcommand that the request names.
+#[inline]
+pub fn find_of(args: Args<'_>) -> Result<Option<CommandId>, CommandError> {
+    match find(&args[0]) {
+        Some(id) if is_keyspace_container(id) => subcommand(id, args).map(Some),
+        found => Ok(found),
+    }
+}
+
+/// Whether the subcommands of a command run over the keyspace.
+fn is_keyspace_container(id: CommandId) -> bool {
+    let row = command(id);
+    row.request == Request::Local && matches!(row.name, "xgroup" | "xinfo")
 }
 
 /// The subcommand `name` of `container`.

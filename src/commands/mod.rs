@@ -26,13 +26,14 @@ mod scan;
 mod server;
 mod sets;
 mod sort;
+mod streams;
 mod strings;
 mod table;
 mod text;
 mod transaction;
 
 pub use error::{CommandError, Outcome};
-pub use lookup::{find, find_subcommand};
+pub use lookup::{find, find_of, find_subcommand};
 pub use row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 pub use scan::Cursor;
 pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Watched, dispatch_local, subcommand};

@@ -52,6 +52,12 @@ impl Command {
         }
     }
 
+    /// Whether a request for it may wait, so that its reply may come later than those of requests that follow.
+    pub fn defers(&self, args: Args<'_>) -> bool {
+        let waits_if_asked = self.keys.streams_from > 0;
+        self.flags.has(Flags::DEFERS) && (!waits_if_asked || ReadingOptions::of(args).block_at.is_some())
+    }
+
     /// A subcommand's own name and its container's.
     pub fn container(&self) -> Option<(&'static str, &'static str)> {
         self.name.split_once('|')
@@ -141,8 +147,9 @@ impl Flags {
     }
 }
 
-/// Which arguments are keys: every `step`th from `first` to `last`, where a negative `last` counts from the end; and
-/// those that follow an argument which says how many they are.
+/// Which arguments are keys: every `step`th from `first` to `last`, where a negative `last` counts from the end; those
+/// that follow an argument which says how many they are; and those that follow the word STREAMS, up to the middle of
+/// what follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
     /// Position of the first key; 0 for none.
@@ -153,6 +160,8 @@ pub struct Keys {
     pub step: u16,
     /// Position of the argument that says how many keys follow it; 0 for none.
     pub count_at: u16,
+    /// Position from which on the word STREAMS may stand; 0 for nowhere.
+    pub streams_from: u16,
     /// What options name.
     pub options: OptionKeys,
 }
@@ -172,9 +181,11 @@ pub enum OptionKeys {
 
 impl Keys {
     /// No keys.
-    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0, options: OptionKeys::None };
+    pub const NONE: Self = Self { first: 0, last: 0, step: 0, count_at: 0, streams_from: 0, options: OptionKeys::None };
     /// The first argument is the only key.
     pub const ONE: Self = Self::fixed(1, 1, 1);
+    /// The second argument is the only key: that of a subcommand.
+    pub const OF_SUBCOMMAND: Self = Self::fixed(2, 2, 1);
     /// The first two arguments are the keys.
     pub const TWO: Self = Self::fixed(1, 2, 1);
     /// All arguments are keys.
@@ -191,6 +202,10 @@ impl Keys {
     pub const PAIRS: Self = Self::fixed(1, -1, 2);
     /// The first argument says how many keys follow.
     pub const COUNTED: Self = Self { count_at: 1, ..Self::NONE };
+    /// The keys follow STREAMS, which may be the first argument.
+    pub const STREAMS: Self = Self { streams_from: 1, ..Self::NONE };
+    /// The keys follow STREAMS, before which stand the words of a group.
+    pub const GROUP_STREAMS: Self = Self { streams_from: 4, ..Self::NONE };
     /// The first argument is a key, and options name others.
     pub const SORT: Self = Self { options: OptionKeys::Sort, ..Self::ONE };
     /// The first argument is a key, and options name others.
@@ -199,7 +214,7 @@ impl Keys {
     pub const DEBUG: Self = Self { options: OptionKeys::DebugObject, ..Self::NONE };
 
     const fn fixed(first: u16, last: i16, step: u16) -> Self {
-        Self { first, last, step, count_at: 0, options: OptionKeys::None }
+        Self { first, last, step, ..Self::NONE }
     }
 
     /// The positions of the keys in a request. Where their number is given and cannot be, there are none of these: the
@@ -214,12 +229,12 @@ impl Keys {
             OptionKeys::DebugObject => (len == 3 && args.is(1, "OBJECT")).then_some(2),
             OptionKeys::None | OptionKeys::SortReadOnly => None,
         };
-        fixed.chain(self.counted(args).unwrap_or(0..0)).chain(of_option)
+        fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
     }
 
     /// Whether only a request itself tells where its keys stand.
     pub fn are_movable(self) -> bool {
-        self.count_at > 0 || self.has_patterns()
+        self.count_at > 0 || self.streams_from > 0 || self.has_patterns()
     }
 
     /// Whether a request has more keys than its positions: any.
@@ -236,15 +251,57 @@ impl Keys {
         self.last >= 0 || (args.len() - usize::from(self.first)).is_multiple_of(self.step.into())
     }
 
-    /// The positions of the keys whose number is given; none where it is no number of keys, or more than there are
-    /// arguments.
-    pub fn counted(self, args: Args<'_>) -> Option<Range<usize>> {
+    /// The positions of the keys that other arguments tell; none where these tell none that there could be.
+    pub fn told(self, args: Args<'_>) -> Option<Range<usize>> {
+        if self.streams_from > 0 {
+            return ReadingOptions::of(args).keys(args);
+        }
         if self.count_at == 0 {
             return Some(0..0);
         }
         let first = usize::from(self.count_at) + 1;
         let count = args.get(first - 1).and_then(parse_i64).and_then(|count| usize::try_from(count).ok())?;
         (1..=args.len() - first).contains(&count).then_some(first..first + count)
+    }
+}
+
+/// Where the options of XREAD and XREADGROUP stand, as far as they can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadingOptions {
+    /// The position of the time of BLOCK.
+    pub block_at: Option<usize>,
+    /// The position of STREAMS.
+    pub streams_at: Option<usize>,
+}
+
+impl ReadingOptions {
+    /// Reads the options up to STREAMS; what is none of them, the command will refuse.
+    pub fn of(args: Args<'_>) -> Self {
+        let mut options = Self::default();
+        let mut at = 1;
+        while at < args.len() {
+            at += match () {
+                () if args.is(at, "STREAMS") => {
+                    options.streams_at = Some(at);
+                    break;
+                }
+                () if args.is(at, "BLOCK") => {
+                    options.block_at = Some(at + 1);
+                    2
+                }
+                () if args.is(at, "COUNT") => 2,
+                () if args.is(at, "GROUP") => 3,
+                () => 1,
+            };
+        }
+        options
+    }
+
+    /// The positions of the keys, as many as there are IDs.
+    fn keys(self, args: Args<'_>) -> Option<Range<usize>> {
+        let first = self.streams_at? + 1;
+        let count = (args.len() - first) / 2;
+        (count > 0).then_some(first..first + count)
     }
 }
 
@@ -299,6 +356,8 @@ pub enum Group {
     Bitmap,
     /// Strings that count different elements.
     Hyperloglog,
+    /// Streams.
+    Stream,
     /// Messages to channels.
     PubSub,
     /// Several commands as one.
@@ -320,6 +379,7 @@ impl Group {
             Self::Hash => "hash",
             Self::Bitmap => "bitmap",
             Self::Hyperloglog => "hyperloglog",
+            Self::Stream => "stream",
             Self::PubSub => "pubsub",
             Self::Transactions => "transactions",
             Self::Connection => "connection",

@@ -109,8 +109,7 @@ pub fn dispatch_local(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, r
 /// The subcommand that the arguments of a container name; any other command itself.
 pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandError> {
     let container = command(id);
-    let Some(name) = args.get(1).filter(|_| matches!(container.name, "client" | "command" | "config" | "pubsub"))
-    else {
+    let Some(name) = args.get(1).filter(|_| is_container(container.name)) else {
         return Ok(id);
     };
     let found = find_subcommand(container, name).ok_or_else(|| unknown_subcommand(container.name, name))?;
@@ -118,6 +117,11 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
         true => Ok(found),
         false => Err(CommandError::Arity(command(found).name.into())),
     }
+}
+
+/// Whether a command does nothing by itself, or can have a subcommand.
+fn is_container(name: &str) -> bool {
+    matches!(name, "client" | "command" | "config" | "pubsub" | "xgroup" | "xinfo")
 }
 
 fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {

@@ -5,7 +5,7 @@ use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
     Outcome, bitfield, bits, blocking, debug, expiry, hashes, hyperloglog, keys, lcs, lists, pubsub, scan, server,
-    sets, sort, strings,
+    sets, sort, streams, strings,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -47,7 +47,7 @@ impl<S: Store> Functions<S> {
 pub fn local_function(id: CommandId) -> LocalFn {
     match LOCAL.get(usize::from(id.0)) {
         Some(function) => *function,
-        None => SUBCOMMANDS[usize::from(id.0) - LOCAL.len() - KEYSPACE],
+        None => SUBCOMMANDS[usize::from(id.0) - LOCAL.len() - KEYSPACE - KEYSPACE_SUBCOMMANDS],
     }
 }
 
@@ -64,6 +64,8 @@ const HANDSHAKE: Flags = CONNECTION_FAST.and(Flags::NO_AUTH);
 const AT_ONCE: Flags = CONNECTION_FAST.and(Flags::NOT_QUEUED);
 const WAITING_POP: Flags = SHRINK.and(Flags::NOSCRIPT).and(Flags::BLOCKING).and(Flags::DEFERS);
 const WAITING_MOVE: Flags = WAITING_POP.and(Flags::DENYOOM);
+const WAITING_READ: Flags = READ.and(Flags::BLOCKING).and(Flags::DEFERS);
+const WAITING_TAKE: Flags = SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS);
 const STATUS: Flags = Flags::LOADING.and(Flags::STALE);
 const ADMIN: Flags = CONNECTION.and(Flags::ADMIN);
 const PUBSUB: Flags = STATUS.and(Flags::PUBSUB);
@@ -96,11 +98,14 @@ macro_rules! command_table {
         keyspace { $( ($name:literal, $arity:literal, $flags:expr, $keys:ident, $request:ident, $response:ident,
                        $group:ident, $since:literal, $cost:literal, $syntax:literal, $summary:literal)
                       => $module:ident::$function:ident; )* }
+        keyspace_subcommands { $( ($kname:literal, $karity:literal, $kflags:expr, $kkeys:ident, $krequest:ident,
+                                   $kgroup:ident, $ksince:literal, $kcost:literal, $ksyntax:literal, $ksummary:literal)
+                                  => $kmodule:ident::$kfunction:ident; )* }
         subcommands { $( ($sname:literal, $sarity:literal, $sflags:expr, $sgroup:ident, $ssince:literal, $scost:literal,
                           $ssyntax:literal, $ssummary:literal) => $sfunction:path; )* }
     ) => {
         /// Every command: first those that run in the connection (those whose channels look like keys at the end), then
-        /// those over the keyspace, then subcommands.
+        /// those over the keyspace, then subcommands over the keyspace, then the other subcommands.
         pub static COMMANDS: &[Command] = &[
             $( command_table!(@row $lname, $larity, $lflags, NONE, Local, First, $lgroup, $lsince, $lcost, $lsyntax,
                               $lsummary), )*
@@ -108,14 +113,18 @@ macro_rules! command_table {
                               $csummary), )*
             $( command_table!(@row $name, $arity, $flags, $keys, $request, $response, $group, $since, $cost, $syntax,
                               $summary), )*
+            $( command_table!(@row $kname, $karity, $kflags, $kkeys, $krequest, First, $kgroup, $ksince, $kcost,
+                              $ksyntax, $ksummary), )*
             $( command_table!(@row $sname, $sarity, $sflags, NONE, Local, First, $sgroup, $ssince, $scost, $ssyntax,
                               $ssummary), )*
         ];
         const LOCAL: &[LocalFn] = &[ $( $lfunction, )* $( $cfunction, )* ];
         const SUBCOMMANDS: &[LocalFn] = &[ $( $sfunction, )* ];
         const KEYSPACE: usize = [ $( $name, )* ].len();
+        const KEYSPACE_SUBCOMMANDS: usize = [ $( $kname, )* ].len();
         impl<S: Store> Functions<S> {
-            const ALL: [CommandFn<S>; KEYSPACE] = [ $( $module::$function::<S>, )* ];
+            const ALL: [CommandFn<S>; KEYSPACE + KEYSPACE_SUBCOMMANDS] =
+                [ $( $module::$function::<S>, )* $( $kmodule::$kfunction::<S>, )* ];
         }
     };
 }
@@ -132,6 +141,8 @@ command_table! {
         ("client", -2, NONE, Connection, "2.4.0", "as the subcommand", "subcommand", "Commands about connections.") => server::container;
         ("command", -1, STATUS, Server, "2.8.13", "O(N), N = commands", "", "Describes every command.") => super::introspection::command_all;
         ("config", -2, NONE, Server, "2.0.0", "as the subcommand", "subcommand", "Commands about the configuration.") => server::container;
+        ("xgroup", -2, NONE, Stream, "5.0.0", "as the subcommand", "subcommand", "Commands about the groups of a stream.") => server::container;
+        ("xinfo", -2, NONE, Stream, "5.0.0", "as the subcommand", "subcommand", "Commands that describe a stream.") => server::container;
         ("info", -1, STATUS, Server, "1.0.0", "O(1)", "[section [section ...]]", "What the server is, does and holds.") => server::info;
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
@@ -269,8 +280,34 @@ command_table! {
         ("hvals", 2, READ, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields", "key", "The values of a hash.") => hashes::hvals;
         ("hincrby", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field increment", "Adds to the integer of a field of a hash.") => hashes::hincrby;
         ("hsetnx", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field value", "Sets a field of a hash that does not exist.") => hashes::hsetnx;
+
+        ("xadd", -5, WRITE_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(1), and O(N), N = entries trimmed", "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]", "Adds an entry to a stream.") => streams::xadd;
+        ("xlen", 2, READ_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(1)", "key", "How many entries a stream has.") => streams::xlen;
+        ("xrange", -4, READ, ONE, OneShard, First, Stream, "5.0.0", "O(log N + M), N = blocks of 100 entries, M = entries replied", "key start end [COUNT count]", "The entries of a stream in a range of IDs.") => streams::xrange;
+        ("xrevrange", -4, READ, ONE, OneShard, First, Stream, "5.0.0", "O(log N + M), N = blocks of 100 entries, M = entries replied", "key end start [COUNT count]", "The entries of a stream in a range of IDs, the last one first.") => streams::xrevrange;
+        ("xdel", -3, SHRINK_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(M log N), M = IDs, N = blocks of 100 entries", "key id [id ...]", "Removes entries from a stream.") => streams::xdel;
+        ("xtrim", -4, SHRINK, ONE, OneShard, First, Stream, "5.0.0", "O(N), N = entries trimmed", "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]", "Removes entries from the beginning of a stream.") => streams::xtrim;
+        ("xsetid", -3, WRITE_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(1)", "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]", "Sets what a stream knows of its past.") => streams::xsetid;
+        ("xread", -4, WAITING_READ, STREAMS, Joint, First, Stream, "5.0.0", "O(log N + M) for each stream, N = blocks of 100 entries, M = entries replied", "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]", "The entries of streams behind given IDs, or waits for one.") => streams::xread;
+        ("xreadgroup", -7, WAITING_TAKE, GROUP_STREAMS, Joint, First, Stream, "5.0.0", "O(M log N) for each stream, M = entries replied, N = entries not acknowledged", "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]", "The entries of streams that no consumer of a group was given, or waits for one; or those that this consumer was given and did not acknowledge.") => streams::xreadgroup;
+        ("xack", -4, SHRINK_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(M log N), M = IDs, N = entries not acknowledged", "key group id [id ...]", "Acknowledges entries that a consumer of a group was given.") => streams::xack;
+        ("xpending", -3, READ, ONE, OneShard, First, Stream, "5.0.0", "O(log N + M), N = entries not acknowledged, M = those replied or passed over by IDLE; O(C) without a range, C = consumers", "key group [[IDLE min-idle-time] start end count [consumer]]", "The entries that consumers of a group were given and did not acknowledge.") => streams::xpending;
+        ("xclaim", -6, SHRINK_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(M log N), M = IDs, N = entries not acknowledged", "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]", "Gives entries of a group to another consumer.") => streams::xclaim;
+        ("xautoclaim", -6, SHRINK_FAST, ONE, OneShard, First, Stream, "6.2.0", "O(M log N), M = entries looked at, N = entries not acknowledged", "key group consumer min-idle-time start [COUNT count] [JUSTID]", "Gives entries of a group that wait long to another consumer.") => streams::xautoclaim;
+    }
+    keyspace_subcommands {
+        ("xgroup|create", -5, WRITE, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(1)", "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]", "Makes a group.") => streams::xgroup_create;
+        ("xgroup|setid", -5, SHRINK, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(1)", "key group <id | $> [ENTRIESREAD entries-read]", "Sets what a group was given last.") => streams::xgroup_setid;
+        ("xgroup|createconsumer", 5, WRITE, OF_SUBCOMMAND, OneShard, Stream, "6.2.0", "O(1)", "key group consumer", "Makes a consumer of a group.") => streams::xgroup_createconsumer;
+        ("xgroup|delconsumer", 5, SHRINK, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(M log N), M = entries it did not acknowledge, N = those of the group", "key group consumer", "Removes a consumer from a group, with what it did not acknowledge.") => streams::xgroup_delconsumer;
+        ("xgroup|destroy", 4, SHRINK, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(N), N = entries not acknowledged", "key group", "Removes a group.") => streams::xgroup_destroy;
+        ("xinfo|stream", -3, READ, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(1), and O(N) with FULL, N = what is replied", "key [FULL [COUNT count]]", "What is known of a stream.") => streams::xinfo_stream;
+        ("xinfo|groups", 3, READ, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(N), N = groups", "key", "The groups of a stream.") => streams::xinfo_groups;
+        ("xinfo|consumers", 4, READ, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(N), N = consumers", "key group", "The consumers of a group.") => streams::xinfo_consumers;
     }
     subcommands {
+        ("xgroup|help", 2, STATUS, Stream, "5.0.0", "O(1)", "", "The subcommands.") => streams::xgroup_help;
+        ("xinfo|help", 2, STATUS, Stream, "5.0.0", "O(1)", "", "The subcommands.") => streams::xinfo_help;
         ("client|id", 2, CONNECTION, Connection, "5.0.0", "O(1)", "", "The number of the connection.") => server::client_id;
         ("client|getname", 2, CONNECTION, Connection, "2.6.9", "O(1)", "", "The name of the connection.") => server::client_getname;
         ("client|setname", 3, CONNECTION, Connection, "2.6.9", "O(1)", "connection-name", "Names the connection.") => server::client_setname;

@@ -2,6 +2,7 @@
 //!
 //! In slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at most.
 
+use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
 use crate::limits::EXPIRES_ACTIVELY;
 use std::sync::atomic::Ordering;
@@ -21,8 +22,19 @@ pub struct Slice {
     pub lag_ms: u64,
 }
 
-/// Removes keys that are due, earliest deadline first, for one slice of time.
+/// Removes keys that are due, earliest deadline first, for one slice of time; and tells those who waited for them.
 pub fn expire_slice<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
+) -> Slice {
+    let slice = remove_due(keyspace, first);
+    if keyspace.has_ready() {
+        serve_ready(keyspace);
+    }
+    slice
+}
+
+fn remove_due<S: Store>(
     keyspace: &mut Keyspace<S>,
     mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {

@@ -1,6 +1,7 @@
 //! Who wants to know when a key changes: transactions that watch it, and connections that wait for something to take.
 
 use super::hashing::ProcessHash;
+use super::stream::Reading;
 use super::waiter::Waiter;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,6 +53,15 @@ pub struct InLine {
     pub wish: Wish,
 }
 
+/// A connection that waits for entries of a stream. It takes nothing away from other readers: each is served in turn.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// Who waits.
+    pub waiter: Arc<Waiter>,
+    /// What for.
+    pub reading: Arc<Reading>,
+}
+
 /// The listeners of a part of the keyspace.
 ///
 /// Those that went away are dropped when their key changes, and by a sweep each time the number of entries has doubled:
@@ -60,6 +70,7 @@ pub struct InLine {
 pub struct Listeners {
     watching: HashMap<Box<[u8]>, Vec<Weak<Watch>>, ProcessHash>,
     waiting: HashMap<Box<[u8]>, VecDeque<InLine>, ProcessHash>,
+    reading: HashMap<Box<[u8]>, Vec<Reader>, ProcessHash>,
     entries: usize,
     sweep_at: usize,
 }
@@ -70,7 +81,7 @@ const SWEEP_MIN: usize = 64;
 impl Listeners {
     /// Whether nobody listens.
     pub fn is_empty(&self) -> bool {
-        self.watching.is_empty() && self.waiting.is_empty()
+        self.watching.is_empty() && self.waiting.is_empty() && self.reading.is_empty()
     }
 
     /// Adds a watch to a key.
@@ -91,12 +102,37 @@ impl Listeners {
         }
     }
 
+    /// Adds a reader to a key, unless it waits for it already.
+    pub fn read(&mut self, key: &[u8], waiter: &Arc<Waiter>, reading: &Arc<Reading>) {
+        let readers = self.reading.entry(key.into()).or_default();
+        if !readers.iter().any(|other| Arc::ptr_eq(&other.waiter, waiter)) {
+            readers.push(Reader { waiter: Arc::clone(waiter), reading: Arc::clone(reading) });
+            self.note_entry();
+        }
+    }
+
+    /// The readers of a key that still wait, in order of arrival.
+    pub fn readers(&mut self, key: &[u8]) -> Vec<Reader> {
+        let Some(readers) = self.reading.get_mut(key) else { return Vec::new() };
+        readers.retain(|reader| reader.waiter.is_waiting());
+        let waiting = readers.clone();
+        if waiting.is_empty() {
+            self.reading.remove(key);
+        }
+        waiting
+    }
+
     /// A key has changed: breaks the watches on it. Whether somebody waits for it.
     pub fn note_change(&mut self, key: &[u8]) -> bool {
         if let Some(watches) = self.watching.remove(key) {
             watches.iter().filter_map(Weak::upgrade).for_each(|watch| watch.break_it());
         }
-        self.waiting.contains_key(key)
+        self.is_awaited(key)
+    }
+
+    /// Whether somebody waits for a key.
+    pub fn is_awaited(&self, key: &[u8]) -> bool {
+        self.waiting.contains_key(key) || self.reading.contains_key(key)
     }
 
     /// The first in the line of a key that still waits.
@@ -112,9 +148,9 @@ impl Listeners {
         first
     }
 
-    /// The keys that somebody listens to. One that is both watched and waited for comes twice.
+    /// The keys that somebody listens to. One that is listened to in several ways comes as often.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.watching.keys().chain(self.waiting.keys()).map(|key| &key[..])
+        self.watching.keys().chain(self.waiting.keys()).chain(self.reading.keys()).map(|key| &key[..])
     }
 
     fn note_entry(&mut self) {
@@ -133,8 +169,13 @@ impl Listeners {
             line.retain(|place| place.waiter.is_waiting());
             !line.is_empty()
         });
+        self.reading.retain(|_, readers| {
+            readers.retain(|reader| reader.waiter.is_waiting());
+            !readers.is_empty()
+        });
         self.entries = self.watching.values().map(Vec::len).sum::<usize>()
-            + self.waiting.values().map(VecDeque::len).sum::<usize>();
+            + self.waiting.values().map(VecDeque::len).sum::<usize>()
+            + self.reading.values().map(Vec::len).sum::<usize>();
         self.sweep_at = 2 * self.entries;
     }
 }
@@ -164,6 +205,20 @@ mod tests {
         waiters[1..].iter().for_each(|waiter| assert!(waiter.give_up()));
         assert!(listeners.first_in_line(b"k").is_none());
         assert!(listeners.is_empty());
+    }
+
+    #[test]
+    fn readers_of_a_key_are_given_in_order_of_arrival_without_those_who_went_away() {
+        let mut listeners = Listeners::default();
+        let reading = Arc::new(Reading { streams: Vec::new(), most: 1, group: None });
+        let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new(false))).collect();
+        waiters.iter().chain(&waiters).for_each(|waiter| listeners.read(b"k", waiter, &reading));
+        assert!(listeners.note_change(b"k") && waiters[1].give_up());
+        let readers = listeners.readers(b"k");
+        assert_eq!(readers.len(), 2);
+        assert!(Arc::ptr_eq(&readers[0].waiter, &waiters[0]) && Arc::ptr_eq(&readers[1].waiter, &waiters[2]));
+        assert!(waiters[0].give_up() && waiters[2].give_up());
+        assert!(listeners.readers(b"k").is_empty() && listeners.is_empty());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod notices;
 mod object;
 mod segmented;
 mod store;
+pub mod stream;
 mod waiter;
 mod walk;
 
@@ -22,17 +23,18 @@ pub use deadlines::Deadlines;
 pub use effects::Effects;
 pub use hashing::{ProcessHash, hash_of};
 pub use joint::Joint;
-pub use listeners::{End, InLine, Listeners, Watch, Wish};
+pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
 pub use node::{LEN_MAX, NewValue, Node, Value};
 pub use notices::{Class, Notice, Notices};
 pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
 pub use store::{Store, Table};
+pub use stream::Stream;
 pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Counts of what commands found and what expired.
@@ -98,6 +100,11 @@ impl<S: Store> Keyspace<S> {
     /// Unix time in milliseconds, as it stands for the commands of this turn.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// Whether the effects of a log are replayed. Time stands at 0 then: what depended on it is in the effects.
+    pub fn is_replaying(&self) -> bool {
+        self.now_ms == 0
     }
 
     /// Moves time on.
@@ -170,6 +177,20 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Notes changes that break no watch and that nobody waits for: those of the groups of a stream, as in Redis.
+    pub fn note_unwatched_change(&mut self, changes: usize) {
+        self.dirty += changes as u64;
+    }
+
+    /// Lets those look again who wait for a key, though no watch on it breaks.
+    pub fn wake_line(&mut self, key: &[u8]) {
+        if self.store.has_listeners()
+            && self.store.with_listeners(hash_of(key), key, |listeners| listeners.is_awaited(key))
+        {
+            self.note_ready(key);
+        }
+    }
+
     #[cold]
     fn tell_listeners(&mut self, key: &[u8]) {
         let has_line = self.store.with_listeners(hash_of(key), key, |listeners| listeners.note_change(key));
@@ -226,6 +247,28 @@ impl<S: Store> Keyspace<S> {
             self.store.with_listeners(hash_of(key), key, |listeners| listeners.wait(key, waiter, wish));
         }
         true
+    }
+
+    /// Makes the caller a reader of streams that have nothing for it; false when it does not wait.
+    pub fn read_in_line(&mut self, reading: &Arc<stream::Reading>) -> bool {
+        let Some(waiter) = &self.caller.waiter else { return false };
+        waiter.note_in_line();
+        for (key, _) in &reading.streams {
+            self.store.with_listeners(hash_of(key), key, |listeners| listeners.read(key, waiter, reading));
+        }
+        true
+    }
+
+    /// The readers that wait for a key, in order of arrival.
+    pub fn readers_of(&mut self, key: &[u8]) -> Vec<Reader> {
+        self.store.with_listeners(hash_of(key), key, |listeners| listeners.readers(key))
+    }
+
+    /// The changed keys that somebody waits for, with their databases, each once, in the order in which they changed
+    /// first.
+    pub fn ready_keys(&self) -> Vec<(usize, Box<[u8]>)> {
+        let mut seen = HashSet::new();
+        self.ready.iter().filter(|ready| seen.insert(*ready)).cloned().collect()
     }
 
     /// Takes the right to serve the caller, if it is one that may wait; false when its wait is over.
@@ -392,6 +435,15 @@ impl<S: Store> Keyspace<S> {
         let hash = hash_of(key);
         let node = self.store.at(self.store.locate(hash, key)?, hash, key);
         (!is_due(node, self.now_ms)).then(|| node.value())
+    }
+
+    /// The collection of a key, uncounted, for a command that reads.
+    pub fn peek_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, CommandError> {
+        match self.peek(key).map(Node::value) {
+            None => Ok(None),
+            Some(Value::Object(object)) => C::of(object).map(Some).ok_or(CommandError::WrongType),
+            Some(Value::Integer(_) | Value::Text(_)) => Err(CommandError::WrongType),
+        }
     }
 
     /// The collection of a key, for a command that writes.

@@ -1,6 +1,7 @@
 //! Collections: the values that hold more than one element.
 
 use super::hashing::ProcessHash;
+use super::stream::Stream;
 use std::collections::VecDeque;
 
 /// An element, member or field: bytes of a fixed length.
@@ -22,6 +23,8 @@ pub enum Object {
     Set(Set),
     /// See [`Hash`](type@Hash).
     Hash(Hash),
+    /// See [`Stream`]; boxed, because it is larger than the others.
+    Stream(Box<Stream>),
 }
 
 impl Object {
@@ -31,6 +34,7 @@ impl Object {
             Self::List(_) => "list",
             Self::Set(_) => "set",
             Self::Hash(_) => "hash",
+            Self::Stream(_) => "stream",
         }
     }
 }

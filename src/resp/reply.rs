@@ -121,6 +121,24 @@ impl<'a> Reply<'a> {
         self.header(if self.resp3 { b'>' } else { b'*' }, len as i64);
     }
 
+    /// The head of an array whose elements have been appended since `mark`, for who does not know their number before.
+    /// O(N), N = bytes appended since.
+    pub fn array_since(&mut self, mark: usize, len: usize) {
+        self.head_since(mark, |reply| reply.array(len));
+    }
+
+    /// The head of a map whose keys and values have been appended since `mark`. O(N), N = bytes appended since.
+    pub fn map_since(&mut self, mark: usize, pairs: usize) {
+        self.head_since(mark, |reply| reply.map(pairs));
+    }
+
+    fn head_since(&mut self, mark: usize, write: impl FnOnce(&mut Self)) {
+        let end = self.out.len();
+        write(self);
+        let head = self.out.len() - end;
+        self.out[mark..].rotate_right(head);
+    }
+
     /// The head of a map; its keys and values follow. A flat array in RESP2.
     pub fn map(&mut self, pairs: usize) {
         if self.resp3 {
@@ -198,6 +216,18 @@ mod tests {
         assert_eq!(encoded(true, |reply| reply.map(2)), "%2\r\n");
         assert_eq!(encoded(false, |reply| reply.set(12)), "*12\r\n");
         assert_eq!(encoded(true, |reply| reply.set(12)), "~12\r\n");
+    }
+
+    #[test]
+    fn a_head_can_come_after_its_elements() {
+        let reply = encoded(true, |reply| {
+            reply.bulk(b"before");
+            let mark = reply.mark();
+            (0..12).for_each(|number| reply.integer(number));
+            reply.array_since(mark, 12);
+        });
+        assert!(reply.starts_with("$6\r\nbefore\r\n*12\r\n:0\r\n") && reply.ends_with(":11\r\n"), "{reply}");
+        assert_eq!(encoded(false, |reply| reply.map_since(0, 0)), "*0\r\n");
     }
 
     #[test]

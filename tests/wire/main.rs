@@ -30,6 +30,7 @@ mod pubsub;
 mod sets;
 mod slow_readers;
 mod sort;
+mod streams;
 mod strings;
 mod transactions;
 mod waiting;

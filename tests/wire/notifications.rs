@@ -263,6 +263,35 @@ fn events_of_bits_hyperloglogs_and_sorted_lists_are_those_of_redis() {
 }
 
 #[test]
+fn events_of_streams_are_those_of_redis() {
+    check_events(
+        "KEAmn",
+        r#"
+        XADD s 1-1 a b
+        XADD s 1-2 a b
+        XADD s 1-1 a b
+        XADD missing NOMKSTREAM 1-1 a b
+        XADD s MAXLEN = 2 1-3 a b
+        XTRIM s MAXLEN = 5
+        XTRIM s MAXLEN = 1
+        XDEL s 1-3 9-9
+        XDEL s 1-3
+        XSETID s 5-5
+        XLEN missing
+        XGROUP CREATE s g $
+        XGROUP CREATE t g $ MKSTREAM
+        XGROUP SETID s g 0
+        XGROUP CREATECONSUMER s g c
+        XGROUP CREATECONSUMER s g c
+        XGROUP DELCONSUMER s g c
+        XGROUP DELCONSUMER s g c
+        XGROUP DESTROY s g
+        XGROUP DESTROY s g
+        "#,
+    );
+}
+
+#[test]
 fn keys_that_expire_and_clients_that_are_served_make_the_events_of_redis() {
     check_events(
         "KEAmn",

@@ -1,0 +1,44 @@
+//! Readers that wait for entries: XREAD and XREADGROUP with BLOCK.
+//!
+//! Reading takes nothing from other readers of a stream, so all that wait for it are looked at when it changes, in the
+//! order in which they came; those of one group find what those before them have left. A reader is served where the
+//! change happened, with what the streams there hold: whether others of its streams change at the same time on other
+//! shards, is for who claims it first. One that reads for a group is told when the group is gone.
+
+use super::read::{first_ready, write_reading};
+use crate::keyspace::{Keyspace, Reader, Store, Stream};
+use crate::resp::Reply;
+use std::sync::Arc;
+
+/// Serves those who read streams that have changed.
+pub fn serve_readers<S: Store>(keyspace: &mut Keyspace<S>) {
+    if !keyspace.has_ready() {
+        return;
+    }
+    for (database, key) in keyspace.ready_keys() {
+        keyspace.within(database, |keyspace| {
+            for reader in keyspace.readers_of(&key) {
+                serve(keyspace, &key, &reader);
+            }
+        });
+    }
+}
+
+fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Reader { waiter, reading }: &Reader) {
+    let is_stream = matches!(keyspace.peek_collection::<Stream>(key), Ok(Some(_)));
+    if !is_stream && reading.group.is_none() {
+        return;
+    }
+    let ready = first_ready(keyspace, reading);
+    if matches!(ready, Ok(None)) || !waiter.claim() {
+        return;
+    }
+    let mut encoded = Vec::new();
+    let reply = &mut Reply::new(&mut encoded, waiter.resp3());
+    match ready {
+        Ok(_) => write_reading(keyspace, reading, reply),
+        Err(error) => reply.error(error),
+    }
+    keyspace.effects().end_serving();
+    keyspace.note_served(Arc::clone(waiter), encoded);
+}

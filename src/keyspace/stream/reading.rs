@@ -1,0 +1,35 @@
+//! What a connection that waits for entries wants to read: XREAD, XREADGROUP.
+
+use super::id::StreamId;
+use crate::keyspace::Bytes;
+
+/// A request to read from streams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The streams, by key, and from where.
+    pub streams: Vec<(Bytes, ReadingFrom)>,
+    /// Entries of each stream at most.
+    pub most: usize,
+    /// The group that it reads for, if any.
+    pub group: Option<GroupReading>,
+}
+
+/// A consumer that reads for its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupReading {
+    /// The group's name.
+    pub group: Bytes,
+    /// The consumer's name.
+    pub consumer: Bytes,
+    /// Whether what is read counts as acknowledged.
+    pub is_acknowledged: bool,
+}
+
+/// From where a stream is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadingFrom {
+    /// Behind an ID; for a consumer: what it was given behind this ID, and has not acknowledged.
+    Behind(StreamId),
+    /// What its group was not given yet.
+    New,
+}
