@@ -285,6 +285,12 @@ fn events_of_streams_are_those_of_redis() {
         XGROUP CREATECONSUMER s g c
         XGROUP DELCONSUMER s g c
         XGROUP DELCONSUMER s g c
+        XADD s 6-6 a b
+        XREADGROUP GROUP g d STREAMS s >
+        XREADGROUP GROUP g d STREAMS s >
+        XCLAIM s g e 0 6-6
+        XAUTOCLAIM s g f 0 0
+        XACK s g 6-6
         XGROUP DESTROY s g
         XGROUP DESTROY s g
         "#,
