@@ -7,7 +7,7 @@ SWEEP   ?=
 SERVERS ?=
 CARGO   ?= cargo
 
-.PHONY: help run build test test-tools soak lint lint-tools fmt docs experiment experiment-quick side-by-side clean
+.PHONY: help run build test test-tools soak lint lint-tools fmt docs experiment experiment-quick memory side-by-side clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -59,6 +59,9 @@ experiment: build ## Run the sweeps of experiments/sweeps, or one: SWEEP=name (h
 
 experiment-quick: build ## A small sweep over the three engines, under 3 minutes
 	target/release/experiments run --quick $(SERVERS)
+
+memory: build ## Resident memory for each key, by shape of the data, beside redis-server
+	target/release/experiments memory
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command};
 use parking_lot::RwLock;
 
 use crate::aof::FsyncPolicy;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, Limit};
 use crate::resp::{parse_i64, parse_u64};
 
 /// What a directive's value may be.
@@ -17,6 +17,8 @@ use crate::resp::{parse_i64, parse_u64};
 pub enum Kind {
     /// A whole number between two bounds, both included.
     Integer(u64, u64),
+    /// A whole number that may be negative, between two bounds, both included.
+    Signed(i64, i64),
     /// A number of bytes between two bounds, with a unit if you like: 1k = 1000, 1kb = 1024.
     Memory(u64, u64),
     /// One of these words.
@@ -80,6 +82,12 @@ directives! {
     Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
     Dir = ("dir", Kind::Text, "./data", false, "Directory of the log");
     Appenddirname = ("appenddirname", Kind::Text, "appendonlydir", false, "Directory of the log's files, under --dir");
+    ListMaxListpackSize = ("list-max-listpack-size", Kind::Signed(i32::MIN as i64, i32::MAX as i64), "-2", true, "Elements of a listpack of a list at most; or from -1 to -5 its size at most, in steps from 4 to 64 KB");
+    SetMaxIntsetEntries = ("set-max-intset-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Members of a set of integers at most that is an intset");
+    SetMaxListpackEntries = ("set-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a set at most that is a listpack");
+    SetMaxListpackValue = ("set-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a set that is a listpack");
+    HashMaxListpackEntries = ("hash-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Fields of a hash at most that is a listpack");
+    HashMaxListpackValue = ("hash-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a field or value at most in a hash that is a listpack");
     Save = ("save", Kind::Choice(&[""]), "", false, "Snapshots; this version has none, so only the empty value is accepted");
     StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
     StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
@@ -93,6 +101,23 @@ directives! {
     Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr");
     LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
 }
+
+/// Names from before listpacks, and the directives that they mean.
+pub const ALIASES: [(&str, Directive); 3] = [
+    ("list-max-ziplist-size", Directive::ListMaxListpackSize),
+    ("hash-max-ziplist-entries", Directive::HashMaxListpackEntries),
+    ("hash-max-ziplist-value", Directive::HashMaxListpackValue),
+];
+
+/// The directives that are limits of small collections.
+const LIMITS: [(Directive, Limit); 6] = [
+    (Directive::ListMaxListpackSize, Limit::ListNode),
+    (Directive::SetMaxIntsetEntries, Limit::SetIntegers),
+    (Directive::SetMaxListpackEntries, Limit::SetEntries),
+    (Directive::SetMaxListpackValue, Limit::SetValue),
+    (Directive::HashMaxListpackEntries, Limit::HashEntries),
+    (Directive::HashMaxListpackValue, Limit::HashValue),
+];
 
 /// Limits on replies that a client does not read, in bytes; 0 for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,6 +238,13 @@ impl Config {
         Class::from_bits(self.number(Directive::NotifyKeyspaceEvents) as u32)
     }
 
+    /// Tells the keyspaces of this process the limits of small collections.
+    pub fn apply_limits(&self) {
+        for (directive, limit) in LIMITS {
+            limit.set(self.number(directive) as i64);
+        }
+    }
+
     /// The value of a directive as CONFIG GET replies it.
     pub fn get(&self, index: usize) -> String {
         match DIRECTIVES[index].kind {
@@ -300,16 +332,22 @@ impl From<clap::Error> for CommandLineEnd {
 
 /// The place of a directive in the table.
 pub fn index_of(name: &str) -> Option<usize> {
-    static PLACES: std::sync::LazyLock<HashMap<&str, usize>> =
-        std::sync::LazyLock::new(|| DIRECTIVES.iter().enumerate().map(|(index, row)| (row.name, index)).collect());
+    static PLACES: std::sync::LazyLock<HashMap<&str, usize>> = std::sync::LazyLock::new(|| names().collect());
     PLACES.get(name).copied()
+}
+
+/// Every name, aliases behind the others, with its place in the table.
+pub fn names() -> impl Iterator<Item = (&'static str, usize)> {
+    let aliases = ALIASES.iter().map(|&(alias, directive)| (alias, directive as usize));
+    DIRECTIVES.iter().enumerate().map(|(index, row)| (row.name, index)).chain(aliases)
 }
 
 fn flags() -> Command {
     let file = Arg::new("config-file").value_name("CONFIG FILE").help("Lines of 'directive value', as in redis.conf");
-    let directives = DIRECTIVES.iter().map(|row| {
+    let directives = DIRECTIVES.iter().enumerate().map(|(index, row)| {
         Arg::new(row.name)
             .long(row.name)
+            .aliases(names().filter(|&(name, of)| of == index && name != row.name).map(|(name, _)| name))
             .value_name(value_name(row.kind))
             .action(ArgAction::Set)
             .allow_hyphen_values(true)
@@ -327,7 +365,7 @@ fn flags() -> Command {
 
 fn value_name(kind: Kind) -> String {
     match kind {
-        Kind::Integer(..) => "N".into(),
+        Kind::Integer(..) | Kind::Signed(..) => "N".into(),
         Kind::Memory(..) => "BYTES".into(),
         Kind::Choice(words) => words.join("|"),
         Kind::Text => "TEXT".into(),
@@ -345,6 +383,12 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
     };
     match row.kind {
         Kind::Integer(least, most) => in_range(parse_i64(value.as_bytes()).map(i128::from), least, most),
+        Kind::Signed(least, most) => match parse_i64(value.as_bytes()) {
+            // The number keeps its bits; whoever asks for it knows that it has a sign.
+            Some(number) if (least..=most).contains(&number) => Ok(number as u64),
+            Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
+            None => Err("argument couldn't be parsed into an integer".into()),
+        },
         Kind::Memory(least, most) => in_range(parse_memory(value).map(i128::from), least, most)
             .map_err(|reason| reason.replace("parsed into an integer", "parsed into a number of bytes")),
         Kind::Choice(words) => {

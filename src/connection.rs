@@ -596,6 +596,10 @@ fn accepted(
     if state.is_subscriber_mode() && !is_for_subscribers(command) {
         return Err(not_for_subscribers(id, args));
     }
+    if server.log_control.is_failing() && may_write(command, state) {
+        let reason = server.log_control.failure().unwrap_or_default();
+        return Err(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")));
+    }
     // Inside MULTI such a request is queued, and says so itself when it runs.
     if state.multi.is_none() && !command.keys.have_values(args) {
         return Err(CommandError::Arity(command.name.to_owned()));
@@ -627,6 +631,12 @@ fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
             commands::command(id).name
         )),
     }
+}
+
+/// Whether a command, or the transaction that it ends, may change something.
+fn may_write(command: &Command, state: &ConnectionState) -> bool {
+    let ends_writes = || state.multi.as_ref().is_some_and(|multi| multi.transaction.is_write());
+    command.is_write() || (command.name == "exec" && ends_writes())
 }
 
 #[cold]

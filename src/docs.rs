@@ -98,6 +98,7 @@ fn is_told(flag: &str) -> bool {
 fn directive_line(row: &DirectiveRow) -> String {
     let value = match row.kind {
         Kind::Integer(least, most) => format!("{least} to {most}"),
+        Kind::Signed(least, most) => format!("{least} to {most}"),
         Kind::Memory(least, most) => format!("bytes, {least} to {most}"),
         Kind::Choice([""]) => "empty".to_owned(),
         Kind::Choice(words) => words.join(", "),

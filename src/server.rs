@@ -1,12 +1,12 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
-use crate::aof::{FsyncPolicy, Layout, LogThread, SharedPolicy, recover};
+use crate::aof::{FsyncPolicy, Layout, Log, LogControl, Recovered, SystemDisk, recover};
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
-use crate::keyspace::Databases;
+use crate::keyspace::{Databases, Table};
 use crate::limits;
 use crate::pubsub::PubSub;
 use parking_lot::Mutex;
@@ -53,7 +53,8 @@ pub struct Server {
     pub port: u16,
     /// Threads of the runtime.
     pub threads: usize,
-    policy: SharedPolicy,
+    /// The policy of the log, and what is wrong with it.
+    pub log_control: LogControl,
     output_hard_max: AtomicU64,
     coarse_now_ms: AtomicU64,
     base: Mutex<Totals>,
@@ -122,7 +123,8 @@ impl Totals {
 impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
-        self.policy.set(self.config.number(Directive::Appendfsync) as u8);
+        self.log_control.set_policy(self.config.number(Directive::Appendfsync) as u8);
+        self.config.apply_limits();
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         let limits = self.config.output_limits();
@@ -183,9 +185,9 @@ pub fn run(config: Config) -> Result<(), String> {
     runtime.block_on(async {
         let listener = listen(&config)?;
         apply_limits(&config);
-        let (foundation, threads_of_log, policy) = lay_foundation(&config, cores)?;
+        let (foundation, logs) = lay_foundation(&config, cores)?;
         let pubsub = Arc::clone(&foundation.pubsub);
-        let start = Start { config, listener, policy, pubsub, logs: Logs(threads_of_log), threads: threads.get() };
+        let start = Start { config, listener, pubsub, logs, threads: threads.get() };
         match start.config.text(Directive::Engine).as_str() {
             "mutex" => start.serve(Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(Arc::new(DashmapEngine::new(foundation))).await,
@@ -243,25 +245,45 @@ fn listen(config: &Config) -> Result<TcpListener, String> {
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.
-fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogThread>, SharedPolicy), String> {
+fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), String> {
+    config.apply_limits();
     let engine = config.text(Directive::Engine);
     let wanted = config.number(Directive::Shards);
     let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
     let databases = config.number(Directive::Databases) as usize;
-    let policy = SharedPolicy::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
+    let control = LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
+    let clock = Clock::System;
     // What is replayed is encoded as it was.
     limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
-    let (stores, segments, threads) = if config.is_on(Directive::Appendonly) {
+    let recovered = if config.is_on(Directive::Appendonly) {
         let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
-        let recovered = recover(&dir, &Layout { engine, shards }, databases, &policy)?;
-        (recovered.stores, recovered.segments, recovered.threads)
+        let recovered = recover(&Log {
+            disk: &SystemDisk,
+            dir: &dir,
+            layout: Layout { engine, shards },
+            databases,
+            boot: boot_id(),
+            now_ms: clock.now_ms(),
+            control: control.clone(),
+        })?;
+        let second = clock.now_ms() / 1000;
+        let tables = recovered.stores.iter().flat_map(Databases::tables);
+        tables.for_each(|table| table.for_each(&mut |node| node.touch(second)));
+        recovered
     } else {
-        ((0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(), Vec::new(), Vec::new())
+        Recovered {
+            stores: (0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(),
+            segments: Vec::new(),
+            joints: Arc::default(),
+            threads: Vec::new(),
+        }
     };
+    let Recovered { stores, segments, joints, threads } = recovered;
     let foundation = Foundation {
         stores,
         segments,
-        clock: Clock::System,
+        joints,
+        clock: clock.clone(),
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         map_shards: or_default(wanted, || 4 * cores),
@@ -269,14 +291,13 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Vec<LogT
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
     };
-    Ok((foundation, threads, policy))
+    Ok((foundation, Logs { threads, control, clock }))
 }
 
 /// Everything that is ready before the engine.
 struct Start {
     config: Config,
     listener: TcpListener,
-    policy: SharedPolicy,
     pubsub: Arc<PubSub>,
     logs: Logs,
     threads: usize,
@@ -284,7 +305,7 @@ struct Start {
 
 impl Start {
     async fn serve<E: Engine>(self, engine: Arc<E>) -> Result<(), String> {
-        let Self { config, listener, policy, pubsub, logs, threads } = self;
+        let Self { config, listener, pubsub, logs, threads } = self;
         let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
         fit_maxclients(&config);
         let clock = Clock::System;
@@ -298,7 +319,7 @@ impl Start {
             pubsub,
             port,
             threads,
-            policy,
+            log_control: logs.control.clone(),
             output_hard_max: AtomicU64::new(0),
             coarse_now_ms: AtomicU64::new(clock.now_ms()),
             base: Mutex::default(),
@@ -308,6 +329,7 @@ impl Start {
         server.apply_config();
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
+        tokio::spawn(engine.clone().end_epochs());
         tokio::spawn(keep_house(Arc::clone(&server)));
         let tasks = TaskTracker::new();
         let stop = stop_signal()?;
@@ -319,6 +341,12 @@ impl Start {
         tracing::info!("Shardrace is now ready to exit, bye bye...");
         Ok(())
     }
+}
+
+/// Names this boot of the operating system; empty where it has no name.
+fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
 }
 
 /// Lowers `maxclients` to what the limit on open files leaves, as Redis does.

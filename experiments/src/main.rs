@@ -10,7 +10,7 @@ use experiments::interrupt::Interrupted;
 use experiments::process::{CHILD_COMMAND, become_program};
 use experiments::results::RunFolder;
 use experiments::run::{self, Options};
-use experiments::{report, sweep};
+use experiments::{memory, report, sweep};
 
 /// Runs sweeps over the engines and their peers, and writes a report.
 #[derive(Debug, Parser)]
@@ -36,6 +36,18 @@ enum Subcommands {
         program: PathBuf,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
+    },
+    /// Print the resident memory for each key, by shape of the data
+    Memory {
+        /// Keys in each server; half as many elements where the shape is one large key
+        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        keys: usize,
+        /// The servers
+        #[arg(long, num_args = 1.., value_name = "NAME", default_values = ["mutex", "dashmap", "actor", "redis-server"])]
+        servers: Vec<String>,
+        /// A server by command, as for `run`
+        #[arg(long, value_name = "NAME=COMMAND", env = "EXPERIMENTS_SERVERS", value_delimiter = ';', value_parser = Definition::parse)]
+        server: Vec<Definition>,
     },
     /// List the sweeps
     List {
@@ -89,6 +101,9 @@ fn execute(command: Subcommands) -> Result<()> {
         Subcommands::Report { folder } => {
             println!("{}", report::write(&RunFolder::open(&folder)?)?.display());
             Ok(())
+        }
+        Subcommands::Memory { keys, servers, server } => {
+            memory::run(&memory::Options { keys, servers, definitions: server })
         }
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {

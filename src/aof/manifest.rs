@@ -2,14 +2,18 @@
 //!
 //! ```text
 //! format 1
+//! boot 6f6cbd43-1d0c-4ef1-a4f8-7ba1c9d5f1a3
 //! chain 1 engine actor shards 2
 //! chain 2 engine mutex shards 1
 //! ```
 //!
+//! `boot` names the boot of the operating system in which the log was last written: after another one, power may have
+//! been lost.
+//!
 //! Segment K of chain C is `chain-C.segment-K.aof`. Chains are replayed in order, each in its own layout.
 
-use std::fs::File;
-use std::io::{self, Write};
+use super::disk::{self, Disk};
+use std::io;
 use std::path::{Path, PathBuf};
 
 const FORMAT: u32 = 1;
@@ -27,16 +31,18 @@ pub struct Layout {
 /// The chains of a log directory, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Manifest {
+    /// The boot in which the log was last written; empty where it is not known.
+    pub boot: String,
     chains: Vec<(u32, Layout)>,
 }
 
 impl Manifest {
     /// Reads the manifest of `dir`; empty where there is none.
-    pub fn read(dir: &Path) -> Result<Self, String> {
+    pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, String> {
         let path = dir.join(FILE_NAME);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+        let text = match disk.read(&path) {
+            Ok(Some(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(None) => return Ok(Self::default()),
             Err(error) => return Err(format!("can't read {}: {error}", path.display())),
         };
         Self::parse(&text).map_err(|reason| format!("{}: {reason}", path.display()))
@@ -60,13 +66,8 @@ impl Manifest {
     }
 
     /// Replaces the manifest of `dir`: written aside, synced, renamed, and the directory synced.
-    pub fn write(&self, dir: &Path) -> io::Result<()> {
-        let aside = dir.join(format!("{FILE_NAME}.new"));
-        let mut file = File::create(&aside)?;
-        file.write_all(self.to_text().as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&aside, dir.join(FILE_NAME))?;
-        File::open(dir)?.sync_all()
+    pub fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        disk::replace(disk, dir, FILE_NAME, self.to_text().as_bytes())
     }
 
     /// The file of a segment.
@@ -79,18 +80,20 @@ impl Manifest {
             .chains
             .iter()
             .map(|(number, layout)| format!("chain {number} engine {} shards {}\n", layout.engine, layout.shards));
-        format!("format {FORMAT}\n{}", chains.collect::<String>())
+        let boot = if self.boot.is_empty() { String::new() } else { format!("boot {}\n", self.boot) };
+        format!("format {FORMAT}\n{boot}{}", chains.collect::<String>())
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let mut lines = text.lines();
+        let mut lines = text.lines().peekable();
         match lines.next().and_then(|line| line.strip_prefix("format ")) {
             Some(format) if format == FORMAT.to_string() => {}
             Some(format) => return Err(format!("format {format} is not the format {FORMAT} that this server knows")),
             None => return Err("the first line is not 'format N'".into()),
         }
+        let boot = lines.next_if(|line| line.starts_with("boot ")).map_or("", |line| &line["boot ".len()..]).to_owned();
         let chains = lines.map(|line| parse_chain(line).ok_or_else(|| format!("'{line}' is not a chain")));
-        Ok(Self { chains: chains.collect::<Result<_, _>>()? })
+        Ok(Self { boot, chains: chains.collect::<Result<_, _>>()? })
     }
 }
 
@@ -117,6 +120,8 @@ mod tests {
         assert_eq!(manifest.continue_as(&actor), 1);
         assert_eq!(manifest.continue_as(&mutex), 2);
         assert_eq!(manifest.continue_as(&actor), 3);
+        assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
+        manifest.boot = "b-1".into();
         assert_eq!(Manifest::parse(&manifest.to_text()), Ok(manifest));
         assert!(Manifest::parse("format 2\n").is_err());
         assert!(Manifest::parse("format 1\nchain 1 engine actor shards 0\n").is_err());

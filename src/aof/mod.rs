@@ -3,12 +3,20 @@
 //! `appendonlydir/` holds a manifest and chains of segments. A chain is what one layout (engine and shard count) wrote,
 //! one segment file per owner of data; starting with another layout begins a new chain behind the old ones.
 
+mod control;
+mod disk;
+mod joints;
 mod manifest;
 mod record;
 mod recovery;
+mod scan;
 mod segment;
 
+pub use control::{FsyncPolicy, LogControl};
+pub use disk::{Disk, LogFile, SystemDisk};
+pub use joints::Joints;
 pub use manifest::{Layout, Manifest};
-pub use record::{Frame, Salt, decode, frame_onto, joint_payload};
-pub use recovery::{Recovered, recover};
-pub use segment::{FsyncPolicy, LogThread, Segment, SegmentMetrics, SharedPolicy};
+pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
+pub use recovery::{Log, Recovered, recover};
+pub use scan::Scan;
+pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};

@@ -3,35 +3,44 @@
 //!
 //! ```text
 //! segment: magic 8 | salt u32 | CRC-32 of salt u32 | records
-//! record:  length u32 | CRC-32 of payload u32 | CRC-32 of salt, length and payload's CRC u32 | payload
+//! record:  length u64 | CRC-32 of payload u32 | CRC-32 of salt, length and payload's CRC u32 | payload
 //! payload: effects of one command or transaction (see `keyspace::Effects`)  (all integers little endian)
 //! ```
 //!
 //! What was done over several shards at once is written whole into the segment of each of them. The length then has its
-//! highest bit set, and before the effects stand the number of the transaction and its shards:
+//! highest bit set, and before the effects stand the number of the transaction and its shards, each with the number of
+//! records that stand before it there, all of which it may have seen; 0 where it looked at nothing, as MSET:
 //!
 //! ```text
-//! payload: number u64 | shards u16 | (shard u16) for each, in ascending order | effects
+//! payload: number u64 | shards u16 | (shard u16 | records u64) for each, in ascending order | effects
+//! ```
+//!
+//! Records of the log about itself have the second highest bit of the length set:
+//!
+//! ```text
+//! payload: 1 u8 | epoch u64 | policy u8      a mark: all segments have it at one point of the order of things
+//! payload: 2 u8 | position u64               the file is on the disk up to this position
 //! ```
 //!
 //! The check of the header tells a damaged length from a torn end; the salt, random for each file, keeps clients from
 //! storing values that look like records of it.
 
+use super::control::FsyncPolicy;
 use crate::resp::Span;
 
 const MAGIC: &[u8; 8] = b"SRAOF\x00\x00\x01";
-const FRAME_HEADER: usize = 12;
+const FRAME_HEADER: usize = 16;
 
 /// What makes the record headers of one segment its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Salt(pub u32);
 
 impl Salt {
-    fn check(self, len: u32, payload_crc: u32) -> u32 {
-        let mut bytes = [0; 12];
+    fn check(self, len: u64, payload_crc: u32) -> u32 {
+        let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&self.0.to_le_bytes());
-        bytes[4..8].copy_from_slice(&len.to_le_bytes());
-        bytes[8..].copy_from_slice(&payload_crc.to_le_bytes());
+        bytes[4..12].copy_from_slice(&len.to_le_bytes());
+        bytes[12..].copy_from_slice(&payload_crc.to_le_bytes());
         crc32fast::hash(&bytes)
     }
 }
@@ -77,11 +86,55 @@ pub fn decode_header(bytes: &[u8]) -> Header {
 }
 
 /// Marks the length of a record that stands in several segments.
-const JOINT: u32 = 1 << 31;
+const JOINT: u64 = 1 << 63;
+/// Marks the length of a record of the log about itself.
+const NOTE: u64 = 1 << 62;
 
 /// Appends a record with this payload.
 pub fn frame_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
     frame(out, salt, payload, 0);
+}
+
+/// Appends a record of the log about itself.
+pub fn frame_note_onto(out: &mut Vec<u8>, salt: Salt, note: Note) {
+    let mut payload = [0; 10];
+    let len = match note {
+        Note::Epoch(epoch, policy) => {
+            payload[0] = 1;
+            payload[1..9].copy_from_slice(&epoch.to_le_bytes());
+            payload[9] = policy as u8;
+            10
+        }
+        Note::Synced(position) => {
+            payload[0] = 2;
+            payload[1..9].copy_from_slice(&position.to_le_bytes());
+            9
+        }
+    };
+    frame(out, salt, &payload[..len], NOTE);
+}
+
+/// What the log says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// Everything before it is of an epoch that has ended, here and in all other segments: Unix time in milliseconds,
+    /// and the policy at that time.
+    Epoch(u64, FsyncPolicy),
+    /// When this was written, the file was on the disk up to this position.
+    Synced(u64),
+}
+
+impl Note {
+    fn parse(payload: &[u8]) -> Option<Self> {
+        let (&kind, rest) = payload.split_first()?;
+        let (number, rest) = rest.split_first_chunk::<8>()?;
+        let number = u64::from_le_bytes(*number);
+        match (kind, rest) {
+            (1, &[policy]) => Some(Self::Epoch(number, FsyncPolicy::checked(policy)?)),
+            (2, []) => Some(Self::Synced(number)),
+            _ => None,
+        }
+    }
 }
 
 /// Appends a record with a payload of [`joint_payload`].
@@ -89,11 +142,17 @@ pub fn frame_joint_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
     frame(out, salt, payload, JOINT);
 }
 
-/// The payload of a record that stands in the segments of all of `shards`.
-pub fn joint_payload(number: u64, shards: &[usize], effects: &[u8]) -> Vec<u8> {
+/// A shard in whose segment a joint record stands, and how many records it depends on there.
+pub type Participant = (usize, u64);
+
+/// The payload of a record that stands in the segments of all of `participants`.
+pub fn joint_payload(number: u64, participants: &[Participant], effects: &[u8]) -> Vec<u8> {
     let mut payload = number.to_le_bytes().to_vec();
-    payload.extend((shards.len() as u16).to_le_bytes());
-    shards.iter().for_each(|&shard| payload.extend((shard as u16).to_le_bytes()));
+    payload.extend((participants.len() as u16).to_le_bytes());
+    for &(shard, records) in participants {
+        payload.extend((shard as u16).to_le_bytes());
+        payload.extend(records.to_le_bytes());
+    }
     payload.extend_from_slice(effects);
     payload
 }
@@ -104,7 +163,7 @@ pub struct JointRecord<'a> {
     /// Which one: its copies have the same number.
     pub number: u64,
     /// The shards in whose segments it stands.
-    pub shards: Vec<usize>,
+    pub participants: Vec<Participant>,
     /// What it changed.
     pub effects: &'a [u8],
 }
@@ -114,14 +173,19 @@ impl<'a> JointRecord<'a> {
     pub fn parse(payload: &'a [u8]) -> Option<Self> {
         let (number, rest) = payload.split_first_chunk::<8>()?;
         let (count, rest) = rest.split_first_chunk::<2>()?;
-        let (shards, effects) = rest.split_at_checked(2 * usize::from(u16::from_le_bytes(*count)))?;
-        let shards = shards.as_chunks::<2>().0.iter().map(|shard| usize::from(u16::from_le_bytes(*shard))).collect();
-        Some(Self { number: u64::from_le_bytes(*number), shards, effects })
+        let (participants, effects) = rest.split_at_checked(10 * usize::from(u16::from_le_bytes(*count)))?;
+        let participant = |bytes: &[u8; 10]| {
+            let (shard, records) = bytes.split_first_chunk::<2>().expect("ten bytes are more than two");
+            let records = records.first_chunk::<8>().expect("eight of ten are left");
+            (usize::from(u16::from_le_bytes(*shard)), u64::from_le_bytes(*records))
+        };
+        let participants = participants.as_chunks::<10>().0.iter().map(participant).collect();
+        Some(Self { number: u64::from_le_bytes(*number), participants, effects })
     }
 }
 
-fn frame(out: &mut Vec<u8>, salt: Salt, payload: &[u8], mark: u32) {
-    let len = payload.len() as u32 | mark;
+fn frame(out: &mut Vec<u8>, salt: Salt, payload: &[u8], mark: u64) {
+    let len = payload.len() as u64 | mark;
     let crc = crc32fast::hash(payload);
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(&crc.to_le_bytes());
@@ -136,6 +200,8 @@ pub enum Frame<'a> {
     Record(&'a [u8], usize),
     /// A whole record that stands in several segments, and how many bytes it takes.
     Joint(&'a [u8], usize),
+    /// What the log says about itself, and how many bytes that takes.
+    Note(Note, usize),
     /// Nothing: the end.
     End,
     /// No whole record: the bytes end within it, or are not what was written.
@@ -148,22 +214,22 @@ pub fn decode(bytes: &[u8], salt: Salt) -> Frame<'_> {
         return Frame::End;
     }
     let Some((header, rest)) = bytes.split_at_checked(FRAME_HEADER) else { return Frame::Broken };
-    let (len, crc) = (u32_at(header, 0), u32_at(header, 4));
-    if salt.check(len, crc) != u32_at(header, 8) {
+    let len = u64::from_le_bytes(*header.first_chunk().expect("a header is longer"));
+    let crc = u32_at(header, 8);
+    if salt.check(len, crc) != u32_at(header, 12) {
         return Frame::Broken;
     }
-    let payload_len = (len & !JOINT) as usize;
+    let payload_len = (len & !(JOINT | NOTE)) as usize;
     match rest.get(..payload_len) {
         Some(payload) if crc32fast::hash(payload) != crc => Frame::Broken,
+        Some(payload) if len & NOTE != 0 => match Note::parse(payload) {
+            Some(note) => Frame::Note(note, FRAME_HEADER + payload_len),
+            None => Frame::Broken,
+        },
         Some(payload) if len & JOINT != 0 => Frame::Joint(payload, FRAME_HEADER + payload_len),
         Some(payload) => Frame::Record(payload, FRAME_HEADER + payload_len),
         None => Frame::Broken,
     }
-}
-
-/// Whether a whole record stands anywhere in `bytes`: what comes before it is damage, not a torn end.
-pub fn holds_record(bytes: &[u8], salt: Salt) -> bool {
-    (0..bytes.len()).any(|start| matches!(decode(&bytes[start..], salt), Frame::Record(..) | Frame::Joint(..)))
 }
 
 /// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them.
@@ -219,21 +285,25 @@ mod tests {
     #[test]
     fn a_joint_record_reads_back() {
         let mut bytes = Vec::new();
-        let payload = joint_payload(7, &[0, 2, 500], b"effects");
+        let payload = joint_payload(7, &[(0, 9), (2, 0), (500, u64::MAX)], b"effects");
         frame_joint_onto(&mut bytes, SALT, &payload);
         assert_eq!(decode(&bytes, SALT), Frame::Joint(&payload, bytes.len()));
-        let record = JointRecord { number: 7, shards: vec![0, 2, 500], effects: b"effects" };
+        let record =
+            JointRecord { number: 7, participants: vec![(0, 9), (2, 0), (500, u64::MAX)], effects: b"effects" };
         assert_eq!(JointRecord::parse(&payload), Some(record));
-        (0..14).for_each(|cut| assert_eq!(JointRecord::parse(&payload[..cut]), None, "cut at {cut}"));
+        (0..40).for_each(|cut| assert_eq!(JointRecord::parse(&payload[..cut]), None, "cut at {cut}"));
     }
 
     #[test]
-    fn a_record_behind_damage_is_found_and_garbage_holds_none() {
-        let mut bytes = vec![0xff; 50];
-        frame_onto(&mut bytes, SALT, b"payload");
-        assert!(holds_record(&bytes, SALT));
-        assert!(!holds_record(&bytes, Salt(1)), "a record of another file is a client's value here");
-        assert!(!holds_record(&[0; 4096], SALT));
+    fn notes_read_back() {
+        for note in [Note::Epoch(7, FsyncPolicy::Always), Note::Epoch(u64::MAX, FsyncPolicy::No), Note::Synced(9)] {
+            let mut bytes = Vec::new();
+            frame_note_onto(&mut bytes, SALT, note);
+            assert_eq!(decode(&bytes, SALT), Frame::Note(note, bytes.len()));
+        }
+        let mut bytes = Vec::new();
+        frame(&mut bytes, SALT, b"?", NOTE);
+        assert_eq!(decode(&bytes, SALT), Frame::Broken, "a note of a kind that is not known");
     }
 
     #[test]

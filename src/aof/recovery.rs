@@ -1,25 +1,47 @@
 //! Recovery: reading the log back at the start.
 //!
-//! Each chain is replayed in the layout that wrote it, each segment into a keyspace of its own; where
-//! the layout changed, the nodes then move to the keyspaces of the next. What was done over several shards is applied
-//! once, when all of their segments have come to it, and given back to a segment that lost it. A torn tail is cut; damage
-//! before the end is refused, because what follows it may depend on what is lost.
+//! Each chain is replayed in the layout that wrote it, each segment into a keyspace of its own; where the layout
+//! changed, the nodes then move to the keyspaces of the next. What was done over several shards is applied once, when
+//! all of their segments have come to it, and given back to a segment that lost it with its tail. A torn tail is cut;
+//! damage before the end is refused, because what follows it may depend on what is lost. Where power may have been
+//! lost, the segments of a chain are cut at the last epoch that all of them have: what is left is a state that was.
 
+use super::control::{FsyncPolicy, LogControl};
+use super::disk::Disk;
+use super::joints::Joints;
 use super::manifest::{Layout, Manifest};
 use super::record::{
-    Frame, Header, JointRecord, SEGMENT_HEADER, Salt, decode, decode_header, for_each_effect, frame_joint_onto,
-    frame_onto, holds_record, segment_header,
+    Frame, JointRecord, Note, Participant, SEGMENT_HEADER, Salt, decode, for_each_effect, frame_joint_onto,
+    frame_note_onto, frame_onto, segment_header,
 };
-use super::segment::{LogThread, Segment, SharedPolicy};
+use super::scan::{Scan, consistent_cut};
+use super::segment::{LogThread, Opened, Segment};
 use crate::commands;
 use crate::keyspace::{Databases, Effects, Joint, Keyspace};
 use crate::resp::{Args, Reply, parse_u64};
 use crate::routing::shard_of;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Where a log is, and what it is to be.
+#[derive(Debug)]
+pub struct Log<'a> {
+    /// Where its files live.
+    pub disk: &'a dyn Disk,
+    /// Their directory.
+    pub dir: &'a Path,
+    /// How the data is divided from now on.
+    pub layout: Layout,
+    /// How many databases there are.
+    pub databases: usize,
+    /// The boot that the operating system is in; empty where it is not known.
+    pub boot: String,
+    /// Unix time in milliseconds.
+    pub now_ms: u64,
+    /// What its segments have in common.
+    pub control: LogControl,
+}
 
 /// What recovery gives the engine.
 pub struct Recovered {
@@ -27,27 +49,47 @@ pub struct Recovered {
     pub stores: Vec<Databases>,
     /// Where each owner appends.
     pub segments: Vec<Arc<Segment>>,
+    /// Transactions over several segments.
+    pub joints: Arc<Joints>,
     /// What ends the log threads.
     pub threads: Vec<LogThread>,
 }
 
-/// Reads the log of `dir` into so many databases, and opens it for `layout` to append to.
-pub fn recover(dir: &Path, layout: &Layout, databases: usize, policy: &SharedPolicy) -> Result<Recovered, String> {
+/// Reads the log, and opens it to append to.
+pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     let start = Instant::now();
-    std::fs::create_dir_all(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
-    let mut manifest = Manifest::read(dir)?;
+    let Log { disk, dir, databases, .. } = *log;
+    disk.make_dir(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
+    let mut manifest = Manifest::read(disk, dir)?;
+    let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != log.boot;
     let mut totals = Totals::default();
     let mut stores = empty_stores(databases, 1);
-    for (number, chain) in manifest.chains() {
+    let last = manifest.chains().len().saturating_sub(1);
+    let mut tails = Vec::new();
+    for (index, (number, chain)) in manifest.chains().iter().enumerate() {
         stores = divide(stores, databases, chain.shards);
-        replay_chain(dir, *number, &mut stores, &mut totals)?;
+        // Every chain but the last was on the disk before the next began.
+        let may_have_lost_power = may_have_lost_power && index == last;
+        let mut chain = Chain { log, number: *number, may_have_lost_power, was_always: false };
+        tails = chain.replay(&mut stores, &mut totals)?;
     }
-    stores = divide(stores, databases, layout.shards);
+    stores = divide(stores, databases, log.layout.shards);
 
-    let chain = manifest.continue_as(layout);
-    let opened = (0..layout.shards).map(|index| open_segment(dir, chain, index, policy));
-    let (segments, threads) = opened.collect::<Result<Vec<_>, String>>()?.into_iter().unzip();
-    manifest.write(dir).map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
+    log.control.begin_epochs_after(totals.epoch);
+    let epoch = log.control.next_epoch(log.now_ms);
+    if manifest.chains().last().is_none_or(|(_, last)| *last != log.layout) {
+        tails = vec![None; log.layout.shards];
+    }
+    let chain = manifest.continue_as(&log.layout);
+    manifest.boot = log.boot.clone();
+    let joints = Arc::new(Joints::default());
+    let opened = tails.into_iter().enumerate().map(|(index, tail)| open_segment(log, chain, index, tail, epoch));
+    let opened = opened.collect::<Result<Vec<_>, String>>()?;
+    disk.sync_dir(dir)
+        .and_then(|()| manifest.write(disk, dir))
+        .map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
+    let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
+    let (segments, threads) = started.unzip();
     if totals.records > 0 || totals.cut > 0 {
         tracing::info!(
             "DB loaded from append only file: {:.3} seconds, {} records, {} keys, {} bytes, {} bytes cut",
@@ -58,7 +100,7 @@ pub fn recover(dir: &Path, layout: &Layout, databases: usize, policy: &SharedPol
             totals.cut,
         );
     }
-    Ok(Recovered { stores, segments, threads })
+    Ok(Recovered { stores, segments, joints, threads })
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +108,8 @@ struct Totals {
     records: u64,
     bytes: u64,
     cut: u64,
+    /// The last epoch.
+    epoch: u64,
 }
 
 fn empty_stores(databases: usize, count: usize) -> Vec<Databases> {
@@ -87,34 +131,86 @@ fn divide(stores: Vec<Databases>, databases: usize, shards: usize) -> Vec<Databa
     divided
 }
 
-/// Replays the segments of one chain, each into the store of its owner.
-///
-/// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come to
-/// it; a segment that ends before it has lost its copy with its tail, and gets it back.
-///
-/// It may have lost more with it, on which the rest of the log depends: then an effect that fails is left out, and told.
-fn replay_chain(dir: &Path, chain: u32, stores: &mut [Databases], totals: &mut Totals) -> Result<(), String> {
-    let paths = (0..stores.len()).map(|index| Manifest::segment_path(dir, chain, index));
-    let mut readers = paths.map(SegmentReader::open).collect::<Result<Vec<_>, String>>()?;
-    let mut replay = Replay::new();
-    loop {
-        for (index, reader) in readers.iter_mut().enumerate() {
-            reader.replay_own(&mut replay, index, stores, totals)?;
+/// Where a segment goes on.
+#[derive(Debug, Clone, Copy)]
+struct Tail {
+    salt: Salt,
+    len: usize,
+    records: u64,
+}
+
+/// The segments that one layout wrote.
+struct Chain<'a> {
+    log: &'a Log<'a>,
+    number: u32,
+    may_have_lost_power: bool,
+    /// Whether the last epoch was one of `appendfsync always`, under which a kill may tear what was not acknowledged.
+    was_always: bool,
+}
+
+impl Chain<'_> {
+    /// Replays the segments, each into the store of its owner.
+    ///
+    /// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come
+    /// to it; a segment that ends before it has lost its copy with its tail.
+    fn replay(&mut self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
+        let mut readers = self.open(stores.len())?;
+        let mut replay = Replay::new();
+        loop {
+            for (index, reader) in readers.iter_mut().enumerate() {
+                reader.replay_own(&mut replay, index, stores, totals)?;
+            }
+            let Some(waiting) = next_joint(&readers)? else { break };
+            let payload = waiting.payload.clone();
+            let record = JointRecord::parse(&payload).expect("it has been read before");
+            if lost_what_it_saw(&readers, &record) && self.may_be_torn() {
+                record.participants.iter().for_each(|&(shard, _)| readers[shard].end_before(record.number));
+                continue;
+            }
+            replay.has_gap |= lost_what_it_saw(&readers, &record);
+            replay.apply(record.effects, whole(stores)).map_err(|reason| waiting.describe(&reason))?;
+            totals.records += 1;
+            let has_gap = replay.has_gap;
+            record.participants.iter().for_each(|&(shard, _)| readers[shard].pass(record.number, &payload, has_gap));
         }
-        let Some(waiting) = next_joint(&readers)? else { break };
-        let payload = waiting.payload.clone();
-        let record = JointRecord::parse(&payload).expect("it has been read before");
-        replay.has_gap |= record.shards.iter().any(|&shard| readers[shard].waiting.is_none());
-        replay.apply(record.effects, whole(stores)).map_err(|reason| waiting.describe(&reason))?;
-        totals.records += 1;
-        for &shard in &record.shards {
-            readers[shard].pass(record.number, &payload);
+        if replay.left_out > 0 {
+            tracing::warn!("{} changes depend on what the log has lost, and were left out", replay.left_out);
         }
+        readers.into_iter().map(|reader| reader.finish(self.log.disk, totals)).collect()
     }
-    if replay.left_out > 0 {
-        tracing::warn!("{} changes depend on what the log has lost, and were left out", replay.left_out);
+
+    /// Whether a crash may leave some segments without what others depend on: nobody was told of that. Otherwise a part
+    /// of the log was taken away, and what is left is restored as far as it goes.
+    fn may_be_torn(&self) -> bool {
+        self.may_have_lost_power || self.was_always
     }
-    readers.into_iter().try_for_each(|reader| reader.finish(totals))
+
+    fn open(&mut self, count: usize) -> Result<Vec<SegmentReader>, String> {
+        let paths = (0..count).map(|index| Manifest::segment_path(self.log.dir, self.number, index));
+        let mut readers =
+            paths.map(|path| SegmentReader::open(self.log.disk, path)).collect::<Result<Vec<_>, String>>()?;
+        let damaged = readers.iter().find(|reader| reader.scan.is_damaged(self.may_have_lost_power));
+        if let Some(reader) = damaged {
+            return Err(reader.describe_damage());
+        }
+        let last_policies = readers.iter().filter_map(|reader| reader.scan.epochs.last());
+        self.was_always = { last_policies }.any(|(_, policy, _)| *policy == FsyncPolicy::Always);
+        if self.may_have_lost_power {
+            let scans: Vec<Scan> = readers.iter().map(|reader| reader.scan.clone()).collect();
+            let cuts = consistent_cut(&scans).into_iter().flatten();
+            readers.iter_mut().zip(cuts).for_each(|(reader, cut)| reader.end = cut);
+        }
+        Ok(readers)
+    }
+}
+
+/// Whether a shard has lost more than its copy of a joint record: something that the transaction may have seen.
+fn lost_what_it_saw(readers: &[SegmentReader], record: &JointRecord<'_>) -> bool {
+    let has_lost = |&(shard, records): &Participant| {
+        let reader = &readers[shard];
+        reader.waiting.is_none() && reader.records < records
+    };
+    record.participants.iter().any(has_lost)
 }
 
 /// All stores of a chain as one.
@@ -143,11 +239,13 @@ fn next_joint(readers: &[SegmentReader]) -> Result<Option<&Waiting>, String> {
 /// One segment while it is replayed.
 struct SegmentReader {
     path: PathBuf,
-    /// Nothing where the file was never made, or was moved away.
     bytes: Vec<u8>,
-    /// None where there is no whole header.
-    salt: Option<Salt>,
+    scan: Scan,
     position: usize,
+    /// How many records stand before that.
+    records: u64,
+    /// Where it is cut, or ends.
+    end: usize,
     /// The joint record that it stands at; none at its end.
     waiting: Option<Waiting>,
     /// Copies of joint records that it has lost, framed.
@@ -175,19 +273,22 @@ fn describe_record(path: &Path, at: usize, reason: &str) -> String {
 }
 
 impl SegmentReader {
-    fn open(path: PathBuf) -> Result<Self, String> {
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            // A crash between the manifest and the first segment leaves files out: they held nothing.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(format!("can't read {}: {error}", path.display())),
-        };
-        let (salt, position) = match decode_header(&bytes) {
-            Header::Whole(salt) => (Some(salt), SEGMENT_HEADER),
-            Header::Torn => (None, 0),
-            Header::Foreign => return Err(format!("{}: its header is damaged or of another format", path.display())),
-        };
-        Ok(Self { path, bytes, salt, position, waiting: None, lost: Vec::new() })
+    fn open(disk: &dyn Disk, path: PathBuf) -> Result<Self, String> {
+        // A crash between the manifest and the first segment leaves files out: they held nothing.
+        let bytes = disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+        let bytes = bytes.unwrap_or_default();
+        let scan = Scan::of(&bytes, &path)?;
+        let position = scan.end.min(SEGMENT_HEADER);
+        Ok(Self { path, bytes, position, records: 0, end: scan.end, scan, waiting: None, lost: Vec::new() })
+    }
+
+    fn describe_damage(&self) -> String {
+        format!(
+            "{}: the record at byte {} is damaged and is not the last one. Refusing to start with a part of the data; \
+             `shardrace check-aof` tells what could be saved",
+            self.path.display(),
+            self.scan.end,
+        )
     }
 
     /// Replays what this shard did alone, up to a joint record or the end.
@@ -198,88 +299,91 @@ impl SegmentReader {
         stores: &mut [Databases],
         totals: &mut Totals,
     ) -> Result<(), String> {
-        let Some(salt) = self.salt else { return Ok(()) };
+        let Some(salt) = self.scan.salt else { return Ok(()) };
         while self.waiting.is_none() {
-            match decode(&self.bytes[self.position..], salt) {
+            match decode(&self.bytes[self.position..self.end], salt) {
                 Frame::Record(payload, len) => {
                     replay.has_gap |= payload == GAP;
-                    let store = Joint::new(stores.len(), [(index, &mut stores_at(stores, index)[0])]);
+                    let store = Joint::new(stores.len(), [(index, &mut stores[index])]);
                     replay
                         .apply(payload, store)
                         .map_err(|reason| describe_record(&self.path, self.position, &reason))?;
                     totals.records += 1;
                     totals.bytes += len as u64;
                     self.position += len;
+                    self.records += 1;
                 }
                 Frame::Joint(payload, len) => self.waiting = Some(self.joint(payload, len, stores.len())?),
-                Frame::Broken if holds_record(&self.bytes[self.position..], salt) => {
-                    return Err(format!(
-                        "{}: the record at byte {} is damaged and is not the last one. Refusing to start with a part \
-                         of the data; move the file away to start without it",
-                        self.path.display(),
-                        self.position,
-                    ));
+                Frame::Note(note, len) => {
+                    if let Note::Epoch(epoch, _) = note {
+                        totals.epoch = totals.epoch.max(epoch);
+                    }
+                    self.position += len;
                 }
-                Frame::End | Frame::Broken => break,
+                Frame::End => break,
+                Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
             }
         }
         Ok(())
     }
 
     fn joint(&self, payload: &[u8], len: usize, shards: usize) -> Result<Waiting, String> {
-        let record = JointRecord::parse(payload).filter(|record| record.shards.iter().all(|&shard| shard < shards));
+        let record =
+            JointRecord::parse(payload).filter(|record| record.participants.iter().all(|&(shard, _)| shard < shards));
         let record = record
             .ok_or_else(|| describe_record(&self.path, self.position, "is no record of shards that there are"))?;
         let (path, payload) = (self.path.clone(), payload.to_vec());
-        Ok(Waiting { path, at: self.position, len, number: record.number, shards: record.shards, payload })
+        let shards = record.participants.iter().map(|&(shard, _)| shard).collect();
+        Ok(Waiting { path, at: self.position, len, number: record.number, shards, payload })
     }
 
     /// Goes on behind a joint record that was applied, or notes that it was lost here.
-    fn pass(&mut self, number: u64, payload: &[u8]) {
+    fn pass(&mut self, number: u64, payload: &[u8], has_gap: bool) {
+        self.records += 1;
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.position += waiting.len,
             None => {
-                // A segment without a header, or that was moved away, begins with its first joint record.
                 let is_first = self.lost.is_empty();
-                let salt = *self.salt.get_or_insert_with(|| {
+                // A segment without a header, or that was moved away, begins with its first joint record.
+                let salt = *self.scan.salt.get_or_insert_with(|| {
                     let salt = Salt(fastrand::u32(..));
                     self.lost.extend_from_slice(&segment_header(salt));
                     salt
                 });
-                if is_first {
+                if is_first && has_gap {
                     frame_onto(&mut self.lost, salt, GAP);
+                    self.records += 1;
                 }
+                frame_joint_onto(&mut self.lost, salt, payload);
                 frame_joint_onto(&mut self.lost, salt, payload);
             }
         }
     }
 
-    /// Cuts off a torn tail, and writes what was lost and restored.
-    fn finish(self, totals: &mut Totals) -> Result<(), String> {
-        let whole = self.position;
-        let cut = self.bytes.len() - whole;
+    /// Ends the segment before a joint record, where it stands at that: the transaction cannot be restored, and nobody
+    /// was told of what comes behind it.
+    fn end_before(&mut self, number: u64) {
+        if self.waiting.take_if(|waiting| waiting.number == number).is_some() {
+            self.end = self.position;
+        }
+    }
+
+    /// Cuts off what was not replayed, and writes what was lost and restored.
+    fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Option<Tail>, String> {
+        let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.path.display());
+        let cut = self.bytes.len() - self.end;
         if cut > 0 {
             totals.cut += cut as u64;
-            tracing::warn!("{}: the last {cut} bytes are no whole record; cut at {whole}", self.path.display());
+            let why = if self.end < self.scan.end { "not in all segments" } else { "no whole record" };
+            tracing::warn!("{}: the last {cut} bytes are {why}; cut at {}", self.path.display(), self.end);
+            disk.cut(&self.path, self.end as u64).map_err(describe)?;
         }
-        if cut == 0 && self.lost.is_empty() {
-            return Ok(());
+        if !self.lost.is_empty() {
+            let file = disk.append_to(&self.path).map_err(describe)?;
+            file.write_all(&self.lost).and_then(|()| file.sync()).map_err(describe)?;
         }
-        self.mend().map_err(|error| format!("can't mend {}: {error}", self.path.display()))
+        Ok(self.scan.salt.map(|salt| Tail { salt, len: self.end + self.lost.len(), records: self.records }))
     }
-
-    fn mend(&self) -> std::io::Result<()> {
-        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
-        file.set_len(self.position as u64)?;
-        file.write_all(&self.lost)?;
-        file.sync_all()?;
-        let dir = self.path.parent().expect("a segment stands in a directory");
-        File::open(dir)?.sync_all()
-    }
-}
-
-fn stores_at(stores: &mut [Databases], index: usize) -> &mut [Databases] {
-    &mut stores[index..=index]
 }
 
 /// Runs logged effects over keyspaces in which nothing expires: expiry is in the log.
@@ -292,8 +396,8 @@ struct Replay {
     left_out: u64,
 }
 
-/// The payload of a record that changes nothing. It stands where a segment lost its tail and got a joint record back, so
-/// that every later start replays it as the first did.
+/// The payload of a record that changes nothing. It stands where a part of a segment was taken away and it got its joint
+/// records back, so that every later start replays them as the first did.
 const GAP: &[u8] = b"";
 
 impl Replay {
@@ -362,29 +466,20 @@ fn select(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>) -> Result<(), Stri
     Ok(())
 }
 
-fn open_segment(
-    dir: &Path,
-    chain: u32,
-    index: usize,
-    policy: &SharedPolicy,
-) -> Result<(Arc<Segment>, LogThread), String> {
-    let path = Manifest::segment_path(dir, chain, index);
+/// Opens a segment to append to, with a new epoch at its end and all of it on the disk.
+fn open_segment(log: &Log<'_>, chain: u32, index: usize, tail: Option<Tail>, epoch: u64) -> Result<Opened, String> {
+    let path = Manifest::segment_path(log.dir, chain, index);
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
-    let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path).map_err(describe)?;
-    let mut len = file.seek(std::io::SeekFrom::End(0)).map_err(describe)?;
-    let salt = if len == 0 {
-        let salt = Salt(fastrand::u32(..));
-        file.write_all(&segment_header(salt)).and_then(|()| file.sync_all()).map_err(describe)?;
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(describe)?;
-        len = SEGMENT_HEADER as u64;
-        salt
-    } else {
-        let mut header = [0; SEGMENT_HEADER];
-        file.rewind().and_then(|()| file.read_exact(&mut header)).map_err(describe)?;
-        match decode_header(&header) {
-            Header::Whole(salt) => salt,
-            Header::Torn | Header::Foreign => unreachable!("recovery reads the header of every segment first"),
-        }
-    };
-    Ok(Segment::start(path, file, len, salt, policy.clone()))
+    let file = log.disk.append_to(&path).map_err(describe)?;
+    let mut start = Vec::new();
+    let Tail { salt, len, records } =
+        tail.unwrap_or_else(|| Tail { salt: Salt(fastrand::u32(..)), len: 0, records: 0 });
+    if tail.is_none() {
+        // What may stand there is a part of a header.
+        log.disk.cut(&path, 0).map_err(describe)?;
+        start.extend_from_slice(&segment_header(salt));
+    }
+    frame_note_onto(&mut start, salt, Note::Epoch(epoch, log.control.policy()));
+    file.write_all(&start).and_then(|()| file.sync()).map_err(describe)?;
+    Ok(Opened { path: path.clone(), file, len: (len + start.len()) as u64, salt, records })
 }

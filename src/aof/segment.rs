@@ -2,67 +2,33 @@
 //!
 //! Positions in the log are counted in bytes appended since the server started ("lsn"). They pass three marks, always
 //! in this order: appended (in memory), written (in the operating system: survives a kill), synced (on the disk:
-//! survives a power loss). A reply leaves when the mark that the fsync policy asks for has passed what it shows.
+//! survives a power loss). A reply leaves when the mark that the fsync policy asks for has passed what it shows, and
+//! when every transaction over several segments that it may depend on is in all of them.
 
-use super::record::{Salt, frame_joint_onto};
+use super::control::{FsyncPolicy, LogControl};
+use super::disk::{LogFile, write_some};
+use super::joints::Joints;
+use super::record::{Note, Salt, frame_joint_onto, frame_note_onto, frame_onto};
 use hdrhistogram::Histogram;
 use parking_lot::{Condvar, Mutex};
-use std::fs::File;
+use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// How long a written record may wait for its fsync under `everysec`.
+/// How long an epoch lasts: what a power loss costs under `everysec`, with the fsync at its end, is to be a second.
+pub const EPOCH: Duration = Duration::from_millis(800);
+/// How long a written record may wait for its fsync under `everysec` where no epoch ends.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a file that could not be written is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Buffers above this size are given back after they are written.
 const BUFFER_KEPT: usize = 1024 * 1024;
-
-/// When records go to the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FsyncPolicy {
-    /// Once a second.
-    Everysec,
-    /// Before the reply.
-    Always,
-    /// When the operating system likes.
-    No,
-}
-
-impl FsyncPolicy {
-    /// The policies as `--appendfsync` names them, in the order of their numbers.
-    pub const NAMES: [&'static str; 3] = ["everysec", "always", "no"];
-
-    /// The policy at this position of [`NAMES`](Self::NAMES).
-    pub fn from_number(number: u8) -> Self {
-        [Self::Everysec, Self::Always, Self::No][usize::from(number)]
-    }
-}
-
-/// The policy that all segments follow; CONFIG SET changes it.
-#[derive(Debug, Clone)]
-pub struct SharedPolicy(Arc<AtomicU8>);
-
-impl SharedPolicy {
-    /// A policy to share.
-    pub fn new(policy: FsyncPolicy) -> Self {
-        Self(Arc::new(AtomicU8::new(policy as u8)))
-    }
-
-    /// The policy now.
-    pub fn get(&self) -> FsyncPolicy {
-        FsyncPolicy::from_number(self.0.load(Ordering::Relaxed))
-    }
-
-    /// Changes the policy, by its position in [`FsyncPolicy::NAMES`].
-    pub fn set(&self, number: u8) {
-        self.0.store(FsyncPolicy::from_number(number) as u8, Ordering::Relaxed);
-    }
-}
+/// The position behind everything: nothing is held.
+const NOWHERE: u64 = u64::MAX;
 
 /// Figures of a segment for INFO.
 #[derive(Debug, Clone, Default)]
@@ -71,10 +37,14 @@ pub struct SegmentMetrics {
     pub file_bytes: u64,
     /// Bytes appended and not yet written.
     pub buffered_bytes: u64,
+    /// Bytes appended and not yet synced.
+    pub unsynced_bytes: u64,
     /// fsyncs done.
     pub fsyncs: u64,
     /// Duration of an fsync in microseconds: median, 99th percentile, largest.
     pub fsync_us: [u64; 3],
+    /// Bytes that one fsync covered: median, 99th percentile, largest.
+    pub fsync_bytes: [u64; 3],
 }
 
 /// Appends, writes and syncs records.
@@ -86,24 +56,57 @@ pub struct SegmentMetrics {
 #[derive(Debug)]
 pub struct Segment {
     path: PathBuf,
-    policy: SharedPolicy,
+    file: Arc<dyn LogFile>,
+    /// The length of the file when the server started.
+    file_start: u64,
     salt: Salt,
-    queue: Mutex<Vec<u8>>,
+    /// How many records the file holds, those of the log about itself aside.
+    records: AtomicU64,
+    control: LogControl,
+    queue: Mutex<Queue>,
     writer: Mutex<Writer>,
     appended: AtomicU64,
     written: AtomicU64,
     synced: AtomicU64,
+    /// Where this segment ended at the end of the last two epochs, the later first.
+    epoch_ends: Mutex<[u64; 2]>,
+    /// Whether the disk has been busy with what is older than two epochs: writers wait.
+    is_stalled: AtomicBool,
+    /// Whether an fsync failed: what it should have covered may be lost, and no other would tell.
+    is_broken: AtomicBool,
+    joints: Arc<Joints>,
+    /// The ends of transactions that hold back what comes behind them.
+    held: Mutex<VecDeque<u64>>,
+    held_from: AtomicU64,
     waiters: Mutex<Vec<(u64, Waker)>>,
     bell: Bell,
-    fsync_us: Mutex<Histogram<u64>>,
-    file_start: u64,
+    fsyncs: Mutex<Fsyncs>,
+}
+
+/// What is appended and not taken by the writer.
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    /// The last position that the log says is on the disk.
+    noted: u64,
+}
+
+/// What is taken by the writer.
+#[derive(Debug, Default)]
+struct Writer {
+    /// Swapped with the queue, so that appending goes on while this is written.
+    buffer: Vec<u8>,
+    /// How much of it the operating system has taken.
+    taken: usize,
+    /// Where it ends in the log.
+    end: u64,
+    is_failing: bool,
 }
 
 #[derive(Debug)]
-struct Writer {
-    file: File,
-    /// Swapped with the queue, so that appending goes on while this is written.
-    buffer: Vec<u8>,
+struct Fsyncs {
+    us: Histogram<u64>,
+    bytes: Histogram<u64>,
 }
 
 /// Wakes the log thread. Rings are remembered, not counted.
@@ -111,6 +114,7 @@ struct Writer {
 struct Bell {
     rung: Mutex<bool>,
     condition: Condvar,
+    wants_sync: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -132,28 +136,46 @@ impl Bell {
     }
 }
 
+/// What a segment is opened with.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its name.
+    pub path: PathBuf,
+    /// The file, which has a header.
+    pub file: Arc<dyn LogFile>,
+    /// Its length, all of it synced.
+    pub len: u64,
+    /// What its records are framed with.
+    pub salt: Salt,
+    /// How many it holds.
+    pub records: u64,
+}
+
 impl Segment {
-    /// Appends to `file`, which is `file_bytes` long; starts the log thread.
-    pub fn start(
-        path: PathBuf,
-        file: File,
-        file_bytes: u64,
-        salt: Salt,
-        policy: SharedPolicy,
-    ) -> (Arc<Self>, LogThread) {
+    /// Appends to a file; starts the log thread.
+    pub fn start(opened: Opened, control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
+        let histogram = || Histogram::new(2).expect("two significant digits are within the histogram's range");
         let segment = Arc::new(Self {
-            path,
-            policy,
-            salt,
+            path: opened.path,
+            file: opened.file,
+            file_start: opened.len,
+            salt: opened.salt,
+            records: AtomicU64::new(opened.records),
+            control,
             queue: Mutex::default(),
-            writer: Mutex::new(Writer { file, buffer: Vec::new() }),
+            writer: Mutex::default(),
             appended: AtomicU64::new(0),
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
+            epoch_ends: Mutex::new([0; 2]),
+            is_stalled: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            joints,
+            held: Mutex::default(),
+            held_from: AtomicU64::new(NOWHERE),
             waiters: Mutex::default(),
             bell: Bell::default(),
-            fsync_us: Mutex::new(Histogram::new(2).expect("two significant digits are within the histogram's range")),
-            file_start: file_bytes,
+            fsyncs: Mutex::new(Fsyncs { us: histogram(), bytes: histogram() }),
         });
         let shared = Arc::clone(&segment);
         let thread = std::thread::Builder::new()
@@ -163,27 +185,9 @@ impl Segment {
         (Arc::clone(&segment), LogThread { segment, thread })
     }
 
-    /// Appends framed records. The caller excludes other writers of the same keys, so order here is order of execution.
-    pub fn append(&self, records: &[u8]) {
-        let mut queue = self.queue.lock();
-        queue.extend_from_slice(records);
-        self.appended.fetch_add(records.len() as u64, Ordering::Release);
-    }
-
-    /// Appends one record with this payload; the caller excludes others, as for [`append`](Self::append).
-    pub fn append_payload(&self, payload: &[u8]) {
-        let mut queue = self.queue.lock();
-        let before = queue.len();
-        super::frame_onto(&mut queue, self.salt, payload);
-        self.appended.fetch_add((queue.len() - before) as u64, Ordering::Release);
-    }
-
-    /// Appends the copy of a record that stands in several segments; the caller has all of their owners' exclusion.
-    pub fn append_joint_payload(&self, payload: &[u8]) {
-        let mut queue = self.queue.lock();
-        let before = queue.len();
-        frame_joint_onto(&mut queue, self.salt, payload);
-        self.appended.fetch_add((queue.len() - before) as u64, Ordering::Release);
+    /// What all segments of the log have in common.
+    pub fn control(&self) -> &LogControl {
+        &self.control
     }
 
     /// What records of this segment are framed with.
@@ -191,17 +195,95 @@ impl Segment {
         self.salt
     }
 
+    /// Where the records are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The position after everything appended so far: whatever a command has shown stands before it.
     pub fn appended(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }
 
+    /// How many records the file holds.
+    pub fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+
+    /// Appends `count` framed records. The caller excludes other writers of the same keys, so order here is order of
+    /// execution.
+    pub fn append(&self, records: &[u8], count: u64) {
+        self.records.fetch_add(count, Ordering::Relaxed);
+        self.append_with(|bytes| bytes.extend_from_slice(records), false);
+    }
+
+    /// Appends one record with this payload; the caller excludes others, as for [`append`](Self::append).
+    pub fn append_payload(&self, payload: &[u8]) {
+        self.records.fetch_add(1, Ordering::Relaxed);
+        self.append_with(|bytes| frame_onto(bytes, self.salt, payload), false);
+    }
+
+    /// Appends the copy of a record that stands in several segments; the caller has all of their owners' exclusion.
+    pub fn append_joint_payload(&self, payload: &[u8]) {
+        self.records.fetch_add(1, Ordering::Relaxed);
+        self.append_with(|bytes| frame_joint_onto(bytes, self.salt, payload), false);
+    }
+
+    /// Ends an epoch. The caller excludes all who append to any segment of the log, as if it was a transaction over all.
+    pub fn append_epoch(&self, epoch: u64) {
+        let policy = self.control.policy();
+        self.append_with(|bytes| frame_note_onto(bytes, self.salt, Note::Epoch(epoch, policy)), false);
+        self.end_epoch();
+    }
+
+    /// Notes that an epoch ends with what is appended so far, and sees to it that it is synced.
+    pub fn end_epoch(&self) {
+        self.append_with(|_| {}, true);
+        let mut ends = self.epoch_ends.lock();
+        *ends = [self.appended(), ends[0]];
+        if self.synced.load(Ordering::Acquire) < ends[1] && self.control.policy() == FsyncPolicy::Everysec {
+            self.is_stalled.store(true, Ordering::Release);
+        }
+        drop(ends);
+        if self.control.policy() != FsyncPolicy::No {
+            self.bell.wants_sync.store(true, Ordering::Release);
+            self.bell.ring();
+        }
+    }
+
+    /// Whether something was appended since the last epoch.
+    pub fn has_news(&self) -> bool {
+        self.epoch_ends.lock()[0] < self.appended()
+    }
+
+    fn append_with(&self, frame: impl FnOnce(&mut Vec<u8>), notes_synced: bool) {
+        let mut queue = self.queue.lock();
+        let before = queue.bytes.len();
+        if notes_synced || self.control.policy() == FsyncPolicy::Always {
+            self.note_synced(&mut queue);
+        }
+        frame(&mut queue.bytes);
+        self.appended.fetch_add((queue.bytes.len() - before) as u64, Ordering::Release);
+    }
+
+    /// Says in the log how much of it is on the disk: damage before this is damage, and not what a power loss does to a
+    /// tail.
+    fn note_synced(&self, queue: &mut Queue) {
+        let synced = self.synced.load(Ordering::Acquire);
+        if synced > queue.noted {
+            queue.noted = synced;
+            frame_note_onto(&mut queue.bytes, self.salt, Note::Synced(self.file_start + synced));
+        }
+    }
+
     /// Sees to it that records up to `lsn` go where the policy wants them: written before this returns, or, under
     /// `always`, on their way to the disk.
     pub fn commit(&self, lsn: u64) {
-        match self.policy.get() {
+        match self.control.policy() {
             FsyncPolicy::Always if self.synced.load(Ordering::Acquire) < lsn => self.bell.ring(),
             FsyncPolicy::Always => {}
+            // The log thread tries again where the disk is full.
+            FsyncPolicy::Everysec | FsyncPolicy::No if self.control.is_failing() => {}
             FsyncPolicy::Everysec | FsyncPolicy::No => {
                 if self.written.load(Ordering::Acquire) < lsn {
                     self.write_out();
@@ -210,10 +292,22 @@ impl Segment {
         }
     }
 
-    /// Whether replies that show records up to `lsn` may leave.
-    pub fn is_released(&self, lsn: u64) -> bool {
-        let mark = if self.policy.get() == FsyncPolicy::Always { &self.synced } else { &self.written };
+    /// Whether records up to `lsn` are where the policy wants them.
+    #[inline]
+    pub fn has_reached(&self, lsn: u64) -> bool {
+        let is_strict = match self.control.policy() {
+            FsyncPolicy::Always => true,
+            FsyncPolicy::Everysec => self.is_stalled.load(Ordering::Acquire),
+            FsyncPolicy::No => false,
+        };
+        let mark = if is_strict { &self.synced } else { &self.written };
         mark.load(Ordering::Acquire) >= lsn
+    }
+
+    /// Whether replies that show records up to `lsn` may leave.
+    #[inline]
+    pub fn is_released(&self, lsn: u64) -> bool {
+        self.has_reached(lsn) && lsn < self.held_from.load(Ordering::Acquire)
     }
 
     /// Waits until replies that show records up to `lsn` may leave. [`commit`](Self::commit) comes first.
@@ -229,80 +323,152 @@ impl Segment {
         .await;
     }
 
+    /// Holds back replies that show what stands at `lsn` or behind it.
+    pub fn hold_from(&self, lsn: u64) {
+        let mut held = self.held.lock();
+        held.push_back(lsn);
+        self.held_from.store(held[0], Ordering::Release);
+    }
+
+    /// Ends a [`hold_from`](Self::hold_from), the first that has not ended.
+    pub fn let_go(&self, lsn: u64) {
+        let mut held = self.held.lock();
+        let first = held.pop_front();
+        assert_eq!(first, Some(lsn), "transactions settle in their order");
+        self.held_from.store(held.front().copied().unwrap_or(NOWHERE), Ordering::Release);
+    }
+
+    /// Wakes those whose replies may leave now.
+    pub fn wake_released(&self) {
+        let mut waiters = self.waiters.lock();
+        let released = waiters.extract_if(.., |(lsn, _)| self.is_released(*lsn)).collect::<Vec<_>>();
+        drop(waiters);
+        released.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
     /// Figures for INFO.
     pub fn metrics(&self) -> SegmentMetrics {
         let written = self.written.load(Ordering::Acquire);
-        let fsync_us = self.fsync_us.lock();
+        let fsyncs = self.fsyncs.lock();
+        let summary = |histogram: &Histogram<u64>| {
+            [histogram.value_at_quantile(0.5), histogram.value_at_quantile(0.99), histogram.max()]
+        };
         SegmentMetrics {
             file_bytes: self.file_start + written,
             buffered_bytes: self.appended() - written,
-            fsyncs: fsync_us.len(),
-            fsync_us: [fsync_us.value_at_quantile(0.5), fsync_us.value_at_quantile(0.99), fsync_us.max()],
+            unsynced_bytes: self.appended() - self.synced.load(Ordering::Acquire),
+            fsyncs: fsyncs.us.len(),
+            fsync_us: summary(&fsyncs.us),
+            fsync_bytes: summary(&fsyncs.bytes),
         }
-    }
-
-    /// Where the records are.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Writes everything appended so far; gives the position it reaches.
     fn write_out(&self) -> u64 {
         let mut writer = self.writer.lock();
-        let end = {
-            let mut queue = self.queue.lock();
-            std::mem::swap(&mut *queue, &mut writer.buffer);
-            self.appended()
-        };
-        let Writer { file, buffer } = &mut *writer;
-        if let Err(error) = file.write_all(buffer) {
-            self.fail("write", &error);
+        // What could not be written before comes first.
+        if self.write_taken(&mut writer) {
+            {
+                let mut queue = self.queue.lock();
+                std::mem::swap(&mut queue.bytes, &mut writer.buffer);
+                writer.end = self.appended();
+            }
+            self.write_taken(&mut writer);
         }
-        buffer.clear();
-        buffer.shrink_to(BUFFER_KEPT);
-        self.written.store(end, Ordering::Release);
-        end
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Writes what the writer has taken; false when the operating system does not take it all.
+    fn write_taken(&self, writer: &mut Writer) -> bool {
+        while writer.taken < writer.buffer.len() {
+            match write_some(&*self.file, &writer.buffer[writer.taken..]) {
+                Ok(len) => writer.taken += len,
+                Err(error) => {
+                    self.note_write_failure(writer, &error);
+                    return false;
+                }
+            }
+        }
+        writer.buffer.clear();
+        writer.buffer.shrink_to(BUFFER_KEPT);
+        writer.taken = 0;
+        self.written.fetch_max(writer.end, Ordering::Release);
+        if std::mem::take(&mut writer.is_failing) {
+            tracing::warn!("The append-only file {} can be written again", self.path.display());
+            self.control.note_recovery();
+        }
+        true
+    }
+
+    fn note_write_failure(&self, writer: &mut Writer, error: &std::io::Error) {
+        if self.control.policy() == FsyncPolicy::Always {
+            self.fail("write", error);
+        }
+        if !writer.is_failing {
+            writer.is_failing = true;
+            tracing::error!("Can't write the append-only file {}: {error}. Writes are refused.", self.path.display());
+            self.control.note_failure(error);
+        }
     }
 
     fn run_log_thread(&self) {
-        let file = self.writer.lock().file.try_clone().unwrap_or_else(|error| self.fail("duplicate", &error));
         let mut last_sync = Instant::now();
         while !self.bell.stop.load(Ordering::Acquire) {
-            self.bell.wait(SYNC_INTERVAL);
-            let due = match self.policy.get() {
+            self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
+            let is_wanted = self.bell.wants_sync.swap(false, Ordering::AcqRel);
+            let is_due = match self.control.policy() {
                 FsyncPolicy::Always => true,
-                FsyncPolicy::Everysec => last_sync.elapsed() >= SYNC_INTERVAL,
+                FsyncPolicy::Everysec => is_wanted || last_sync.elapsed() >= SYNC_INTERVAL,
                 // A change of policy may have left replies waiting.
                 FsyncPolicy::No => !self.waiters.lock().is_empty(),
             };
-            if due {
-                self.sync(&file);
+            if is_due {
+                self.sync();
                 last_sync = Instant::now();
+            } else if self.control.is_failing() {
+                self.write_out();
+                self.wake_released();
             }
         }
-        self.sync(&file);
+        self.sync();
     }
 
-    fn sync(&self, file: &File) {
+    fn sync(&self) {
         let end = self.write_out();
-        if end == self.synced.load(Ordering::Acquire) {
+        let before = self.synced.load(Ordering::Acquire);
+        if end > before && self.is_broken.load(Ordering::Acquire) {
+            self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));
+        } else if end > before {
+            let start = Instant::now();
+            match self.file.sync() {
+                Ok(()) => self.note_sync(start.elapsed(), end - before, end),
+                Err(error) => self.note_sync_failure(&error),
+            }
+        }
+        self.joints.settle();
+        self.wake_released();
+    }
+
+    fn note_sync(&self, took: Duration, bytes: u64, end: u64) {
+        let mut fsyncs = self.fsyncs.lock();
+        fsyncs.us.saturating_record(took.as_micros() as u64);
+        fsyncs.bytes.saturating_record(bytes);
+        drop(fsyncs);
+        self.synced.store(end, Ordering::Release);
+        self.is_stalled.store(false, Ordering::Release);
+    }
+
+    /// The kernel may have dropped what it could not write: a second fsync would lie, so there is none.
+    fn note_sync_failure(&self, error: &std::io::Error) {
+        if self.control.policy() == FsyncPolicy::Always {
+            self.fail("fsync", error);
+        }
+        if self.is_broken.swap(true, Ordering::AcqRel) {
             return;
         }
-        let start = Instant::now();
-        if let Err(error) = file.sync_data() {
-            // The kernel may have dropped what it could not write: a second fsync would lie.
-            self.fail("fsync", &error);
-        }
-        self.fsync_us.lock().saturating_record(start.elapsed().as_micros() as u64);
-        self.synced.store(end, Ordering::Release);
-        self.wake_released(end);
-    }
-
-    fn wake_released(&self, end: u64) {
-        let mut waiters = self.waiters.lock();
-        let released = waiters.extract_if(.., |(lsn, _)| *lsn <= end).collect::<Vec<_>>();
-        drop(waiters);
-        released.into_iter().for_each(|(_, waker)| waker.wake());
+        self.is_stalled.store(false, Ordering::Release);
+        tracing::error!("Can't fsync the append-only file {}: {error}. Writes are refused.", self.path.display());
+        self.control.note_failure(error);
     }
 
     /// The log cannot be trusted any more: nothing that it covers may be acknowledged.
@@ -320,6 +486,11 @@ pub struct LogThread {
 }
 
 impl LogThread {
+    /// The segment.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
     /// Writes and syncs what is left, and waits for that.
     pub fn finish(self) {
         self.segment.bell.stop.store(true, Ordering::Release);

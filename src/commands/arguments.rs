@@ -1,7 +1,8 @@
-//! Arguments as commands read them: integers, counts and positions.
+//! Arguments as commands read them: integers, counts and positions; and elements as commands reply them.
 
 use super::CommandError;
-use crate::resp::parse_i64;
+use crate::keyspace::Entry;
+use crate::resp::{Reply, parse_i64};
 use std::ops::Range;
 
 /// An integer.
@@ -24,6 +25,15 @@ pub fn positive(argument: &[u8], otherwise: &'static str) -> Result<usize, Comma
 /// How many keys follow an argument, as it says.
 pub fn number_of_keys(argument: &[u8]) -> Result<usize, CommandError> {
     positive(argument, "ERR numkeys should be greater than 0")
+}
+
+/// Replies an element of a collection.
+#[inline]
+pub fn reply_entry(reply: &mut Reply<'_>, entry: Entry<'_>) {
+    match entry {
+        Entry::Bytes(bytes) => reply.bulk(bytes),
+        Entry::Integer(integer) => reply.bulk_integer(integer),
+    }
 }
 
 /// Whether an argument is `word`, in whatever case.

@@ -5,13 +5,13 @@
 //! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
 //! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
 
-use super::arguments::{integer, number_of_keys};
+use super::arguments::{integer, number_of_keys, reply_entry};
 use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
 use super::row::ReadingOptions;
 use super::server::LocalCall;
 use super::{CommandError, Outcome, streams};
-use crate::keyspace::{Bytes, Collection, End, InLine, Keyspace, List, Store, Wish};
+use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
 
@@ -152,20 +152,21 @@ fn has_elements<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Result<bool
 }
 
 fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, reply: &mut Reply<'_>) {
-    let elements = take(keyspace, key, end, 1);
-    keyspace.effects().tell([pop_name(end), key]);
     reply.array(2);
     reply.bulk(key);
-    elements.iter().for_each(|element| reply.bulk(element));
+    let list = list_of(keyspace, key);
+    reply_entry(reply, list.peek(end).expect("a list that is kept is not empty"));
+    list.truncate(1, end);
+    end_taking(keyspace, key, end, 1);
+    keyspace.effects().tell([pop_name(end), key]);
 }
 
 fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize, reply: &mut Reply<'_>) {
-    let elements = take(keyspace, key, end, most);
-    keyspace.effects().tell([pop_name(end), key, elements.len().to_string().as_bytes()]);
     reply.array(2);
     reply.bulk(key);
-    reply.array(elements.len());
-    elements.iter().for_each(|element| reply.bulk(element));
+    let taken = lists::pop_elements(list_of(keyspace, key), most, end, reply);
+    end_taking(keyspace, key, end, taken);
+    keyspace.effects().tell([pop_name(end), key, taken.to_string().as_bytes()]);
 }
 
 fn move_one<S: Store>(
@@ -181,17 +182,14 @@ fn move_one<S: Store>(
     reply.bulk(&element);
 }
 
-/// Takes up to `most` elements from the list of a key, which has one.
-fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: usize) -> Vec<Bytes> {
-    let list = keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list");
-    let take_one = || match end {
-        End::Head => list.pop_front(),
-        End::Tail => list.pop_back(),
-    };
-    let elements: Vec<Bytes> = std::iter::from_fn(take_one).take(most).collect();
-    let is_empty = list.shrink();
-    lists::note_popped(keyspace, key, elements.len(), end, is_empty);
-    elements
+fn list_of<'a, S: Store>(keyspace: &'a mut Keyspace<S>, key: &[u8]) -> &'a mut List {
+    keyspace.collection_mut::<List>(key).ok().flatten().expect("the caller has looked at the list")
+}
+
+/// Removes a list that is empty now, and notes what was taken.
+fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken: usize) {
+    let is_empty = list_of(keyspace, key).shrink();
+    lists::note_popped(keyspace, key, taken, end, is_empty);
 }
 
 fn wait_for<'k, S: Store>(

@@ -4,7 +4,7 @@ use super::float::Extended;
 use super::text::text_of;
 use super::{CommandError, Outcome};
 use crate::keyspace::stream::StreamId;
-use crate::keyspace::{Keyspace, Node, Object, Store, Value};
+use crate::keyspace::{Entry, Keyspace, Node, Object, Store, Value};
 use crate::limits::EXPIRES_ACTIVELY;
 use crate::resp::{Args, Reply, parse_i64, quoted};
 use std::sync::atomic::Ordering;
@@ -60,19 +60,17 @@ pub fn sleep(args: Args<'_>) -> Option<Duration> {
 /// As Redis describes a value, as far as it is so here.
 fn described(node: &Node) -> String {
     let len_of = |elements: &mut dyn Iterator<Item = usize>| elements.sum::<usize>();
-    let (encoding, len) = match node.value() {
-        Value::Integer(_) => ("int", text_of(node.value(), &mut itoa::Buffer::new()).map_or(0, <[u8]>::len)),
-        Value::Text(text) if text.len() <= 44 => ("embstr", text.len()),
-        Value::Text(text) => ("raw", text.len()),
-        Value::Object(Object::List(list)) => ("quicklist", len_of(&mut list.iter().map(|element| element.len()))),
-        Value::Object(Object::Set(set)) => ("hashtable", len_of(&mut set.iter().map(|member| member.len()))),
-        Value::Object(Object::Hash(hash)) => {
-            ("hashtable", len_of(&mut hash.iter().map(|(field, value)| field.len() + value.len())))
-        }
+    let encoding = node.encoding();
+    let len = match node.value() {
+        Value::Integer(_) => text_of(node.value(), &mut itoa::Buffer::new()).map_or(0, <[u8]>::len),
+        Value::Text(text) => text.len(),
+        Value::Object(Object::List(list)) => len_of(&mut list.range(0..list.len()).map(Entry::len)),
+        Value::Object(Object::Set(set)) => len_of(&mut set.iter().map(Entry::len)),
+        Value::Object(Object::Hash(hash)) => len_of(&mut hash.iter().map(|(field, value)| field.len() + value.len())),
         Value::Object(Object::Stream(stream)) => {
             let entries = stream.range(StreamId::MIN, StreamId::MAX);
             let fields = entries.flat_map(|entry| entry.fields());
-            ("stream", len_of(&mut fields.map(|(name, value)| name.len() + value.len())))
+            len_of(&mut fields.map(|(name, value)| name.len() + value.len()))
         }
     };
     let address = std::ptr::from_ref(node).addr();

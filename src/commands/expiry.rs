@@ -257,7 +257,7 @@ fn reply_deadline<S: Store>(
 ) -> Outcome {
     const NO_KEY: i64 = -2;
     const FOR_EVER: i64 = -1;
-    reply.integer(match keyspace.read_node(key).map(Node::expire_at) {
+    reply.integer(match keyspace.inspect(key).map(Node::expire_at) {
         None => NO_KEY,
         Some(None) => FOR_EVER,
         Some(Some(at)) => shown(at) as i64,

@@ -1,9 +1,11 @@
 //! Hashes.
 
-use super::arguments::integer;
+use super::arguments::{integer, reply_entry};
+use super::float::Extended;
+use super::random::{Fields, reply_random, wanted};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Class, Collection, Hash, Keyspace, Store};
-use crate::resp::{Args, Reply, parse_i64};
+use crate::keyspace::{Class, Collection, Entry, Hash, Keyspace, Store};
+use crate::resp::{Args, Reply};
 
 /// HSET key field value [field value ...]: O(N), N = fields given
 pub fn hset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -25,33 +27,23 @@ fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &st
         return Err(CommandError::Arity(command.to_owned()));
     }
     let hash = keyspace.collection_or_new::<Hash>(&args[1])?;
-    let len = hash.len();
+    hash.prepare(args.from(2).iter());
+    let mut added = 0;
     for index in (2..args.len()).step_by(2) {
-        set_field(hash, &args[index], &args[index + 1]);
+        added += usize::from(hash.set(&args[index], &args[index + 1]));
     }
-    let added = hash.len() - len;
     keyspace.note_change(&args[1], args.len() / 2 - 1);
     keyspace.notify(Class::HASH, "hset", &args[1]);
     Ok(added)
 }
 
-/// Sets a field. One that is there costs no copy of its name, and keeps its allocation when the length stays.
-fn set_field(hash: &mut Hash, field: &[u8], value: &[u8]) {
-    match hash.get_mut(field) {
-        Some(old) if old.len() == value.len() => old.copy_from_slice(value),
-        Some(old) => *old = value.into(),
-        None => {
-            hash.insert(field.into(), value.into());
-        }
-    }
-}
-
 /// HSETNX key field value: O(1)
 pub fn hsetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.collection_or_new::<Hash>(&args[1])?;
-    let is_new = !hash.contains_key(&args[2]);
+    let is_new = !hash.contains(&args[2]);
     if is_new {
-        hash.insert(args[2].into(), args[3].into());
+        hash.prepare(args.from(2).iter());
+        hash.set(&args[2], &args[3]);
     }
     if is_new {
         keyspace.note_change(&args[1], 1);
@@ -64,7 +56,7 @@ pub fn hsetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 /// HGET key field: O(1)
 pub fn hget<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
-    reply.bulk_or_null(value_of(hash, &args[2]));
+    reply_value(reply, hash, &args[2]);
     Ok(())
 }
 
@@ -72,21 +64,31 @@ pub fn hget<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn hmget<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
     reply.array(args.len() - 2);
-    args.from(2).iter().for_each(|field| reply.bulk_or_null(value_of(hash, field)));
+    args.from(2).iter().for_each(|field| reply_value(reply, hash, field));
     Ok(())
 }
 
-fn value_of<'a>(hash: Option<&'a Hash>, field: &[u8]) -> Option<&'a [u8]> {
-    hash?.get(field).map(Bytes::as_ref)
+fn reply_value(reply: &mut Reply<'_>, hash: Option<&Hash>, field: &[u8]) {
+    match hash.and_then(|hash| hash.get(field)) {
+        Some(value) => reply_entry(reply, value),
+        None => reply.null(),
+    }
+}
+
+/// HSTRLEN key field: O(1)
+pub fn hstrlen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let hash = keyspace.read_collection::<Hash>(&args[1])?;
+    reply.count(hash.and_then(|hash| hash.get(&args[2])).map_or(0, Entry::len));
+    Ok(())
 }
 
 /// HGETALL key: O(N), N = fields
 pub fn hgetall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
     reply.map(hash.map_or(0, Hash::len));
-    for (field, value) in hash.into_iter().flatten() {
-        reply.bulk(field);
-        reply.bulk(value);
+    for (field, value) in hash.into_iter().flat_map(Hash::iter) {
+        reply_entry(reply, field);
+        reply_entry(reply, value);
     }
     Ok(())
 }
@@ -95,7 +97,7 @@ pub fn hgetall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 pub fn hkeys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
     reply.array(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::keys).for_each(|field| reply.bulk(field));
+    hash.into_iter().flat_map(Hash::iter).for_each(|(field, _)| reply_entry(reply, field));
     Ok(())
 }
 
@@ -103,7 +105,7 @@ pub fn hkeys<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 pub fn hvals<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
     reply.array(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::values).for_each(|value| reply.bulk(value));
+    hash.into_iter().flat_map(Hash::iter).for_each(|(_, value)| reply_entry(reply, value));
     Ok(())
 }
 
@@ -114,7 +116,7 @@ pub fn hdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         reply.integer(0);
         return Ok(());
     };
-    let removed = args.from(2).iter().filter(|&field| hash.swap_remove(field).is_some()).count();
+    let removed = args.from(2).iter().filter(|&field| hash.remove(field)).count();
     let is_empty = hash.shrink();
     if removed > 0 {
         keyspace.notify(Class::HASH, "hdel", key);
@@ -130,7 +132,7 @@ pub fn hdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 /// HEXISTS key field: O(1)
 pub fn hexists<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let hash = keyspace.read_collection::<Hash>(&args[1])?;
-    reply.flag(hash.is_some_and(|hash| hash.contains_key(&args[2])));
+    reply.flag(hash.is_some_and(|hash| hash.contains(&args[2])));
     Ok(())
 }
 
@@ -145,15 +147,70 @@ pub fn hincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let (key, field, increment) = (&args[1], &args[2], integer(&args[3])?);
     // Nothing fails once a hash had to be made: a field that is new starts at zero.
     let hash = keyspace.collection_or_new::<Hash>(key)?;
-    let old = hash.get(field).map_or(Ok(0), |value| integer_of(value))?;
+    let old = hash.get(field).map_or(Ok(0), integer_of)?;
     let sum = old.checked_add(increment).ok_or(CommandError::Overflow)?;
-    set_field(hash, field, itoa::Buffer::new().format(sum).as_bytes());
+    hash.set(field, itoa::Buffer::new().format(sum).as_bytes());
     keyspace.note_change(key, 1);
     keyspace.notify(Class::HASH, "hincrby", key);
     reply.integer(sum);
     Ok(())
 }
 
-fn integer_of(value: &[u8]) -> Result<i64, CommandError> {
-    parse_i64(value).ok_or(CommandError::Text("ERR hash value is not an integer"))
+fn integer_of(value: Entry<'_>) -> Result<i64, CommandError> {
+    value.integer().ok_or(CommandError::Text("ERR hash value is not an integer"))
+}
+
+/// HINCRBYFLOAT key field increment: O(1)
+pub fn hincrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (key, field) = (&args[1], &args[2]);
+    let increment = match Extended::parse(&args[3]).ok_or(CommandError::NotFloat)? {
+        Extended::Infinite => return Err(CommandError::Text("ERR value is NaN or Infinity")),
+        finite => finite,
+    };
+    // Nothing fails once a hash had to be made: a field that is new starts at zero.
+    let hash = keyspace.collection_or_new::<Hash>(key)?;
+    let old = hash.get(field).map_or(Ok(Extended::from(0)), float_of)?;
+    let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
+    let text = sum.to_string();
+    hash.set(field, text.as_bytes());
+    keyspace.note_change(key, 1);
+    keyspace.notify(Class::HASH, "hincrbyfloat", key);
+    keyspace.effects().tell([b"HSET", key, field, text.as_bytes()]);
+    reply.bulk(text.as_bytes());
+    Ok(())
+}
+
+fn float_of(value: Entry<'_>) -> Result<Extended, CommandError> {
+    match value {
+        Entry::Integer(integer) => Ok(Extended::from(integer)),
+        Entry::Bytes(text) => Extended::parse(text).ok_or(CommandError::Text("ERR hash value is not a float")),
+    }
+}
+
+/// HRANDFIELD key [count [WITHVALUES]]: O(N), N = fields replied
+pub fn hrandfield<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let mut random = keyspace.random().fork();
+    if args.len() == 2 {
+        match keyspace.read_collection::<Hash>(&args[1])? {
+            Some(hash) => reply_entry(reply, hash.at(hash.random(&mut random)).0),
+            None => reply.null(),
+        }
+        return Ok(());
+    }
+    let wanted = wanted(&args[2])?;
+    let with_values = match args.len() {
+        3 => false,
+        4 if args.is(3, "WITHVALUES") => true,
+        _ => return Err(CommandError::Syntax),
+    };
+    if with_values && wanted.count() > i64::MAX as usize / 2 {
+        return Err(CommandError::Text("ERR value is out of range"));
+    }
+    match keyspace.read_collection::<Hash>(&args[1])? {
+        Some(hash) => reply_random(&Fields { hash, with_values }, wanted, &mut random, reply),
+        None => {
+            reply.array(0);
+            Ok(())
+        }
+    }
 }

@@ -59,9 +59,10 @@ fn write_info(row: &Command, reply: &mut Reply<'_>) {
     reply.bulk(row.name.as_bytes());
     reply.integer(i64::from(row.arity));
     write_words(row.flags.names().chain(row.keys.are_movable().then_some("movablekeys")), reply);
-    reply.integer(i64::from(row.keys.first));
-    reply.integer(i64::from(row.keys.last));
-    reply.integer(i64::from(row.keys.step));
+    let keys = own_keys(row);
+    reply.integer(i64::from(keys.first));
+    reply.integer(i64::from(keys.last));
+    reply.integer(i64::from(keys.step));
     write_words(categories(row), reply);
     write_tips(row, reply);
     write_key_specifications(row, reply);
@@ -128,8 +129,13 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
     tips.for_each(|tip| reply.bulk(tip.as_bytes()));
 }
 
+/// The keys of the row itself: a key behind a subcommand is the subcommand's.
+fn own_keys(row: &Command) -> Keys {
+    if row.flags == Flags::NONE { Keys::NONE } else { row.keys }
+}
+
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step, count_at, streams_from, .. } = row.keys;
+    let Keys { first, last, step, count_at, streams_from, .. } = own_keys(row);
     reply.set(usize::from(first > 0) + usize::from(count_at > 0) + usize::from(streams_from > 0));
     if first > 0 {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };

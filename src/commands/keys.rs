@@ -20,15 +20,21 @@ pub fn del<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
     Ok(())
 }
 
-/// EXISTS key [key ...], TOUCH key [key ...]: O(N), N = keys
-pub fn exists<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+/// TOUCH key [key ...]: O(N), N = keys
+pub fn touch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.count(args.from(1).iter().filter(|key| keyspace.read(key).is_some()).count());
+    Ok(())
+}
+
+/// EXISTS key [key ...]: O(N), N = keys
+pub fn exists<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.count(args.from(1).iter().filter(|key| keyspace.inspect(key).is_some()).count());
     Ok(())
 }
 
 /// TYPE key: O(1)
 pub fn type_of<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.simple(keyspace.read(&args[1]).map_or("none", type_name));
+    reply.simple(keyspace.inspect(&args[1]).map_or("none", |node| type_name(node.value())));
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Lists.
 
-use super::arguments::{count, integer, is, number_of_keys, position, positions, positive};
+use super::arguments::{count, integer, is, number_of_keys, position, positions, positive, reply_entry};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Class, Collection, End, Keyspace, List, Store};
+use crate::keyspace::{Class, Collection, End, Keyspace, List, Store};
 use crate::resp::{Args, Reply};
 
 /// LEFT or RIGHT
@@ -81,14 +81,8 @@ fn pop_event(end: End) -> &'static str {
 }
 
 fn push_elements(list: &mut List, elements: Args<'_>, end: End) {
-    elements.iter().for_each(|element| push_element(list, element.into(), end));
-}
-
-fn push_element(list: &mut List, element: Bytes, end: End) {
-    match end {
-        End::Head => list.push_front(element),
-        End::Tail => list.push_back(element),
-    }
+    list.prepare(elements.iter());
+    elements.iter().for_each(|element| list.push(element, end));
 }
 
 /// LPOP key [count]: O(N), N = elements taken
@@ -115,18 +109,11 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'
         reply.null();
         return Ok(());
     };
-    let element = pop_element(list, end);
-    reply.bulk_or_null(element.as_deref());
+    reply_entry(reply, list.peek(end).expect("keys of empty lists do not exist"));
+    list.truncate(1, end);
     let is_empty = list.shrink();
     note_popped(keyspace, key, 1, end, is_empty);
     Ok(())
-}
-
-fn pop_element(list: &mut List, end: End) -> Option<Bytes> {
-    match end {
-        End::Head => list.pop_front(),
-        End::Tail => list.pop_back(),
-    }
 }
 
 fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
@@ -143,13 +130,16 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 }
 
 /// Takes at most `wanted` elements and replies them; gives how many.
-fn pop_elements(list: &mut List, wanted: usize, end: End, reply: &mut Reply<'_>) -> usize {
-    let taken = wanted.min(list.len());
+pub fn pop_elements(list: &mut List, wanted: usize, end: End, reply: &mut Reply<'_>) -> usize {
+    let len = list.len();
+    let taken = wanted.min(len);
+    let elements = match end {
+        End::Head => list.range(0..taken),
+        End::Tail => list.range_back(len - taken..len),
+    };
     reply.array(taken);
-    match end {
-        End::Head => list.drain(..taken).for_each(|element| reply.bulk(&element)),
-        End::Tail => list.drain(list.len() - taken..).rev().for_each(|element| reply.bulk(&element)),
-    }
+    elements.for_each(|element| reply_entry(reply, element));
+    list.truncate(taken, end);
     taken
 }
 
@@ -236,14 +226,23 @@ fn move_element<S: Store>(
 }
 
 /// Moves an element between lists, of which the source has one and the destination may be none yet, and gives it.
-pub fn move_one<S: Store>(keyspace: &mut Keyspace<S>, source: &[u8], destination: &[u8], from: End, to: End) -> Bytes {
+pub fn move_one<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    source: &[u8],
+    destination: &[u8],
+    from: End,
+    to: End,
+) -> Vec<u8> {
     const LOOKED_AT: &str = "the caller has looked at both keys";
     let list = keyspace.collection_mut::<List>(source).ok().flatten().expect(LOOKED_AT);
-    let element = pop_element(list, from).expect("keys of empty lists do not exist");
+    let element = list.peek(from).expect("keys of empty lists do not exist").to_vec();
+    list.truncate(1, from);
     // The source may be empty now, and is removed after it got the element back where it is the destination too.
-    push_element(keyspace.collection_or_new::<List>(destination).expect(LOOKED_AT), element.clone(), to);
+    let list = keyspace.collection_or_new::<List>(destination).expect(LOOKED_AT);
+    list.prepare(std::iter::once(element.as_slice()));
+    list.push(&element, to);
     note_pushed(keyspace, destination, 1, to);
-    let is_empty = keyspace.collection_mut::<List>(source).expect(LOOKED_AT).is_some_and(List::shrink);
+    let is_empty = keyspace.collection_mut::<List>(source).expect(LOOKED_AT).is_some_and(Collection::shrink);
     keyspace.notify(Class::LIST, pop_event(from), source);
     if is_empty {
         keyspace.remove_emptied(source);
@@ -261,7 +260,7 @@ pub fn lrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     };
     let elements = list.range(positions(start, stop, list.len()));
     reply.array(elements.len());
-    elements.for_each(|element| reply.bulk(element));
+    elements.for_each(|element| reply_entry(reply, element));
     Ok(())
 }
 
@@ -271,22 +270,25 @@ pub fn llen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// LINDEX key index: O(1)
+/// LINDEX key index: O(N), N = distance to the nearer end
 pub fn lindex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let Some(list) = keyspace.read_collection::<List>(&args[1])? else {
         reply.null();
         return Ok(());
     };
-    let element = position(integer(&args[2])?, list.len()).map(|at| &*list[at]);
-    reply.bulk_or_null(element);
+    match position(integer(&args[2])?, list.len()).and_then(|at| list.get(at)) {
+        Some(element) => reply_entry(reply, element),
+        None => reply.null(),
+    }
     Ok(())
 }
 
-/// LSET key index element: O(1)
+/// LSET key index element: O(N), N = distance to the nearer end
 pub fn lset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let list = keyspace.collection_mut::<List>(&args[1])?.ok_or(CommandError::NoSuchKey)?;
     let at = position(integer(&args[2])?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
-    list[at] = args[3].into();
+    list.set(at, &args[3]);
+    list.settle();
     keyspace.note_change(&args[1], 1);
     keyspace.notify(Class::LIST, "lset", &args[1]);
     reply.ok();

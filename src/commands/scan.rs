@@ -1,9 +1,9 @@
-//! SCAN: the whole keyspace, a page at a time, shard after shard.
+//! SCAN: the whole keyspace, a page at a time, shard after shard; and SSCAN and HSCAN, a set or a hash likewise.
 
-use super::arguments::{integer, is};
+use super::arguments::{integer, is, reply_entry};
 use super::keys::type_name;
 use super::{CommandError, Outcome, glob};
-use crate::keyspace::{Keyspace, Node, POSITION_BITS, Store};
+use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, Store};
 use crate::resp::{Args, Reply};
 
 /// Where a SCAN goes on.
@@ -34,7 +34,7 @@ impl Cursor {
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: O(1) for each call, O(N) for the whole, N = keys of the server
 pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let cursor = Cursor::parse(&args[1]).ok_or(CommandError::Text("ERR invalid cursor"))?;
-    let filter = Filter::parse(args)?;
+    let filter = Filter::parse(args.from(2), true)?;
     let mut encoded = Vec::new();
     let mut keys = Reply::new(&mut encoded, reply.is_resp3());
     let mut found = 0;
@@ -70,6 +70,75 @@ fn next_page<S: Store>(
     }
 }
 
+/// SSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = members
+pub fn sscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    scan_collection(keyspace, args, reply, |set: &Set, start, count, elements| {
+        set.walk(start, count, &mut |member| {
+            if elements.let_pass(member) {
+                elements.add(member);
+            }
+        })
+    })
+}
+
+/// HSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = fields
+pub fn hscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    scan_collection(keyspace, args, reply, |hash: &Hash, start, count, elements| {
+        hash.walk(start, count, &mut |(field, value)| {
+            if elements.let_pass(field) {
+                elements.add(field);
+                elements.add(value);
+            }
+        })
+    })
+}
+
+/// Replies the page of a collection that `walk` gives.
+fn scan_collection<S: Store, C: Collection>(
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    walk: impl FnOnce(&C, u64, usize, &mut Elements<'_>) -> Option<u64>,
+) -> Outcome {
+    let cursor = Cursor::parse(&args[2]).ok_or(CommandError::Text("ERR invalid cursor"))?;
+    let Some(collection) = keyspace.read_collection::<C>(&args[1])? else {
+        reply.array(2);
+        reply.bulk(b"0");
+        reply.array(0);
+        return Ok(());
+    };
+    let filter = Filter::parse(args.from(3), false)?;
+    let mut encoded = Vec::new();
+    let page = Reply::new(&mut encoded, reply.is_resp3());
+    let mut elements = Elements { filter: &filter, page, count: 0 };
+    let next = walk(collection, cursor.number(), filter.count, &mut elements);
+    let count = elements.count;
+    reply.array(2);
+    reply.bulk(itoa::Buffer::new().format(next.unwrap_or(0)).as_bytes());
+    reply.array(count);
+    reply.raw(&encoded);
+    Ok(())
+}
+
+/// A page of elements as it is written.
+struct Elements<'a> {
+    filter: &'a Filter<'a>,
+    page: Reply<'a>,
+    count: usize,
+}
+
+impl Elements<'_> {
+    fn let_pass(&self, element: Entry<'_>) -> bool {
+        let pattern = self.filter.pattern;
+        pattern.is_none_or(|pattern| glob::matches(pattern, element.bytes(&mut itoa::Buffer::new())))
+    }
+
+    fn add(&mut self, element: Entry<'_>) {
+        reply_entry(&mut self.page, element);
+        self.count += 1;
+    }
+}
+
 /// Which keys a SCAN replies, out of how many that it looks at.
 #[derive(Debug)]
 struct Filter<'a> {
@@ -79,15 +148,16 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+    /// Reads the options; a type is one of them where keys are walked.
+    fn parse(options: Args<'a>, has_types: bool) -> Result<Self, CommandError> {
         const COUNT: usize = 10;
         let mut filter = Self { pattern: None, type_name: None, count: COUNT };
-        let mut words = args.from(2).iter();
+        let mut words = options.iter();
         while let Some(word) = words.next() {
             let value = words.next().ok_or(CommandError::Syntax)?;
             match word {
                 _ if is(word, "MATCH") => filter.pattern = Some(value),
-                _ if is(word, "TYPE") => filter.type_name = Some(value),
+                _ if has_types && is(word, "TYPE") => filter.type_name = Some(value),
                 _ if is(word, "COUNT") => {
                     let count = usize::try_from(integer(value)?).ok();
                     filter.count = count.filter(|&count| count > 0).ok_or(CommandError::Syntax)?;

@@ -477,8 +477,8 @@ pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name.as_bytes()))?;
         Some(if pattern.eq_ignore_ascii_case(name.as_bytes()) { pattern } else { name.as_bytes() })
     };
-    let names = DIRECTIVES.iter().map(|row| name_for(row.name));
-    let wanted: Vec<(usize, &[u8])> = names.enumerate().filter_map(|(index, name)| Some((index, name?))).collect();
+    let names = crate::config::names();
+    let wanted: Vec<(usize, &[u8])> = names.filter_map(|(name, index)| Some((index, name_for(name)?))).collect();
     reply.map(wanted.len());
     for (index, name) in wanted {
         reply.bulk(name);

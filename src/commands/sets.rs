@@ -1,22 +1,34 @@
 //! Sets.
 
-use super::arguments::{count, integer, is, number_of_keys};
+use super::arguments::{count, is, number_of_keys, reply_entry};
+use super::random::{Members, reply_random, wanted};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Class, Collection, Keyspace, NewValue, ProcessHash, Set, Store};
+use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, Object, Set, Store};
 use crate::resp::{Args, Reply};
-use std::collections::HashSet;
 
 /// SADD key member [member ...]: O(N), N = members given
 pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let set = keyspace.collection_or_new::<Set>(&args[1])?;
-    // Looked up before it is copied: a member that is there costs no allocation.
-    let added = args.from(2).iter().filter(|&member| !set.contains(member) && set.insert(member.into())).count();
+    let members = args.from(2);
+    let set = set_or_new(keyspace, &args[1], &members[0], members.len())?;
+    set.prepare(members.len());
+    let added = members.iter().filter(|member| set.insert(member)).count();
     if added > 0 {
         keyspace.note_change(&args[1], added);
         keyspace.notify(Class::SET, "sadd", &args[1]);
     }
     reply.count(added);
     Ok(())
+}
+
+/// The set of a key, made empty where there is none, in the encoding that suits what is put in.
+fn set_or_new<'a, S: Store>(
+    keyspace: &'a mut Keyspace<S>,
+    key: &[u8],
+    first: &[u8],
+    count: usize,
+) -> Result<&'a mut Set, CommandError> {
+    let make = || NewValue::Object(Object::Set(Set::for_members(first, count)));
+    keyspace.node_or_new(key, make).object_mut().and_then(Set::of_mut).ok_or(CommandError::WrongType)
 }
 
 /// SREM key member [member ...]: O(N), N = members given
@@ -26,7 +38,7 @@ pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         reply.integer(0);
         return Ok(());
     };
-    let removed = args.from(2).iter().filter(|&member| set.swap_remove(member)).count();
+    let removed = args.from(2).iter().filter(|member| set.remove(member)).count();
     let is_empty = set.shrink();
     if removed > 0 {
         keyspace.notify(Class::SET, "srem", key);
@@ -43,7 +55,7 @@ pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn smembers<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let members = keyspace.read_collection::<Set>(&args[1])?;
     reply.set(members.map_or(0, Set::len));
-    members.into_iter().flatten().for_each(|member| reply.bulk(member));
+    members.into_iter().flat_map(Set::iter).for_each(|member| reply_entry(reply, member));
     Ok(())
 }
 
@@ -92,13 +104,13 @@ fn move_member<S: Store>(
         return Ok(has_member);
     }
     let set = keyspace.collection_mut::<Set>(source)?.expect("the source was found above");
-    let member = set.swap_take(member).expect("the source has the member");
+    set.remove(member);
     let is_empty = set.shrink();
     keyspace.notify(Class::SET, "srem", source);
     if is_empty {
         keyspace.remove_emptied(source);
     }
-    let is_added = keyspace.collection_or_new::<Set>(destination)?.insert(member);
+    let is_added = set_or_new(keyspace, destination, member, 1)?.insert(member);
     keyspace.note_change(source, 1);
     if is_added {
         keyspace.note_change(destination, 1);
@@ -160,8 +172,8 @@ fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
     Ok(if limit == 0 { usize::MAX } else { limit })
 }
 
-/// What members several sets give, of which some may not exist.
-type Combine = for<'a> fn(&[Option<&'a Set>]) -> Vec<&'a Bytes>;
+/// The set that several sets give, of which some may not exist.
+type Combine = fn(&[Option<&Set>]) -> Set;
 
 fn reply_combined<S: Store>(
     keyspace: &mut Keyspace<S>,
@@ -169,9 +181,9 @@ fn reply_combined<S: Store>(
     reply: &mut Reply<'_>,
     combine: Combine,
 ) -> Outcome {
-    let members = combine(&keyspace.read_collections::<Set>(args.from(1).iter())?);
-    reply.set(members.len());
-    members.into_iter().for_each(|member| reply.bulk(member));
+    let set = combine(&keyspace.read_collections::<Set>(args.from(1).iter())?);
+    reply.set(set.len());
+    set.iter().for_each(|member| reply_entry(reply, member));
     Ok(())
 }
 
@@ -184,11 +196,10 @@ fn store_combined<S: Store>(
     event: &'static str,
 ) -> Outcome {
     let destination = &args[1];
-    let members = combine(&keyspace.read_collections::<Set>(args.from(2).iter())?);
-    let set: Set = members.into_iter().cloned().collect();
+    let set = combine(&keyspace.read_collections::<Set>(args.from(2).iter())?);
     let len = set.len();
     if len > 0 {
-        keyspace.set(destination, NewValue::Object(Box::new(set.into_object())), None);
+        keyspace.set(destination, NewValue::Object(set.into_object()), None);
         keyspace.note_change(destination, 1);
         keyspace.notify(Class::SET, event, destination);
     } else if keyspace.remove(destination) {
@@ -199,28 +210,39 @@ fn store_combined<S: Store>(
     Ok(())
 }
 
-fn intersection<'a>(sets: &[Option<&'a Set>]) -> Vec<&'a Bytes> {
-    common_members(sets).collect()
+/// The members that all sets have. Integers become an intset again, whatever they come from.
+fn intersection(sets: &[Option<&Set>]) -> Set {
+    let smallest = sets.iter().flatten().min_by_key(|set| set.len());
+    let mut common = if matches!(smallest, Some(Set::Integers(_))) { Set::default() } else { Set::packed() };
+    common.extend(common_members(sets));
+    common.become_integers();
+    common
 }
 
 /// The members that all sets have: those of the smallest that the others have too.
-fn common_members<'a>(sets: &[Option<&'a Set>]) -> impl Iterator<Item = &'a Bytes> {
+fn common_members<'a>(sets: &[Option<&'a Set>]) -> impl Iterator<Item = Entry<'a>> {
     let mut sets: Vec<&Set> = sets.iter().copied().collect::<Option<_>>().unwrap_or_default();
     sets.sort_by_key(|set| set.len());
     let smallest = sets.first().copied();
-    smallest.into_iter().flatten().filter(move |&member| sets[1..].iter().all(|set| set.contains(member)))
+    let members = smallest.into_iter().flat_map(Set::iter);
+    members.filter(move |&member| sets[1..].iter().all(|set| set.contains_entry(member)))
 }
 
-fn union<'a>(sets: &[Option<&'a Set>]) -> Vec<&'a Bytes> {
-    let mut seen = HashSet::with_hasher(ProcessHash);
-    sets.iter().copied().flatten().flatten().filter(|&member| seen.insert(member)).collect()
+fn union(sets: &[Option<&Set>]) -> Set {
+    let mut all = Set::default();
+    all.extend(sets.iter().flatten().flat_map(|set| set.iter()));
+    all
 }
 
 /// The members of the first set that no other has.
-fn difference<'a>(sets: &[Option<&'a Set>]) -> Vec<&'a Bytes> {
-    let Some((Some(first), others)) = sets.split_first() else { return Vec::new() };
-    let others: Vec<&Set> = others.iter().copied().flatten().collect();
-    first.iter().filter(|&member| !others.iter().any(|set| set.contains(member))).collect()
+fn difference(sets: &[Option<&Set>]) -> Set {
+    let mut left = Set::default();
+    if let Some((Some(first), others)) = sets.split_first() {
+        let others: Vec<&Set> = others.iter().copied().flatten().collect();
+        let is_left = |member: &Entry<'_>| !others.iter().any(|set| set.contains_entry(*member));
+        left.extend(first.iter().filter(is_left));
+    }
+    left
 }
 
 /// SPOP key [count]: O(N), N = members taken
@@ -234,19 +256,20 @@ pub fn spop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 
 fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) -> Outcome {
     let mut random = keyspace.random().fork();
+    let is_logged = keyspace.effects().is_logged();
     let Some(set) = keyspace.collection_mut::<Set>(key)? else {
         reply.null();
         return Ok(());
     };
-    let member = take_random(set, &mut random);
-    reply.bulk(&member);
-    let is_empty = set.shrink();
+    let mut taken = Vec::new();
+    take_random(set, &mut random, reply, is_logged.then_some(&mut taken));
+    let is_empty = set.is_empty();
     keyspace.notify(Class::SET, "spop", key);
     if is_empty {
         keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, 1);
-    keyspace.effects().tell([b"SREM", key, &member]);
+    tell_removed(keyspace, key, &taken);
     Ok(())
 }
 
@@ -263,13 +286,8 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, rep
     reply.set(wanted);
     let mut taken = Vec::new();
     for _ in 0..wanted {
-        let member = take_random(set, &mut random);
-        reply.bulk(&member);
-        if is_logged {
-            taken.push(member);
-        }
+        take_random(set, &mut random, reply, is_logged.then_some(&mut taken));
     }
-    set.shrink();
     if wanted > 0 {
         keyspace.note_change(key, wanted);
         keyspace.notify(Class::SET, "spop", key);
@@ -282,7 +300,7 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     let Some(set) = keyspace.collection_mut::<Set>(key)? else { return Ok(()) };
     let len = set.len();
     reply.set(len);
-    set.iter().for_each(|member| reply.bulk(member));
+    set.iter().for_each(|member| reply_entry(reply, member));
     keyspace.notify(Class::SET, "spop", key);
     keyspace.remove_emptied(key);
     keyspace.note_change(key, len);
@@ -290,15 +308,22 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     Ok(())
 }
 
-/// Takes a random member out of a set, which has one: keys of empty sets do not exist.
-fn take_random(set: &mut Set, random: &mut fastrand::Rng) -> Bytes {
-    set.swap_remove_index(random.usize(..set.len())).expect("the index is below the length")
+/// Takes a random member out of a set, which has one, and replies it; notes it for the log where there is one.
+fn take_random(set: &mut Set, random: &mut fastrand::Rng, reply: &mut Reply<'_>, taken: Option<&mut Vec<Vec<u8>>>) {
+    let spot = set.random(random);
+    let member = set.at(spot);
+    reply_entry(reply, member);
+    if let Some(taken) = taken {
+        taken.push(member.to_vec());
+    }
+    set.remove_at(spot);
 }
 
-fn tell_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Bytes]) {
+/// Tells the log which members went; a change without a log is its own effect.
+fn tell_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Vec<u8>]) {
     if !members.is_empty() {
         let mut effect: Vec<&[u8]> = vec![b"SREM", key];
-        effect.extend(members.iter().map(|member| &**member));
+        effect.extend(members.iter().map(Vec::as_slice));
         keyspace.effects().tell(effect);
     }
 }
@@ -307,7 +332,7 @@ fn tell_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Byt
 pub fn srandmember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match args.len() {
         2 => random_member(keyspace, &args[1], reply),
-        3 => random_members(keyspace, &args[1], wanted_members(&args[2])?, reply),
+        3 => random_members(keyspace, args, reply),
         _ => Err(CommandError::Syntax),
     }
 }
@@ -315,122 +340,20 @@ pub fn srandmember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
 fn random_member<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) -> Outcome {
     let mut random = keyspace.random().fork();
     match keyspace.read_collection::<Set>(key)? {
-        Some(set) => reply.bulk(&set[random.usize(..set.len())]),
+        Some(set) => reply_entry(reply, set.at(set.random(&mut random))),
         None => reply.null(),
     }
     Ok(())
 }
 
-/// How many members SRANDMEMBER is to reply.
-#[derive(Debug, Clone, Copy)]
-enum Wanted {
-    /// Different ones: a count that is not negative.
-    Distinct(usize),
-    /// Any, each drawn anew: a negative count.
-    Repeated(usize),
-}
-
-fn wanted_members(argument: &[u8]) -> Result<Wanted, CommandError> {
-    const TEXT: &str = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
-    match integer(argument)? {
-        i64::MIN => Err(CommandError::Text(TEXT)),
-        count if count < 0 => Ok(Wanted::Repeated(count.unsigned_abs() as usize)),
-        count => Ok(Wanted::Distinct(count as usize)),
-    }
-}
-
-fn random_members<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: Wanted, reply: &mut Reply<'_>) -> Outcome {
+fn random_members<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let wanted = wanted(&args[2])?;
     let mut random = keyspace.random().fork();
-    let Some(set) = keyspace.read_collection::<Set>(key)? else {
-        reply.array(0);
-        return Ok(());
-    };
-    match wanted {
-        Wanted::Repeated(count) => reply_repeated(set, count, &mut random, reply),
-        Wanted::Distinct(count) => {
-            reply_distinct(set, count.min(set.len()), &mut random, reply);
+    match keyspace.read_collection::<Set>(&args[1])? {
+        Some(set) => reply_random(&Members(set), wanted, &mut random, reply),
+        None => {
+            reply.array(0);
             Ok(())
-        }
-    }
-}
-
-/// Replies `count` random members, each drawn anew. A reply is bounded: Redis would write until its memory is full.
-fn reply_repeated(set: &Set, count: usize, random: &mut fastrand::Rng, reply: &mut Reply<'_>) -> Outcome {
-    const REPLY_LEN_MAX: usize = 512 * 1024 * 1024;
-    const ELEMENT_LEN_MIN: usize = b"$0\r\n\r\n".len();
-    const TOO_LONG: CommandError = CommandError::Text("ERR value is out of range, the reply would be too long");
-    if count > REPLY_LEN_MAX / ELEMENT_LEN_MIN {
-        return Err(TOO_LONG);
-    }
-    let mark = reply.mark();
-    reply.array(count);
-    for _ in 0..count {
-        reply.bulk(&set[random.usize(..set.len())]);
-        if reply.mark() - mark > REPLY_LEN_MAX {
-            reply.truncate(mark);
-            return Err(TOO_LONG);
-        }
-    }
-    Ok(())
-}
-
-/// Replies `count` different members, at most all of them.
-fn reply_distinct(set: &Set, count: usize, random: &mut fastrand::Rng, reply: &mut Reply<'_>) {
-    /// A sparse sample draws indices until enough differ; up to this share few draws are in vain.
-    const SPARSE: usize = 3;
-    reply.array(count);
-    if count <= set.len() / SPARSE {
-        sparse_sample(set.len(), count, random, |index| reply.bulk(&set[index]));
-    } else {
-        dense_sample(set.len(), count, random, |index| reply.bulk(&set[index]));
-    }
-}
-
-/// Draws `count` different indices below `len`, in O(count).
-fn sparse_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw: impl FnMut(usize)) {
-    let mut drawn = HashSet::new();
-    while drawn.len() < count {
-        let index = random.usize(..len);
-        if drawn.insert(index) {
-            draw(index);
-        }
-    }
-}
-
-/// Draws `count` different indices below `len`, in ascending order and O(len): each with the chance that is left.
-fn dense_sample(len: usize, count: usize, random: &mut fastrand::Rng, mut draw: impl FnMut(usize)) {
-    let mut missing = count;
-    for index in 0..len {
-        if random.usize(..len - index) < missing {
-            missing -= 1;
-            draw(index);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sample_has_distinct_indices_and_reaches_every_one() {
-        type Sample = fn(usize, usize, &mut fastrand::Rng, &mut dyn FnMut(usize));
-        let samples: [Sample; 2] = [
-            |len, count, random, draw| sparse_sample(len, count, random, draw),
-            |len, count, random, draw| {
-                dense_sample(len, count, random, draw);
-            },
-        ];
-        let mut random = fastrand::Rng::with_seed(1);
-        for sample in samples {
-            let mut seen = HashSet::new();
-            for _ in 0..200 {
-                let mut drawn = HashSet::new();
-                sample(10, 4, &mut random, &mut |index| assert!(drawn.insert(index), "{index} came twice"));
-                assert_eq!(drawn.len(), 4);
-                seen.extend(drawn);
-            }
-            assert_eq!(seen, (0..10).collect());
         }
     }
 }

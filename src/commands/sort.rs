@@ -7,7 +7,9 @@
 use super::arguments::{integer, is};
 use super::float::Extended;
 use super::{CommandError, Outcome};
-use crate::keyspace::{Bytes, Class, Collection, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value};
+use crate::keyspace::{
+    Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value,
+};
 use crate::resp::{Args, Reply};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -19,10 +21,10 @@ pub fn sort<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let Some(destination) = options.store else { return reply_sorted(keyspace, &args[1], &options, reply) };
     let mut lookups = KeyspaceStats::default();
     let result = sorted(keyspace, &args[1], &options, &mut lookups)?;
-    let result: List = result.into_iter().map(|element| Bytes::from(element.unwrap_or_default())).collect();
+    let result: Vec<Vec<u8>> = result.into_iter().map(|element| element.unwrap_or_default().into_owned()).collect();
     keyspace.add_stats(lookups);
     let len = result.len();
-    store(keyspace, destination, result);
+    store(keyspace, destination, &result);
     reply.count(len);
     Ok(())
 }
@@ -130,21 +132,19 @@ impl<'a> Pattern<'a> {
     fn look_up<'v, S: Store>(
         self,
         keyspace: &'v Keyspace<S>,
-        element: &'v [u8],
+        element: &Cow<'v, [u8]>,
         lookups: &mut KeyspaceStats,
     ) -> Option<Cow<'v, [u8]>> {
         if self.0 == b"#" {
-            return Some(Cow::Borrowed(element));
+            return Some(element.clone());
         }
         let Parts { before, behind, field } = self.parts()?;
         let value = keyspace.look(&[before, element, behind].concat());
         *(if value.is_some() { &mut lookups.hits } else { &mut lookups.misses }) += 1;
         match (value?, field) {
-            (Value::Object(object), Some(field)) => Hash::of(object)?.get(field).map(|value| Cow::Borrowed(&**value)),
+            (Value::Object(object), Some(field)) => Hash::of(object)?.get(field).map(text_of),
             (Value::Text(text), None) => Some(Cow::Borrowed(text)),
-            (Value::Integer(integer), None) => {
-                Some(Cow::Owned(itoa::Buffer::new().format(integer).as_bytes().to_vec()))
-            }
+            (Value::Integer(integer), None) => Some(text_of(Entry::Integer(integer))),
             _ => None,
         }
     }
@@ -200,27 +200,34 @@ fn sorted<'v, S: Store>(
     }
     let chosen = &elements[options.limits(elements.len())];
     if options.get.is_empty() {
-        return Ok(chosen.iter().map(|element| Some(Cow::Borrowed(*element))).collect());
+        return Ok(chosen.iter().map(|element| Some(element.clone())).collect());
     }
     let gets = chosen.iter().flat_map(|element| options.get.iter().map(move |pattern| (pattern, element)));
     Ok(gets.map(|(pattern, element)| pattern.look_up(keyspace, element, lookups)).collect())
 }
 
 /// The elements of what a key holds, in its own order.
-fn elements_of(value: Option<Value<'_>>) -> Result<Vec<&[u8]>, CommandError> {
+fn elements_of(value: Option<Value<'_>>) -> Result<Vec<Cow<'_, [u8]>>, CommandError> {
     match value {
         None => Ok(Vec::new()),
-        Some(Value::Object(Object::List(list))) => Ok(list.iter().map(Bytes::as_ref).collect()),
-        Some(Value::Object(Object::Set(set))) => Ok(set.iter().map(Bytes::as_ref).collect()),
+        Some(Value::Object(Object::List(list))) => Ok(list.range(0..list.len()).map(text_of).collect()),
+        Some(Value::Object(Object::Set(set))) => Ok(set.iter().map(text_of).collect()),
         Some(_) => Err(CommandError::WrongType),
+    }
+}
+
+fn text_of(entry: Entry<'_>) -> Cow<'_, [u8]> {
+    match entry {
+        Entry::Bytes(bytes) => Cow::Borrowed(bytes),
+        Entry::Integer(_) => Cow::Owned(entry.to_vec()),
     }
 }
 
 /// Sorts elements by themselves or by what a pattern names, as texts or as numbers. Those that are equal as texts by
 /// which they are sorted keep their order.
-fn sort_elements<S: Store>(
-    keyspace: &Keyspace<S>,
-    elements: &mut [&[u8]],
+fn sort_elements<'v, S: Store>(
+    keyspace: &'v Keyspace<S>,
+    elements: &mut [Cow<'v, [u8]>],
     by: Option<Pattern<'_>>,
     options: &Options<'_>,
     lookups: &mut KeyspaceStats,
@@ -229,7 +236,7 @@ fn sort_elements<S: Store>(
     match (by, options.is_alpha) {
         (None, true) => sort_by_text(elements, is_descending),
         (Some(pattern), true) => {
-            let weight = |&element: &&[u8]| {
+            let weight = |element: &Cow<'v, [u8]>| {
                 let text = pattern.look_up(keyspace, element, lookups).map(Cow::into_owned);
                 (text, ())
             };
@@ -237,9 +244,9 @@ fn sort_elements<S: Store>(
         }
         (by, false) => {
             let mut is_wrong = false;
-            let weight = |&element: &&[u8]| {
+            let weight = |element: &Cow<'v, [u8]>| {
                 let text = match by {
-                    None => Some(Cow::Borrowed(element)),
+                    None => Some(element.clone()),
                     Some(pattern) => pattern.look_up(keyspace, element, lookups),
                 };
                 let score = text.map_or(Some(0.0), |text| score_of(&text));
@@ -258,7 +265,7 @@ fn sort_elements<S: Store>(
     Ok(())
 }
 
-fn sort_by_text(elements: &mut [&[u8]], is_descending: bool) {
+fn sort_by_text(elements: &mut [Cow<'_, [u8]>], is_descending: bool) {
     elements.sort_unstable();
     if is_descending {
         elements.reverse();
@@ -267,12 +274,14 @@ fn sort_by_text(elements: &mut [&[u8]], is_descending: bool) {
 
 /// Sorts elements by a weight that is found out once for each.
 fn sort_by_weights<'e, W>(
-    elements: &mut [&'e [u8]],
-    weight: impl FnMut(&&'e [u8]) -> W,
+    elements: &mut [Cow<'e, [u8]>],
+    weight: impl FnMut(&Cow<'e, [u8]>) -> W,
     is_descending: bool,
     compare: impl Fn(&W, &W, (&[u8], &[u8])) -> Ordering,
 ) {
-    let mut weighted: Vec<(W, &[u8])> = elements.iter().map(weight).zip(elements.iter().copied()).collect();
+    let weights: Vec<W> = elements.iter().map(weight).collect();
+    let mut weighted: Vec<(W, Cow<'_, [u8]>)> =
+        weights.into_iter().zip(elements.iter_mut().map(std::mem::take)).collect();
     weighted.sort_by(|(a, x), (b, y)| {
         let order = compare(a, b, (x, y));
         if is_descending { order.reverse() } else { order }
@@ -304,7 +313,7 @@ fn score_of(text: &[u8]) -> Option<f64> {
 
 /// Stores a list in place of whatever the destination held. The log is told the elements: what they were chosen by may
 /// be on other shards.
-fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: List) {
+fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec<u8>]) {
     if result.is_empty() {
         if keyspace.remove(destination) {
             keyspace.note_change(destination, 1);
@@ -317,10 +326,13 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: List)
     if keyspace.effects().is_logged() {
         keyspace.effects().tell([b"DEL".as_slice(), destination]);
         let words: Vec<&[u8]> =
-            [b"RPUSH".as_slice(), destination].into_iter().chain(result.iter().map(Bytes::as_ref)).collect();
+            [b"RPUSH".as_slice(), destination].into_iter().chain(result.iter().map(Vec::as_slice)).collect();
         keyspace.effects().tell(words);
     }
-    keyspace.set(destination, NewValue::Object(Box::new(result.into_object())), None);
+    let mut list = List::default();
+    list.prepare(result.iter().map(Vec::as_slice));
+    result.iter().for_each(|element| list.push(element, End::Tail));
+    keyspace.set(destination, NewValue::Object(list.into_object()), None);
     keyspace.note_change(destination, len);
     keyspace.notify(Class::LIST, "sortstore", destination);
 }

@@ -4,8 +4,8 @@ use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
-    Outcome, bitfield, bits, blocking, debug, expiry, hashes, hyperloglog, keys, lcs, lists, pubsub, scan, server,
-    sets, sort, streams, strings,
+    Outcome, bitfield, bits, blocking, debug, expiry, hashes, hyperloglog, keys, lcs, list_edits, lists, object,
+    pubsub, scan, server, sets, sort, streams, strings,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -211,8 +211,9 @@ command_table! {
         ("del", -2, SHRINK, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
         ("unlink", -2, SHRINK_FAST, ALL, MultiShard, Sum, Generic, "4.0.0", "O(N), N = keys and their elements", "key [key ...]", "Removes keys.") => keys::del;
         ("exists", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys", "key [key ...]", "How many of the keys exist.") => keys::exists;
-        ("touch", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "3.2.1", "O(N), N = keys", "key [key ...]", "How many of the keys exist; marks them as used.") => keys::exists;
+        ("touch", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "3.2.1", "O(N), N = keys", "key [key ...]", "How many of the keys exist; marks them as used.") => keys::touch;
         ("type", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The type of the value of a key.") => keys::type_of;
+        ("object", -2, NONE, SECOND, Joint, First, Generic, "2.2.3", "O(1)", "<ENCODING key | FREQ key | IDLETIME key | REFCOUNT key | HELP>", "How a key's value is kept, and when it was used.") => object::object;
         ("rename", 3, SHRINK, TWO, Joint, First, Generic, "1.0.0", "O(1), and the elements of what newkey held", "key newkey", "Moves what a key holds to another key.") => keys::rename;
         ("renamenx", 3, SHRINK_FAST, TWO, Joint, First, Generic, "1.0.0", "O(1)", "key newkey", "Moves what a key holds to a key that does not exist.") => keys::renamenx;
         ("copy", -3, WRITE.and(Flags::CROSSES), TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
@@ -248,8 +249,12 @@ command_table! {
         ("lmove", 5, WRITE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT>", "Moves an element from an end of a list to an end of another.") => lists::lmove;
         ("lrange", 4, READ, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements replied", "key start stop", "A range of the elements of a list.") => lists::lrange;
         ("llen", 2, READ_FAST, ONE, OneShard, First, List, "1.0.0", "O(1)", "key", "The length of a list.") => lists::llen;
-        ("lindex", 3, READ, ONE, OneShard, First, List, "1.0.0", "O(1)", "key index", "An element of a list.") => lists::lindex;
-        ("lset", 4, WRITE, ONE, OneShard, First, List, "1.0.0", "O(1)", "key index element", "Replaces an element of a list.") => lists::lset;
+        ("lindex", 3, READ, ONE, OneShard, First, List, "1.0.0", "O(N), N = distance to the nearer end", "key index", "An element of a list.") => lists::lindex;
+        ("lset", 4, WRITE, ONE, OneShard, First, List, "1.0.0", "O(N), N = distance to the nearer end", "key index element", "Replaces an element of a list.") => lists::lset;
+        ("linsert", 5, WRITE, ONE, OneShard, First, List, "2.2.0", "O(N), N = elements before the pivot", "key <BEFORE | AFTER> pivot element", "Adds an element beside another of a list.") => list_edits::linsert;
+        ("lrem", 4, SHRINK, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements", "key count element", "Removes elements that are equal to one from a list.") => list_edits::lrem;
+        ("ltrim", 4, SHRINK, ONE, OneShard, First, List, "1.0.0", "O(N), N = elements removed", "key start stop", "Keeps a range of the elements of a list.") => list_edits::ltrim;
+        ("lpos", -3, READ, ONE, OneShard, First, List, "6.0.6", "O(N), N = elements compared", "key element [RANK rank] [COUNT num-matches] [MAXLEN len]", "The positions of elements of a list that are equal to one.") => list_edits::lpos;
 
         ("sadd", -3, WRITE_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members given", "key member [member ...]", "Adds members to a set.") => sets::sadd;
         ("srem", -3, SHRINK_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members given", "key member [member ...]", "Removes members from a set.") => sets::srem;
@@ -259,6 +264,7 @@ command_table! {
         ("scard", 2, READ_FAST, ONE, OneShard, First, Set, "1.0.0", "O(1)", "key", "How many members a set has.") => sets::scard;
         ("spop", -2, SHRINK_FAST, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members taken", "key [count]", "Takes random members from a set.") => sets::spop;
         ("srandmember", -2, READ, ONE, OneShard, First, Set, "1.0.0", "O(N), N = members replied", "key [count]", "Random members of a set.") => sets::srandmember;
+        ("sscan", -3, READ, ONE, OneShard, First, Set, "2.8.0", "O(1) for each call, O(N) for the whole, N = members", "key cursor [MATCH pattern] [COUNT count]", "Walks over the members of a set, a page at a time.") => scan::sscan;
         ("smove", 4, SHRINK_FAST, TWO, Joint, First, Set, "1.0.0", "O(1)", "source destination member", "Moves a member from a set to another.") => sets::smove;
         ("sinter", -2, READ, ALL, Joint, First, Set, "1.0.0", "O(N * M), N = members of the smallest set, M = keys", "key [key ...]", "The members that all sets have.") => sets::sinter;
         ("sinterstore", -3, WRITE, ALL, Joint, First, Set, "1.0.0", "O(N * M), N = members of the smallest set, M = keys", "destination key [key ...]", "Stores the members that all sets have.") => sets::sinterstore;
@@ -279,6 +285,10 @@ command_table! {
         ("hkeys", 2, READ, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields", "key", "The fields of a hash.") => hashes::hkeys;
         ("hvals", 2, READ, ONE, OneShard, First, Hash, "2.0.0", "O(N), N = fields", "key", "The values of a hash.") => hashes::hvals;
         ("hincrby", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field increment", "Adds to the integer of a field of a hash.") => hashes::hincrby;
+        ("hincrbyfloat", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.6.0", "O(1)", "key field increment", "Adds to the number of a field of a hash.") => hashes::hincrbyfloat;
+        ("hstrlen", 3, READ_FAST, ONE, OneShard, First, Hash, "3.2.0", "O(1)", "key field", "The length of the value of a field of a hash, in bytes.") => hashes::hstrlen;
+        ("hrandfield", -2, READ, ONE, OneShard, First, Hash, "6.2.0", "O(N), N = fields replied", "key [count [WITHVALUES]]", "Random fields of a hash.") => hashes::hrandfield;
+        ("hscan", -3, READ, ONE, OneShard, First, Hash, "2.8.0", "O(1) for each call, O(N) for the whole, N = fields", "key cursor [MATCH pattern] [COUNT count]", "Walks over the fields of a hash, a page at a time.") => scan::hscan;
         ("hsetnx", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field value", "Sets a field of a hash that does not exist.") => hashes::hsetnx;
 
         ("xadd", -5, WRITE_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(1), and O(N), N = entries trimmed", "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]", "Adds an entry to a stream.") => streams::xadd;

@@ -9,7 +9,7 @@ mod shard;
 
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered, released};
-use crate::aof::Segment;
+use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
 use crate::keyspace::{KeyspaceStats, Store};
 use crate::pubsub::PubSub;
@@ -45,21 +45,21 @@ struct Unstarted {
 impl ActorEngine {
     /// An engine with one shard per store of `foundation`.
     pub fn new(foundation: Foundation) -> Self {
-        let Foundation { stores, segments, clock, seed, mailbox_capacity, reply_bytes_max, pubsub, .. } = foundation;
+        let Foundation { stores, segments, joints, clock, seed, mailbox_capacity, reply_bytes_max, pubsub, .. } =
+            foundation;
         let is_multi_key_atomic = foundation.is_multi_key_atomic;
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let mut seeds = fastrand::Rng::with_seed(seed);
+        let common = shard::Common { pubsub: Arc::clone(&pubsub), joints, clock: clock.clone(), reply_bytes_max };
         let shards = stores.into_iter().enumerate().map(|(index, store)| {
             let segment = segments.get(index).map(Arc::clone);
             KeyspaceShard::new(
                 store,
                 segment,
-                Arc::clone(&pubsub),
-                clock.clone(),
                 seeds.fork(),
-                reply_bytes_max,
                 shard::GaugesOf { all: Arc::clone(&gauges), index },
+                common.clone(),
             )
         });
         let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), sequencer }));
@@ -104,6 +104,29 @@ impl Engine for ActorEngine {
 
     fn session(self: &Arc<Self>) -> ActorSession {
         ActorSession::new(Arc::clone(self))
+    }
+
+    /// Ends epochs as a group over all shards: a point of the order of all commands, so that what stands before it on one
+    /// shard has seen nothing that stands behind it on another.
+    async fn end_epochs(self: Arc<Self>) {
+        if self.segments.is_empty() {
+            return;
+        }
+        let mut port = Port::new(self.router.clone(), self.shards());
+        loop {
+            tokio::time::sleep(EPOCH).await;
+            if !self.segments.iter().any(|segment| segment.has_news()) {
+                continue;
+            }
+            let epoch = self.segments[0].control().next_epoch(self.clock.now_ms());
+            let parts = (0..self.shards()).map(|shard| (shard, Batch::epoch(shard, epoch))).collect();
+            if port.send_group(parts).await.is_err() {
+                return;
+            }
+            for _ in 0..self.shards() {
+                port.recv().await.recycle();
+            }
+        }
     }
 
     /// Sends each shard a batch that asks it to remove what is due, again and again while more is due.

@@ -8,7 +8,7 @@ mod view;
 
 use super::expiration::{Slice, expire_slice};
 use super::gather::Gather;
-use super::inline::{InlineEngine, InlineSession, Lent, marks};
+use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
@@ -311,6 +311,10 @@ impl Engine for DashmapEngine {
     fn session(self: &Arc<Self>) -> Self::Session {
         let random = self.seeds.lock().fork();
         InlineSession::new(Arc::clone(self), random)
+    }
+
+    async fn end_epochs(self: Arc<Self>) {
+        inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
     }
 
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {

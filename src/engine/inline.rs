@@ -3,8 +3,9 @@
 //! They pay for no channel and keep no reply waiting, so their part in a request is one call.
 
 use super::{Session, released};
-use crate::aof::Segment;
-use crate::commands::{CommandId, Context, Transaction};
+use crate::aof::{EPOCH, Segment};
+use crate::clock::Clock;
+use crate::commands::{self, CommandId, Context, Transaction};
 use crate::keyspace::{Effects, LogMark};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
@@ -23,6 +24,18 @@ pub struct Lent {
 /// Where the log stands that covers everything executed so far.
 pub fn marks(segment: Option<&Segment>) -> Vec<LogMark> {
     segment.iter().map(|segment| (0, segment.appended())).collect()
+}
+
+/// Ends the epochs of a log of one segment: wherever it is cut, it is consistent, so nobody is kept from appending.
+pub async fn end_epochs(segment: Option<Arc<Segment>>, clock: Clock) {
+    let Some(segment) = segment else { return };
+    loop {
+        tokio::time::sleep(EPOCH).await;
+        if segment.has_news() {
+            segment.append_epoch(segment.control().next_epoch(clock.now_ms()));
+            segment.commit(segment.appended());
+        }
+    }
 }
 
 /// An engine that runs commands in the connection task.
@@ -44,6 +57,8 @@ pub struct InlineSession<E> {
     engine: Arc<E>,
     lent: Lent,
     is_new_read: bool,
+    /// Whether a command since the last flush may have changed something.
+    has_written: bool,
     finished: Option<Box<Transaction>>,
 }
 
@@ -51,7 +66,13 @@ impl<E: InlineEngine> InlineSession<E> {
     /// A session of `engine`.
     pub fn new(engine: Arc<E>, random: fastrand::Rng) -> Self {
         let effects = Effects::new(engine.segment().is_some());
-        Self { engine, lent: Lent { random, effects, now_ms: 0 }, is_new_read: true, finished: None }
+        Self {
+            engine,
+            lent: Lent { random, effects, now_ms: 0 },
+            is_new_read: true,
+            has_written: false,
+            finished: None,
+        }
     }
 }
 
@@ -67,6 +88,7 @@ impl<E: InlineEngine> InlineSession<E> {
 impl<E: InlineEngine> Session for InlineSession<E> {
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>) {
         self.read_clock();
+        self.has_written |= commands::command(id).is_write();
         self.engine.run(id, args, context.database.into(), &mut Reply::new(out, context.resp3), &mut self.lent);
     }
 
@@ -84,6 +106,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     fn begin(&mut self, mut transaction: Box<Transaction>) {
         self.read_clock();
+        self.has_written |= transaction.is_write();
         self.engine.run_transaction(&mut transaction, &mut self.lent);
         self.finished = Some(transaction);
     }
@@ -112,7 +135,12 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     async fn flush(&mut self) {
         self.is_new_read = true;
+        let has_written = std::mem::take(&mut self.has_written);
         if let Some(segment) = self.engine.segment() {
+            // While the log cannot be written, those who only read need not wait for it.
+            if !has_written && segment.control().is_failing() {
+                return;
+            }
             // Everything the replies show was appended before this.
             let lsn = segment.appended();
             segment.commit(lsn);

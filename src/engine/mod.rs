@@ -16,7 +16,7 @@ pub use dashmap::DashmapEngine;
 pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
 
-use crate::aof::{LogThread, Segment};
+use crate::aof::{Joints, LogControl, LogThread, Segment};
 use crate::clock::Clock;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
@@ -32,6 +32,8 @@ pub struct Foundation {
     pub stores: Vec<Databases>,
     /// Where each owner logs; empty where there is no log.
     pub segments: Vec<Arc<Segment>>,
+    /// Transactions over several of the segments.
+    pub joints: Arc<Joints>,
     /// Where the time comes from.
     pub clock: Clock,
     /// What random draws begin with.
@@ -56,6 +58,8 @@ pub trait Engine: Metered {
     fn session(self: &Arc<Self>) -> Self::Session;
     /// Runs until the runtime ends: removes keys whose time has come, `hz` times a second.
     fn expire_for_ever(self: Arc<Self>, hz: u64) -> impl Future<Output = ()> + Send;
+    /// Runs until the runtime ends: ends an epoch of the log, one after the other, wherever something was logged.
+    fn end_epochs(self: Arc<Self>) -> impl Future<Output = ()> + Send;
 }
 
 /// An engine as INFO and STATS see it.
@@ -128,11 +132,21 @@ async fn released(segments: &[Arc<Segment>], marks: &[LogMark]) {
 }
 
 /// The log threads of an engine, ended in order when the server stops.
-pub struct Logs(pub Vec<LogThread>);
+pub struct Logs {
+    /// One per segment.
+    pub threads: Vec<LogThread>,
+    /// What the segments have in common.
+    pub control: LogControl,
+    /// Where the time comes from.
+    pub clock: Clock,
+}
 
 impl Logs {
-    /// Writes and syncs what is left of every segment.
+    /// Writes and syncs what is left of every segment. Nobody appends any more, so all end with one epoch: nothing is
+    /// cut after that, whatever happens to the machine.
     pub fn finish(self) {
-        self.0.into_iter().for_each(LogThread::finish);
+        let epoch = self.control.next_epoch(self.clock.now_ms());
+        self.threads.iter().for_each(|thread| thread.segment().append_epoch(epoch));
+        self.threads.into_iter().for_each(LogThread::finish);
     }
 }

@@ -1,7 +1,7 @@
 //! The mutex engine: one keyspace, one lock, taken once per command. The baseline that everybody builds first.
 
 use super::expiration::expire_slice;
-use super::inline::{InlineEngine, InlineSession, Lent, marks};
+use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
@@ -127,6 +127,10 @@ impl Engine for MutexEngine {
     fn session(self: &Arc<Self>) -> Self::Session {
         let random = self.seeds.lock().fork();
         InlineSession::new(Arc::clone(self), random)
+    }
+
+    async fn end_epochs(self: Arc<Self>) {
+        inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
     }
 
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {

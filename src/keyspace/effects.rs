@@ -45,6 +45,11 @@ impl Effects {
         self.add(arguments);
     }
 
+    /// Leaves the running command's own arguments out: somebody else logs it.
+    pub fn leave_out_own(&mut self) {
+        self.is_told = true;
+    }
+
     /// Adds an effect beside the command's own: a key that expired.
     pub fn add<'a>(&mut self, arguments: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
         if !self.is_logged {

@@ -6,30 +6,45 @@
 mod databases;
 mod deadlines;
 mod effects;
+mod hash;
 mod hashing;
+mod intset;
 mod joint;
+mod limits;
+mod list;
 mod listeners;
+mod listpack;
 mod node;
 mod notices;
 mod object;
 mod segmented;
+mod set;
 mod store;
 pub mod stream;
+mod table;
+mod thin;
 mod waiter;
 mod walk;
 
 pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use effects::Effects;
+pub use hash::FieldSpot;
 pub use hashing::{ProcessHash, hash_of};
+pub use intset::Intset;
 pub use joint::Joint;
+pub use limits::{Limit, NodeLimit};
+pub use list::{Elements, Position, Quicklist};
 pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
+pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};
 pub use notices::{Class, Notice, Notices};
 pub use object::{Bytes, Collection, Hash, List, Object, Set};
 pub use segmented::Segmented;
+pub use set::Spot;
 pub use store::{Store, Table};
 pub use stream::Stream;
+pub use table::{ElementTable, Field, Keyed, Member};
 pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
@@ -360,20 +375,44 @@ impl<S: Store> Keyspace<S> {
         self.read_node(key).map(Node::value)
     }
 
-    /// The node of a key, for a command that reads: counted as a hit or a miss.
+    /// The node of a key, for a command that reads: counted as a hit or a miss, and as its last use.
     pub fn read_node(&mut self, key: &[u8]) -> Option<&Node> {
+        let second = self.second();
+        let node = self.inspect(key)?;
+        node.touch(second);
+        Some(node)
+    }
+
+    /// The second of Unix time in which commands of this turn run.
+    pub fn second(&self) -> u64 {
+        self.now_ms / 1000
+    }
+
+    /// The node of a key, for a command that looks at what is about the value: counted as a hit or a miss, not as a use.
+    pub fn inspect(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
-        match self.locate_live(hash, key) {
-            Some(place) => {
-                self.stats.hits += 1;
-                Some(self.store.at(place, hash, key))
-            }
-            None => {
-                self.stats.misses += 1;
-                self.notify(Class::KEY_MISS, "keymiss", key);
-                None
-            }
+        let place = self.locate_counted(hash, key);
+        if place.is_none() {
+            self.notify(Class::KEY_MISS, "keymiss", key);
         }
+        place.map(|place| self.store.at(place, hash, key))
+    }
+
+    /// As [`inspect`](Self::inspect), but nobody is told that there is no such key.
+    pub fn inspect_unnoticed(&mut self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        let place = self.locate_counted(hash, key)?;
+        Some(self.store.at(place, hash, key))
+    }
+
+    /// Where a key lives, counted as a hit or a miss.
+    fn locate_counted(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
+        let place = self.locate_live(hash, key);
+        match place {
+            Some(_) => self.stats.hits += 1,
+            None => self.stats.misses += 1,
+        }
+        place
     }
 
     /// The node of a key, uncounted.
@@ -392,7 +431,10 @@ impl<S: Store> Keyspace<S> {
     pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;
-        Some(self.store.at_mut(place, hash, key))
+        let second = self.second();
+        let node = self.store.at_mut(place, hash, key);
+        node.touch(second);
+        Some(node)
     }
 
     /// The collection of a key, for a command that reads: counted as a hit or a miss.
@@ -457,26 +499,30 @@ impl<S: Store> Keyspace<S> {
     /// The node of a key, made with a first value where there is none.
     pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
         let hash = hash_of(key);
-        match self.locate_live(hash, key) {
+        let second = self.second();
+        let node = match self.locate_live(hash, key) {
             Some(place) => self.store.at_mut(place, hash, key),
             None => {
                 self.notify(Class::NEW, "new", key);
                 self.store.insert(hash, Node::new(key, first(), None))
             }
-        }
+        };
+        node.touch(second);
+        node
     }
 
     /// The collection of a key, made empty where there is none. The caller puts something in.
     pub fn collection_or_new<C: Collection>(&mut self, key: &[u8]) -> Result<&mut C, CommandError> {
-        let node = self.node_or_new(key, || NewValue::Object(Box::new(C::default().into_object())));
+        let node = self.node_or_new(key, || NewValue::Object(C::default().into_object()));
         node.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
     }
 
     /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);
+        let second = self.second();
         let Some(place) = self.locate_live(hash, key) else {
-            self.store.insert(hash, Node::new(key, value, expire_at));
+            self.store.insert(hash, Node::new(key, value, expire_at)).touch(second);
             self.change_deadline(hash, key, None, expire_at);
             self.notify(Class::NEW, "new", key);
             return;
@@ -484,6 +530,7 @@ impl<S: Store> Keyspace<S> {
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set(value, expire_at);
+        node.touch(second);
         self.change_deadline(hash, key, old, expire_at);
     }
 
@@ -544,6 +591,7 @@ impl<S: Store> Keyspace<S> {
     fn replace(&mut self, node: Node) {
         let hash = hash_of(node.key());
         self.remove(node.key());
+        node.touch(self.second());
         self.change_deadline(hash, node.key(), None, node.expire_at());
         self.notify(Class::NEW, "new", node.key());
         self.store.insert(hash, node);

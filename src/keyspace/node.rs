@@ -1,10 +1,12 @@
 //! A node: one key with its value, in one allocation behind one pointer.
 //!
 //! ```text
-//! | key_len u32 | kind u8 | has_expiry u8 | 2 spare | word 8 bytes | [expire_at 8 bytes] | key | text |
+//! | key_len u32 | state u32 | word 8 bytes, or collection | [expire_at 8 bytes] | key | text |
+//! state: | second of the last access, 28 bits | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
-//! `word` is an integer's value, a collection's pointer, or a text's length and capacity (32 bits each).
+//! `word` is an integer's value, or a text's length and capacity (32 bits each). In its place a collection stands as it
+//! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^28: eight years.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
@@ -17,32 +19,94 @@ use super::hashing::hash_of;
 use super::object::Object;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The longest key or text, in bytes: what `proto-max-bulk-len` may be set to at most fits.
 pub const LEN_MAX: usize = u32::MAX as usize / 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u32)]
 enum Kind {
     Integer,
     Text,
     Object,
+    /// What is left of a node whose collection was taken out of it, on the way to another node.
+    Moved,
 }
 
 #[repr(C)]
 struct Header {
     key_len: u32,
-    kind: Kind,
-    has_expiry: bool,
-    spare: u16,
-    word: Word,
+    state: State,
+}
+
+/// What a node is, and when it was last used: this alone changes while others look at the node.
+struct State(AtomicU32);
+
+impl State {
+    const KIND: u32 = 0b11;
+    const HAS_EXPIRY: u32 = 0b100;
+    const GREW: u32 = 0b1000;
+    const CLOCK_SHIFT: u32 = 4;
+
+    fn new(kind: Kind, has_expiry: bool) -> Self {
+        Self(AtomicU32::new(kind as u32 | if has_expiry { Self::HAS_EXPIRY } else { 0 }))
+    }
+
+    #[inline]
+    fn bits(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        match self.bits() & Self::KIND {
+            0 => Kind::Integer,
+            1 => Kind::Text,
+            2 => Kind::Object,
+            _ => Kind::Moved,
+        }
+    }
+
+    #[inline]
+    fn has_expiry(&self) -> bool {
+        self.bits() & Self::HAS_EXPIRY != 0
+    }
+
+    fn has_grown(&self) -> bool {
+        self.bits() & Self::GREW != 0
+    }
+
+    fn set_kind(&mut self, kind: Kind) {
+        let bits = self.0.get_mut();
+        *bits = *bits & !Self::KIND | kind as u32;
+    }
+
+    fn set_grown(&mut self, has_grown: bool) {
+        let bits = self.0.get_mut();
+        *bits = *bits & !Self::GREW | if has_grown { Self::GREW } else { 0 };
+    }
+
+    fn clock(&self) -> u32 {
+        self.bits() >> Self::CLOCK_SHIFT
+    }
+
+    /// Sets the clock. Two that do so at once may leave either's second; the other bits are the same for both.
+    #[inline]
+    fn set_clock(&self, second: u32) {
+        let bits = self.bits();
+        let wanted = second << Self::CLOCK_SHIFT | bits & !(u32::MAX << Self::CLOCK_SHIFT);
+        // Written once a second at most: cores that read the same node would take its cache line from each other.
+        if wanted != bits {
+            self.0.store(wanted, Ordering::Relaxed);
+        }
+    }
 }
 
 #[repr(C)]
 union Word {
     integer: i64,
     text: TextSize,
-    object: *mut Object,
 }
 
 #[derive(Clone, Copy)]
@@ -56,7 +120,13 @@ const HEADER: usize = size_of::<Header>();
 const EXPIRY: usize = size_of::<u64>();
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
-const ALIGN: usize = align_of::<Header>();
+const ALIGN: usize = 8;
+/// A type of collection that is larger is to be boxed: every collection's node has room for the largest.
+const OBJECT_SIZE_MAX: usize = 24;
+const _: () = {
+    assert!(size_of::<Object>() <= OBJECT_SIZE_MAX && size_of::<Object>().is_multiple_of(ALIGN));
+    assert!(align_of::<Object>() <= ALIGN && align_of::<Word>() <= ALIGN && HEADER.is_multiple_of(ALIGN));
+};
 /// Allocators hand out multiples of this for small sizes: what rounding up leaves is room for a text to grow.
 const GRAIN: usize = 16;
 
@@ -79,20 +149,30 @@ pub enum NewValue<'a> {
     /// Any other string; copied.
     Text(&'a [u8]),
     /// A collection.
-    Object(Box<Object>),
+    Object(Object),
+}
+
+impl NewValue<'_> {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Integer(_) => Kind::Integer,
+            Self::Text(_) => Kind::Text,
+            Self::Object(_) => Kind::Object,
+        }
+    }
 }
 
 /// Owns one key and its value.
 ///
 /// Invariants: `pointer` came from the global allocator with `Node::layout`'s layout; the kind says which
-/// field of `word` is valid; `len <= capacity` for a text; an object's pointer came from `Box::into_raw`.
+/// field of `word` is valid, or that an object stands there; `len <= capacity` for a text.
 pub struct Node {
     pointer: NonNull<Header>,
 }
 
 // SAFETY: a node owns what it points to, exclusively, and everything in it (`Object` included) is Send.
 unsafe impl Send for Node {}
-// SAFETY: through `&Node` only reads are possible, and `Object` is Sync.
+// SAFETY: through `&Node` only reads are possible but for the clock, which is atomic, and `Object` is Sync.
 unsafe impl Sync for Node {}
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
@@ -103,27 +183,30 @@ impl Node {
     /// A node for `key`, holding `value`, expiring at `expire_at` (Unix time in milliseconds) if at all.
     pub fn new(key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) -> Self {
         assert!(key.len() <= LEN_MAX, "proto-max-bulk-len bounds a key");
-        let fixed = HEADER + expiry_size(expire_at.is_some()) + key.len();
-        let (kind, word, text, capacity) = match value {
-            NewValue::Integer(integer) => (Kind::Integer, Word { integer }, [].as_slice(), 0),
-            NewValue::Object(object) => (Kind::Object, Word { object: Box::into_raw(object) }, [].as_slice(), 0),
-            NewValue::Text(text) => {
-                let capacity = roomy_capacity(fixed, text.len());
-                let size = TextSize { len: text.len() as u32, capacity: capacity as u32 };
-                (Kind::Text, Word { text: size }, text, capacity)
-            }
-        };
+        let kind = value.kind();
+        let fixed = fixed_size(kind, expire_at.is_some()) + key.len();
+        let text = if let NewValue::Text(text) = value { text } else { &[] };
+        let capacity = if kind == Kind::Text { roomy_capacity(fixed, text.len()) } else { 0 };
         let layout = layout_of(fixed + capacity);
         // SAFETY: the layout's size is at least HEADER, which is not zero.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        let header = Header { key_len: key.len() as u32, kind, has_expiry: expire_at.is_some(), spare: 0, word };
+        let header = Header { key_len: key.len() as u32, state: State::new(kind, expire_at.is_some()) };
         let mut node = Self { pointer: pointer.cast() };
-        // SAFETY: the allocation is large enough for the header, the expiry, the key and the text, in this order,
-        // aligned to `ALIGN`, and overlaps no argument because it is new.
+        // SAFETY: the allocation is large enough for the header, the value, the expiry, the key and the text, in this
+        // order, aligned to `ALIGN`, and overlaps no argument because it is new. The header is written first: it says
+        // where the others are.
         unsafe {
             node.pointer.write(header);
+            match value {
+                NewValue::Integer(integer) => node.set_word(Word { integer }),
+                NewValue::Text(_) => {
+                    let size = TextSize { len: text.len() as u32, capacity: capacity as u32 };
+                    node.set_word(Word { text: size });
+                }
+                NewValue::Object(object) => node.object_start().write(object),
+            }
             node.key_start().copy_from_nonoverlapping(key.as_ptr(), key.len());
-            node.key_start().add(key.len()).copy_from_nonoverlapping(text.as_ptr(), text.len());
+            node.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len());
         }
         if let Some(at) = expire_at {
             node.write_expiry(at);
@@ -141,31 +224,32 @@ impl Node {
     pub fn value(&self) -> Value<'_> {
         // SAFETY: the kind says which field of the union is valid; an object's pointer is owned by this node.
         unsafe {
-            match self.header().kind {
-                Kind::Integer => Value::Integer(self.header().word.integer),
+            match self.header().state.kind() {
+                Kind::Integer => Value::Integer(self.word().integer),
                 Kind::Text => Value::Text(std::slice::from_raw_parts(self.text_start(), self.text_size().len as usize)),
-                Kind::Object => Value::Object(&*self.header().word.object),
+                Kind::Object => Value::Object(&*self.object_start()),
+                Kind::Moved => unreachable!("a node whose collection was taken out is replaced at once"),
             }
         }
     }
 
     /// The collection, if the value is one.
     pub fn object_mut(&mut self) -> Option<&mut Object> {
-        match self.header().kind {
+        match self.header().state.kind() {
             // SAFETY: the kind says that `object` is valid; the node owns it and is borrowed exclusively.
-            Kind::Object => Some(unsafe { &mut *self.header().word.object }),
-            Kind::Integer | Kind::Text => None,
+            Kind::Object => Some(unsafe { &mut *self.object_start() }),
+            Kind::Integer | Kind::Text | Kind::Moved => None,
         }
     }
 
     /// The text's bytes, if the value is a text.
     pub fn text_mut(&mut self) -> Option<&mut [u8]> {
-        match self.header().kind {
+        match self.header().state.kind() {
             // SAFETY: `len` initialised bytes begin at `text_start`; the node is borrowed exclusively.
             Kind::Text => {
                 Some(unsafe { std::slice::from_raw_parts_mut(self.text_start(), self.text_size().len as usize) })
             }
-            Kind::Integer | Kind::Object => None,
+            Kind::Integer | Kind::Object | Kind::Moved => None,
         }
     }
 
@@ -182,10 +266,34 @@ impl Node {
         }
     }
 
+    /// Notes that the node is used in this second of Unix time.
+    #[inline]
+    pub fn touch(&self, second: u64) {
+        self.header().state.set_clock(second as u32);
+    }
+
+    /// For how many seconds the node has not been used by this second of Unix time.
+    pub fn idle_seconds(&self, second: u64) -> u32 {
+        let clock_bits = u32::BITS - State::CLOCK_SHIFT;
+        (second as u32).wrapping_sub(self.header().state.clock()) & ((1 << clock_bits) - 1)
+    }
+
+    /// The encoding's name as OBJECT ENCODING replies it. Redis keeps short strings in one allocation with their object
+    /// until they are changed in place; here all are, but clients ask.
+    pub fn encoding(&self) -> &'static str {
+        const EMBEDDED_LEN_MAX: usize = 44;
+        match self.value() {
+            Value::Integer(_) => "int",
+            Value::Text(text) if text.len() <= EMBEDDED_LEN_MAX && !self.header().state.has_grown() => "embstr",
+            Value::Text(_) => "raw",
+            Value::Object(object) => object.encoding(),
+        }
+    }
+
     /// When the key expires: Unix time in milliseconds.
     pub fn expire_at(&self) -> Option<u64> {
-        // SAFETY: with `has_expiry`, eight initialised bytes stand behind the header.
-        self.header().has_expiry.then(|| unsafe { self.pointer.add(1).cast::<u64>().read() })
+        // SAFETY: with an expiry, eight initialised bytes stand behind the value.
+        self.header().state.has_expiry().then(|| unsafe { self.expiry_start().read() })
     }
 
     /// Whether this is a key of the deadline `(at, hash)`: its hash is this one, and its own deadline no later.
@@ -196,27 +304,30 @@ impl Node {
     /// Changes when the key expires.
     pub fn set_expire_at(&mut self, expire_at: Option<u64>) {
         match expire_at {
-            Some(at) if self.header().has_expiry => self.write_expiry(at),
-            None if !self.header().has_expiry => {}
+            Some(at) if self.header().state.has_expiry() => self.write_expiry(at),
+            None if !self.header().state.has_expiry() => {}
             _ => self.rebuild(expire_at),
         }
     }
 
     /// Changes the value and when the key expires. A text of similar length is written in place.
     pub fn set(&mut self, value: NewValue<'_>, expire_at: Option<u64>) {
-        let same_layout = self.header().has_expiry == expire_at.is_some();
+        let same_layout = self.header().state.has_expiry() == expire_at.is_some();
         match value {
-            NewValue::Integer(integer) if same_layout && self.header().kind == Kind::Integer => {
-                self.header_mut().word = Word { integer };
+            NewValue::Integer(integer) if same_layout && self.header().state.kind() == Kind::Integer => {
+                self.set_word(Word { integer });
             }
             NewValue::Text(text) if same_layout && self.fits(text.len()) => {
                 let capacity = self.text_size().capacity;
-                self.header_mut().word = Word { text: TextSize { len: text.len() as u32, capacity } };
+                self.set_word(Word { text: TextSize { len: text.len() as u32, capacity } });
+                self.header_mut().state.set_grown(false);
                 // SAFETY: `fits` checked the capacity; the argument cannot overlap what `&mut self` borrows.
                 unsafe { self.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
             }
             value => {
+                let clock = self.header().state.clock();
                 *self = Self::new(self.key(), value, expire_at);
+                self.header().state.set_clock(clock);
                 return;
             }
         }
@@ -231,8 +342,9 @@ impl Node {
     /// # Panics
     /// When the value is not a text.
     pub fn resize_text(&mut self, len: usize, growth: usize) -> &mut [u8] {
-        assert!(self.header().kind == Kind::Text, "only a text is resized");
+        assert!(self.header().state.kind() == Kind::Text, "only a text is resized");
         assert!(len <= LEN_MAX, "the caller checks the length against proto-max-bulk-len");
+        self.header_mut().state.set_grown(true);
         if len > self.text_size().capacity as usize {
             self.grow_text(len + growth);
         }
@@ -241,7 +353,7 @@ impl Node {
             // SAFETY: `old..len` lies within the capacity.
             unsafe { self.text_start().add(old as usize).write_bytes(0, len - old as usize) };
         }
-        self.header_mut().word = Word { text: TextSize { len: len as u32, capacity } };
+        self.set_word(Word { text: TextSize { len: len as u32, capacity } });
         self.text_mut().expect("the kind was checked above")
     }
 
@@ -255,12 +367,12 @@ impl Node {
         let Some(grown) = NonNull::new(grown) else { handle_alloc_error(new) };
         self.pointer = grown.cast();
         let len = self.text_size().len;
-        self.header_mut().word = Word { text: TextSize { len, capacity: capacity as u32 } };
+        self.set_word(Word { text: TextSize { len, capacity: capacity as u32 } });
     }
 
     /// Whether a text of `len` bytes goes in place without wasting more than it uses.
     fn fits(&self, len: usize) -> bool {
-        self.header().kind == Kind::Text && {
+        self.header().state.kind() == Kind::Text && {
             let capacity = self.text_size().capacity as usize;
             len <= capacity && capacity - len <= len.max(GRAIN)
         }
@@ -274,52 +386,59 @@ impl Node {
             unsafe { self.key_start().copy_from_nonoverlapping(key.as_ptr(), key.len()) };
             return self;
         }
+        let has_grown = self.header().state.has_grown();
         let object = self.take_object();
-        Self::new(key, self.new_value(object), self.expire_at())
+        let mut node = Self::new(key, self.new_value(object), self.expire_at());
+        node.header_mut().state.set_grown(has_grown);
+        node
     }
 
     /// A copy of the value and the expiry under another key.
     pub fn copied(&self, key: &[u8]) -> Self {
         let object = match self.value() {
-            Value::Object(object) => Some(Box::new(object.clone())),
+            Value::Object(object) => Some(object.clone()),
             Value::Integer(_) | Value::Text(_) => None,
         };
-        Self::new(key, self.new_value(object), self.expire_at())
+        let mut node = Self::new(key, self.new_value(object), self.expire_at());
+        node.header_mut().state.set_grown(self.header().state.has_grown());
+        node
     }
 
     /// The same key and value in a layout with or without an expiry.
     fn rebuild(&mut self, expire_at: Option<u64>) {
+        let (has_grown, clock) = (self.header().state.has_grown(), self.header().state.clock());
         let object = self.take_object();
         *self = Self::new(self.key(), self.new_value(object), expire_at);
+        self.header_mut().state.set_grown(has_grown);
+        self.header().state.set_clock(clock);
     }
 
-    /// Takes the collection out, if the value is one, and leaves an integer.
-    fn take_object(&mut self) -> Option<Box<Object>> {
-        if self.header().kind != Kind::Object {
+    /// Takes the collection out, if the value is one; then nothing is left to do but to replace the node.
+    fn take_object(&mut self) -> Option<Object> {
+        if self.header().state.kind() != Kind::Object {
             return None;
         }
-        // SAFETY: the pointer came from `Box::into_raw`; this node becomes an integer, so it is not freed twice.
-        let object = unsafe { Box::from_raw(self.header().word.object) };
-        let header = self.header_mut();
-        header.kind = Kind::Integer;
-        header.word = Word { integer: 0 };
-        Some(object)
+        self.header_mut().state.set_kind(Kind::Moved);
+        // SAFETY: the object stands where one of a moved node would, and is not looked at there any more.
+        Some(unsafe { self.object_start().read() })
     }
 
     /// The collection given, or the string of this node, as the value of a new one.
-    fn new_value(&self, object: Option<Box<Object>>) -> NewValue<'_> {
-        match (object, self.value()) {
-            (Some(object), _) => NewValue::Object(object),
-            (None, Value::Integer(integer)) => NewValue::Integer(integer),
-            (None, Value::Text(text)) => NewValue::Text(text),
-            (None, Value::Object(_)) => unreachable!("the collection is taken out or copied first"),
+    fn new_value(&self, object: Option<Object>) -> NewValue<'_> {
+        if let Some(object) = object {
+            return NewValue::Object(object);
+        }
+        match self.value() {
+            Value::Integer(integer) => NewValue::Integer(integer),
+            Value::Text(text) => NewValue::Text(text),
+            Value::Object(_) => unreachable!("the collection is taken out or copied first"),
         }
     }
 
     fn write_expiry(&mut self, at: u64) {
-        debug_assert!(self.header().has_expiry);
-        // SAFETY: with `has_expiry`, eight bytes stand behind the header, aligned as it is.
-        unsafe { self.pointer.add(1).cast::<u64>().write(at) };
+        debug_assert!(self.header().state.has_expiry());
+        // SAFETY: with an expiry, eight bytes stand behind the value, aligned as it is.
+        unsafe { self.expiry_start().write(at) };
     }
 
     fn header(&self) -> &Header {
@@ -332,15 +451,43 @@ impl Node {
         unsafe { self.pointer.as_mut() }
     }
 
+    /// Where the value begins: a word, or an object.
+    fn value_start(&self) -> *mut u8 {
+        // SAFETY: a value stands behind the header.
+        unsafe { self.pointer.as_ptr().cast::<u8>().add(HEADER) }
+    }
+
+    fn object_start(&self) -> *mut Object {
+        self.value_start().cast()
+    }
+
+    fn word(&self) -> Word {
+        debug_assert!(matches!(self.header().state.kind(), Kind::Integer | Kind::Text));
+        // SAFETY: callers have an integer or a text, so a word stands here, aligned to `ALIGN`.
+        unsafe { self.value_start().cast::<Word>().read() }
+    }
+
+    fn set_word(&mut self, word: Word) {
+        debug_assert!(matches!(self.header().state.kind(), Kind::Integer | Kind::Text));
+        // SAFETY: as above, borrowed exclusively.
+        unsafe { self.value_start().cast::<Word>().write(word) };
+    }
+
     fn text_size(&self) -> TextSize {
-        debug_assert!(self.header().kind == Kind::Text);
+        debug_assert!(self.header().state.kind() == Kind::Text);
         // SAFETY: callers have a text; and any eight bytes are two valid u32.
-        unsafe { self.header().word.text }
+        unsafe { self.word().text }
+    }
+
+    fn expiry_start(&self) -> *mut u64 {
+        // SAFETY: the value lies within the allocation, and what follows begins within it or at its end.
+        unsafe { self.value_start().add(value_size(self.header().state.kind())).cast() }
     }
 
     fn key_start(&self) -> *mut u8 {
-        // SAFETY: the key begins within the allocation.
-        unsafe { self.pointer.as_ptr().cast::<u8>().add(HEADER + expiry_size(self.header().has_expiry)) }
+        let state = &self.header().state;
+        // SAFETY: the key begins within the allocation or at its end.
+        unsafe { self.pointer.as_ptr().cast::<u8>().add(fixed_size(state.kind(), state.has_expiry())) }
     }
 
     fn text_start(&self) -> *mut u8 {
@@ -350,8 +497,9 @@ impl Node {
 
     fn layout(&self) -> Layout {
         let header = self.header();
-        let text = if header.kind == Kind::Text { self.text_size().capacity as usize } else { 0 };
-        layout_of(HEADER + expiry_size(header.has_expiry) + header.key_len as usize + text)
+        let text = if header.state.kind() == Kind::Text { self.text_size().capacity as usize } else { 0 };
+        let fixed = fixed_size(header.state.kind(), header.state.has_expiry());
+        layout_of(fixed + header.key_len as usize + text)
     }
 }
 
@@ -360,8 +508,8 @@ impl Drop for Node {
         let layout = self.layout();
         // SAFETY: the node owns its object and its allocation, and nothing uses them after this.
         unsafe {
-            if self.header().kind == Kind::Object {
-                drop(Box::from_raw(self.header().word.object));
+            if self.header().state.kind() == Kind::Object {
+                self.object_start().drop_in_place();
             }
             dealloc(self.pointer.as_ptr().cast(), layout);
         }
@@ -393,8 +541,18 @@ impl std::hash::Hash for Node {
     }
 }
 
-fn expiry_size(has_expiry: bool) -> usize {
-    if has_expiry { EXPIRY } else { 0 }
+/// The bytes before the key.
+#[inline]
+fn fixed_size(kind: Kind, has_expiry: bool) -> usize {
+    HEADER + value_size(kind) + if has_expiry { EXPIRY } else { 0 }
+}
+
+#[inline]
+fn value_size(kind: Kind) -> usize {
+    match kind {
+        Kind::Integer | Kind::Text => size_of::<Word>(),
+        Kind::Object | Kind::Moved => size_of::<Object>(),
+    }
 }
 
 /// The capacity for a text of `len` bytes behind `fixed` bytes that fills the allocation up to the next grain.
@@ -410,6 +568,12 @@ fn layout_of(size: usize) -> Layout {
 mod tests {
     use super::*;
     use crate::keyspace::object::Set;
+
+    fn set_of_one() -> Set {
+        let mut set = Set::default();
+        set.insert(b"member");
+        set
+    }
 
     fn text(node: &Node) -> &[u8] {
         match node.value() {
@@ -443,7 +607,7 @@ mod tests {
             || NewValue::Text(b""),
             || NewValue::Text(b"short"),
             || NewValue::Text(&[b'x'; 1000]),
-            || NewValue::Object(Box::new(Object::Set(Set::default()))),
+            || NewValue::Object(Object::Set(Set::default())),
         ];
         for from in values {
             for to in values {
@@ -473,11 +637,8 @@ mod tests {
     #[test]
     fn a_node_is_renamed_and_copied_with_all_it_holds() {
         type Make = fn() -> NewValue<'static>;
-        let values: [Make; 3] = [
-            || NewValue::Integer(7),
-            || NewValue::Text(b"some text"),
-            || NewValue::Object(Box::new(Object::Set(Set::from_iter([Box::from(b"member".as_slice())])))),
-        ];
+        let values: [Make; 3] =
+            [|| NewValue::Integer(7), || NewValue::Text(b"some text"), || NewValue::Object(Object::Set(set_of_one()))];
         for value in values {
             for expire_at in [None, Some(9)] {
                 for key in [b"".as_slice(), b"yek", b"a longer key"] {
@@ -488,6 +649,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_node_knows_when_it_was_used_whatever_else_changes() {
+        let mut node = Node::new(b"key", NewValue::Text(b"text"), None);
+        node.touch(1_700_000_000);
+        node.set_expire_at(Some(7));
+        assert_eq!(node.idle_seconds(1_700_000_010), 10);
+        assert_eq!((text(&node), node.expire_at()), (b"text".as_slice(), Some(7)));
+        node.set(NewValue::Integer(1), None);
+        assert_eq!(node.idle_seconds(1_700_000_010), 10);
+        node.set(NewValue::Text(b"text"), None);
+        node.touch(u64::from(u32::MAX));
+        assert_eq!(node.idle_seconds(u64::from(u32::MAX) + 2), 2);
+        assert_eq!(node.encoding(), "embstr");
+    }
+
+    #[test]
+    fn a_text_is_embedded_while_it_is_short_and_has_not_grown() {
+        let mut node = Node::new(b"key", NewValue::Text(&[b'x'; 44]), None);
+        assert_eq!(node.encoding(), "embstr");
+        node.resize_text(10, 0);
+        assert_eq!(node.encoding(), "raw");
+        assert_eq!((node.copied(b"k").encoding(), node.copied(b"k").renamed(b"other").encoding()), ("raw", "raw"));
+        node.set_expire_at(Some(7));
+        assert_eq!(node.encoding(), "raw");
+        node.set(NewValue::Text(b"x"), Some(7));
+        assert_eq!(node.encoding(), "embstr");
+        node.set(NewValue::Text(&[b'x'; 45]), None);
+        assert_eq!(node.encoding(), "raw");
     }
 
     #[test]

@@ -1,18 +1,12 @@
 //! Collections: the values that hold more than one element.
 
-use super::hashing::ProcessHash;
+pub use super::hash::Hash;
+pub use super::list::List;
+pub use super::set::Set;
 use super::stream::Stream;
-use std::collections::VecDeque;
 
 /// An element, member or field: bytes of a fixed length.
 pub type Bytes = Box<[u8]>;
-
-/// A list: elements pushed and popped at both ends.
-pub type List = VecDeque<Bytes>;
-/// A set: unique members, one of which can be drawn at random in O(1).
-pub type Set = indexmap::IndexSet<Bytes, ProcessHash>;
-/// A hash: unique fields with a value each.
-pub type Hash = indexmap::IndexMap<Bytes, Bytes, ProcessHash>;
 
 /// A collection of any type.
 #[derive(Debug, Clone)]
@@ -37,6 +31,16 @@ impl Object {
             Self::Stream(_) => "stream",
         }
     }
+
+    /// The encoding's name as OBJECT ENCODING replies it.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Self::List(list) => list.encoding(),
+            Self::Set(set) => set.encoding(),
+            Self::Hash(hash) => hash.encoding(),
+            Self::Stream(_) => "stream",
+        }
+    }
 }
 
 /// A type of collection: how it is found in an [`Object`].
@@ -52,13 +56,8 @@ pub trait Collection: Default + Sized {
     fn shrink(&mut self) -> bool;
 }
 
-/// Room up to this many elements is kept whatever it holds.
-const SMALL_CAPACITY: usize = 64;
-/// Room for more than this many times the elements is given back.
-const SPARSE: usize = 8;
-
 macro_rules! collection {
-    ($type:ident) => {
+    ($type:ident, $shrink:expr) => {
         impl Collection for $type {
             fn of(object: &Object) -> Option<&Self> {
                 match object {
@@ -79,15 +78,15 @@ macro_rules! collection {
             }
 
             fn shrink(&mut self) -> bool {
-                if self.capacity() > SMALL_CAPACITY && self.len() * SPARSE < self.capacity() {
-                    self.shrink_to(self.len() * 2);
-                }
+                let shrink: fn(&mut Self) = $shrink;
+                shrink(self);
                 self.is_empty()
             }
         }
     };
 }
 
-collection!(List);
-collection!(Set);
-collection!(Hash);
+collection!(List, List::settle);
+// Their tables shrink when elements are removed.
+collection!(Set, |_| {});
+collection!(Hash, |_| {});

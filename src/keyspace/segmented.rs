@@ -213,7 +213,13 @@ impl Segmented {
 }
 
 impl Homes for HashTable<Node> {
-    fn keys(&self) -> usize {
+    type Item = Node;
+
+    fn hash(item: &Node) -> u64 {
+        hash_of(item.key())
+    }
+
+    fn items(&self) -> usize {
         self.len()
     }
 

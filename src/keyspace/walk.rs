@@ -1,4 +1,5 @@
-//! The order in which SCAN walks the keys: one that no growing or shrinking of tables changes.
+//! The order in which SCAN walks the keys, and its kin the elements of sets and hashes: one that no growing or shrinking
+//! of tables changes.
 //!
 //! ```text
 //! position, 48 bits: | segment | low bits of the hash, the lowest on top |
@@ -12,9 +13,6 @@
 //! That hash tables choose homes by the low bits, and compare only where the top seven bits agree, is how hashbrown
 //! works, not what it promises; the tests here would tell.
 
-use super::hashing::hash_of;
-use super::node::Node;
-
 /// The length of a position.
 pub const POSITION_BITS: u32 = 48;
 /// The top bits of a hash that a table compares before it looks at a key.
@@ -24,15 +22,21 @@ const HOMES_PER_KEY_MAX: usize = 16;
 
 /// A hash table, as the walk sees it.
 pub trait Homes {
-    /// How many keys it has.
-    fn keys(&self) -> usize;
+    /// What it holds.
+    type Item;
+    /// The hash of an item's key.
+    fn hash(item: &Self::Item) -> u64;
+    /// How many items it has.
+    fn items(&self) -> usize;
     /// How many homes: a power of two.
     fn homes(&self) -> usize;
-    /// Visits every node.
-    fn for_each<'a>(&'a self, visit: impl FnMut(&'a Node));
-    /// Visits the nodes that a search for a key of this hash compares with: those that share its home and its top seven
+    /// Visits every item.
+    fn for_each<'a>(&'a self, visit: impl FnMut(&'a Self::Item))
+    where
+        Self::Item: 'a;
+    /// Visits the items that a search for a key of this hash compares with: those that share its home and its top seven
     /// bits are among them.
-    fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&Node));
+    fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&Self::Item));
 }
 
 /// Visits the next keys in the order, about `count`, from the position `start` on; gives where the keys after them
@@ -42,20 +46,20 @@ pub fn walk<'t, T: Homes + 't>(
     segments: usize,
     start: u64,
     count: usize,
-    visit: &mut dyn FnMut(&Node),
+    visit: &mut dyn FnMut(&T::Item),
 ) -> Option<u64> {
     assert!(segments.is_power_of_two(), "a segment is chosen by bits of the hash");
     let offset_bits = POSITION_BITS - segments.trailing_zeros();
     let (first, from) = (start >> offset_bits, start & ((1 << offset_bits) - 1));
     let mut left = count;
-    for (segment, table) in tables.enumerate().skip(first as usize).filter(|(_, table)| table.keys() > 0) {
+    for (segment, table) in tables.enumerate().skip(first as usize).filter(|(_, table)| table.items() > 0) {
         let base = (segment as u64) << offset_bits;
         if left == 0 {
             return Some(base);
         }
         // The start is in the first segment, and has no say in the others.
         let from = if segment as u64 == first { from } else { 0 };
-        let mut page = Page { offset_bits, from, left, visit };
+        let mut page: Page<'_, T> = Page { offset_bits, from, left, visit };
         if let Some(next) = page.fill(table) {
             return Some(base + next);
         }
@@ -65,25 +69,25 @@ pub fn walk<'t, T: Homes + 't>(
 }
 
 /// A page that is being filled from one table. Offsets are positions within its segment.
-struct Page<'v> {
+struct Page<'v, T: Homes> {
     offset_bits: u32,
     from: u64,
     left: usize,
-    visit: &'v mut dyn FnMut(&Node),
+    visit: &'v mut dyn FnMut(&T::Item),
 }
 
-impl Page<'_> {
+impl<T: Homes> Page<'_, T> {
     /// Takes from the table what the page has room for; gives the offset where the rest starts, if there may be any.
-    fn fill<T: Homes>(&mut self, table: &T) -> Option<u64> {
-        let is_sparse = table.homes() / HOMES_PER_KEY_MAX > table.keys();
-        let next = if is_sparse || table.keys() <= self.left { self.sort_out(table) } else { self.visit_homes(table) };
+    fn fill(&mut self, table: &T) -> Option<u64> {
+        let is_sparse = table.homes() / HOMES_PER_KEY_MAX > table.items();
+        let next = if is_sparse || table.items() <= self.left { self.sort_out(table) } else { self.visit_homes(table) };
         next.filter(|&next| next >> self.offset_bits == 0)
     }
 
     /// Looks at all keys of the table and takes the first.
-    fn sort_out<T: Homes>(&mut self, table: &T) -> Option<u64> {
+    fn sort_out(&mut self, table: &T) -> Option<u64> {
         let mut found = Vec::new();
-        table.for_each(|node| found.push((self.offset_of(hash_of(node.key())), node)));
+        table.for_each(|item| found.push((self.offset_of(T::hash(item)), item)));
         found.retain(|&(offset, _)| offset >= self.from);
         let mut next = None;
         if found.len() > self.left {
@@ -91,13 +95,13 @@ impl Page<'_> {
             found.retain(|&(offset, _)| offset <= last);
             next = Some(last + 1);
         }
-        found.iter().for_each(|(_, node)| (self.visit)(node));
+        found.iter().for_each(|(_, item)| (self.visit)(item));
         self.left = self.left.saturating_sub(found.len());
         next
     }
 
     /// Takes the keys home by home.
-    fn visit_homes<T: Homes>(&mut self, table: &T) -> Option<u64> {
+    fn visit_homes(&mut self, table: &T) -> Option<u64> {
         let home_bits = table.homes().trailing_zeros();
         let width = self.offset_bits - home_bits;
         let mut home = self.from >> width;
@@ -109,14 +113,14 @@ impl Page<'_> {
     }
 
     /// Takes the keys of the home that these low bits of a hash choose.
-    fn visit_home<T: Homes>(&mut self, table: &T, home: u64) {
+    fn visit_home(&mut self, table: &T, home: u64) {
         let mask = (table.homes() as u64 - 1) | u64::MAX << (64 - TAG_BITS);
         for tag in 0..1 << TAG_BITS {
             let hash = home | tag << (64 - TAG_BITS);
-            table.for_each_candidate(hash, |node| {
-                let own = hash_of(node.key());
+            table.for_each_candidate(hash, |item| {
+                let own = T::hash(item);
                 if (own ^ hash) & mask == 0 && self.offset_of(own) >= self.from {
-                    (self.visit)(node);
+                    (self.visit)(item);
                     self.left = self.left.saturating_sub(1);
                 }
             });
@@ -130,7 +134,7 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NewValue, Segmented, Table};
+    use super::super::{NewValue, Node, Segmented, Table, hash_of};
     use super::*;
     use hashbrown::HashTable;
     use std::collections::HashMap;

@@ -1,6 +1,7 @@
 //! The hash commands.
 
 use crate::harness::{Value, check_script, on_every_engine};
+use std::collections::HashSet;
 
 #[test]
 fn fields_are_set_read_and_removed() {
@@ -172,5 +173,173 @@ fn a_large_hash_keeps_every_field() {
         fields.sort();
         fields.dedup();
         assert_eq!(fields.len(), 20_000);
+    });
+}
+
+#[test]
+fn hstrlen_and_hincrbyfloat_tell_what_a_field_holds() {
+    check_script(
+        r#"
+        HSET h a hello n 12345 f 10.5 e ""
+        :4
+        HSTRLEN h a
+        :5
+        HSTRLEN h n
+        :5
+        HSTRLEN h e
+        :0
+        HSTRLEN h missing
+        :0
+        HSTRLEN missing a
+        :0
+        HINCRBYFLOAT h f 0.1
+        $4 | 10.6
+        HINCRBYFLOAT h n 1
+        $5 | 12346
+        HINCRBYFLOAT h new 0.1
+        $3 | 0.1
+        HINCRBYFLOAT h new 0.2
+        $3 | 0.3
+        HINCRBYFLOAT h new 5.0e3
+        $22 | 5000.29999999999999982
+        HGET h new
+        $22 | 5000.29999999999999982
+        HINCRBYFLOAT h a 1
+        -ERR hash value is not a float
+        HINCRBYFLOAT h n x
+        -ERR value is not a valid float
+        HINCRBYFLOAT h n inf
+        -ERR value is NaN or Infinity
+        HINCRBYFLOAT h n nan
+        -ERR value is not a valid float
+        HINCRBYFLOAT g n 1.5
+        $3 | 1.5
+        SET s v
+        +OK
+        HSTRLEN s a
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        HINCRBYFLOAT s a 1
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        HRANDFIELD s
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn random_fields_with_a_determined_outcome() {
+    check_script(
+        r#"
+        HSET h a 1
+        :1
+        HRANDFIELD h
+        $1 | a
+        HRANDFIELD h 1
+        *1 | $1 | a
+        HRANDFIELD h 5 WITHVALUES
+        *2 | $1 | a | $1 | 1
+        HRANDFIELD h -3 withvalues
+        *6 | $1 | a | $1 | 1 | $1 | a | $1 | 1 | $1 | a | $1 | 1
+        HRANDFIELD h -2
+        *2 | $1 | a | $1 | a
+        HRANDFIELD h 0
+        *0
+        HRANDFIELD h 9223372036854775807
+        *1 | $1 | a
+        HRANDFIELD h 9223372036854775807 WITHVALUES
+        -ERR value is out of range
+        HRANDFIELD h -9223372036854775807 WITHVALUES
+        -ERR value is out of range
+        HRANDFIELD h 4611686018427387903 WITHVALUES
+        *2 | $1 | a | $1 | 1
+        HRANDFIELD h 9223372036854775808
+        -ERR value is not an integer or out of range
+        HRANDFIELD h -9223372036854775808
+        -ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807
+        HRANDFIELD h x
+        -ERR value is not an integer or out of range
+        HRANDFIELD h 1 VALUES
+        -ERR syntax error
+        HRANDFIELD h 1 WITHVALUES 1
+        -ERR syntax error
+        HRANDFIELD missing
+        $-1
+        HRANDFIELD missing 2
+        *0
+        HRANDFIELD missing 2 WITHVALUES
+        *0
+        HSET h b 2 c 3
+        :2
+        HRANDFIELD h 3
+        *3 | $1 | a | $1 | b | $1 | c
+        "#,
+    );
+}
+
+#[test]
+fn a_small_hash_is_scanned_in_one_page() {
+    check_script(
+        r#"
+        HSET h a 1 b 2 c hello
+        :3
+        HSCAN h 0
+        *2 | $1 | 0 | *6 | $1 | a | $1 | 1 | $1 | b | $1 | 2 | $1 | c | $5 | hello
+        HSCAN h 77 COUNT 1
+        *2 | $1 | 0 | *6 | $1 | a | $1 | 1 | $1 | b | $1 | 2 | $1 | c | $5 | hello
+        HSCAN h 0 MATCH [ac]
+        *2 | $1 | 0 | *4 | $1 | a | $1 | 1 | $1 | c | $5 | hello
+        HSCAN missing 0
+        *2 | $1 | 0 | *0
+        HSCAN missing 0 NOTHING
+        *2 | $1 | 0 | *0
+        HSCAN h x
+        -ERR invalid cursor
+        HSCAN h 0 COUNT 0
+        -ERR syntax error
+        HSCAN h 0 COUNT x
+        -ERR value is not an integer or out of range
+        HSCAN h 0 TYPE hash
+        -ERR syntax error
+        SET s v
+        +OK
+        HSCAN s 0
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn a_field_that_stays_is_scanned_whatever_is_added_and_removed_meanwhile() {
+    on_every_engine(|server| {
+        let client = &mut server.client();
+        client.call(&["DEL", "h"]);
+        for n in 0..1_000 {
+            client.call(&["HSET", "h", &format!("staying:{n}"), &n.to_string()]);
+        }
+        let (mut cursor, mut seen, mut pages) = ("0".to_owned(), HashSet::new(), 0);
+        loop {
+            let page = client.value(&["HSCAN", "h", &cursor, "COUNT", "20"]);
+            let Value::Array(page) = page else { panic!("a page is an array") };
+            let [Value::Bulk(next), Value::Array(pairs)] = &page[..] else { panic!("a cursor and elements: {page:?}") };
+            for pair in pairs.chunks(2) {
+                let [Value::Bulk(field), Value::Bulk(value)] = pair else { panic!("a field and its value: {pair:?}") };
+                let field = String::from_utf8(field.clone()).unwrap();
+                if let Some(n) = field.strip_prefix("staying:") {
+                    assert_eq!(n.as_bytes(), value);
+                    seen.insert(field);
+                }
+            }
+            pages += 1;
+            for n in 0..60 {
+                let field = format!("passing:{}", 60 * (pages % 40) + n);
+                client.call(&if pages < 40 { vec!["HSET", "h", &field, "v"] } else { vec!["HDEL", "h", &field] });
+            }
+            cursor = String::from_utf8(next.clone()).unwrap();
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), 1_000, "after {pages} pages");
+        assert!(pages > 20, "{pages} pages of 20");
     });
 }

@@ -312,3 +312,218 @@ fn lmpop_takes_from_the_first_list_that_exists() {
         "#,
     );
 }
+
+#[test]
+fn linsert_adds_beside_the_first_that_is_equal() {
+    check_script(
+        r#"
+        RPUSH l a b c b
+        :4
+        LINSERT l BEFORE b x
+        :5
+        LINSERT l after b y
+        :6
+        LRANGE l 0 -1
+        *6 | $1 | a | $1 | x | $1 | b | $1 | y | $1 | c | $1 | b
+        LINSERT l BEFORE missing z
+        :-1
+        LINSERT missing BEFORE a z
+        :0
+        LINSERT l BESIDE a z
+        -ERR syntax error
+        LINSERT l BEFORE a
+        -ERR wrong number of arguments for 'linsert' command
+        RPUSH n 1 2 3
+        :3
+        LINSERT n AFTER 3 4
+        :4
+        LINSERT n BEFORE 01 0
+        :-1
+        LRANGE n 0 -1
+        *4 | $1 | 1 | $1 | 2 | $1 | 3 | $1 | 4
+        SET s v
+        +OK
+        LINSERT s BEFORE a b
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn lrem_removes_from_the_side_that_its_sign_says() {
+    check_script(
+        r#"
+        RPUSH l a b a c a b a
+        :7
+        LREM l 2 a
+        :2
+        LRANGE l 0 -1
+        *5 | $1 | b | $1 | c | $1 | a | $1 | b | $1 | a
+        LREM l -1 a
+        :1
+        LREM l -9223372036854775808 b
+        :2
+        LRANGE l 0 -1
+        *2 | $1 | c | $1 | a
+        LREM l 0 x
+        :0
+        LREM l 0 c
+        :1
+        LREM l 0 a
+        :1
+        EXISTS l
+        :0
+        LREM missing 1 a
+        :0
+        LREM missing x a
+        -ERR value is not an integer or out of range
+        LREM missing 9223372036854775808 a
+        -ERR value is not an integer or out of range
+        SET s v
+        +OK
+        LREM s 1 a
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn ltrim_keeps_a_range_and_removes_a_list_that_has_none() {
+    check_script(
+        r#"
+        RPUSH l a b c d e f
+        :6
+        LTRIM l 1 -2
+        +OK
+        LRANGE l 0 -1
+        *4 | $1 | b | $1 | c | $1 | d | $1 | e
+        LTRIM l -100 100
+        +OK
+        LLEN l
+        :4
+        LTRIM l -9223372036854775808 9223372036854775807
+        +OK
+        LTRIM l -2 -1
+        +OK
+        LRANGE l 0 -1
+        *2 | $1 | d | $1 | e
+        LTRIM l 5 9
+        +OK
+        EXISTS l
+        :0
+        LTRIM missing 0 1
+        +OK
+        LTRIM missing a 1
+        -ERR value is not an integer or out of range
+        RPUSH l a b
+        :2
+        LTRIM l 1 0
+        +OK
+        EXISTS l
+        :0
+        SET s v
+        +OK
+        LTRIM s 0 1
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn lpos_finds_by_rank_count_and_maxlen() {
+    check_script(
+        r#"
+        RPUSH l a b c 1 2 3 c c
+        :8
+        LPOS l c
+        :2
+        LPOS l x
+        $-1
+        LPOS l c RANK 2
+        :6
+        LPOS l c RANK -1
+        :7
+        LPOS l c RANK 4
+        $-1
+        LPOS l c COUNT 2
+        *2 | :2 | :6
+        LPOS l c COUNT 0
+        *3 | :2 | :6 | :7
+        LPOS l c COUNT 0 RANK -2
+        *2 | :6 | :2
+        LPOS l c COUNT 0 MAXLEN 3
+        *1 | :2
+        LPOS l c MAXLEN 2
+        $-1
+        LPOS l c RANK -1 MAXLEN 1
+        :7
+        LPOS l 2 COUNT 9223372036854775807 MAXLEN 9223372036854775807
+        *1 | :4
+        LPOS l c RANK 9223372036854775807 COUNT 1
+        *0
+        LPOS l x COUNT 1
+        *0
+        LPOS missing c
+        $-1
+        LPOS missing c COUNT 1
+        *0
+        LPOS l c RANK 0
+        -ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list
+        !LPOS l c RANK -9223372036854775808
+        -ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807
+        LPOS l c RANK x
+        -ERR value is not an integer or out of range
+        LPOS l c COUNT -1
+        -ERR COUNT can't be negative
+        LPOS l c COUNT x
+        -ERR COUNT can't be negative
+        LPOS l c MAXLEN -1
+        -ERR MAXLEN can't be negative
+        LPOS l c RANK
+        -ERR syntax error
+        LPOS l c WHATEVER 1
+        -ERR syntax error
+        SET s v
+        +OK
+        LPOS s c
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        "#,
+    );
+}
+
+#[test]
+fn a_large_list_is_edited_like_a_small_one() {
+    on_every_engine(|server| {
+        let client = &mut server.client();
+        let oracle = crate::harness::RedisOracle::start();
+        let mut redis = oracle.client();
+        let element = |n: usize| if n.is_multiple_of(50) { "x".repeat(9_000) } else { format!("{}", n % 97) };
+        let mut both = |arguments: &[&str]| {
+            let (one, other) = (client.call(arguments), redis.call(arguments));
+            assert_eq!(
+                one.escape_ascii().to_string(),
+                other.escape_ascii().to_string(),
+                "{:.200}",
+                arguments.join(" ")
+            );
+        };
+        both(&["DEL", "l"]);
+        for n in 0..3_000 {
+            both(&[if n % 3 == 0 { "LPUSH" } else { "RPUSH" }, "l", &element(n)]);
+        }
+        for n in 0..200 {
+            both(&["LINSERT", "l", if n % 2 == 0 { "BEFORE" } else { "AFTER" }, &element(n), &"y".repeat(n)]);
+            both(&["LSET", "l", &(n * 7).to_string(), &element(n)]);
+            both(&["LPOS", "l", &element(n), "COUNT", "0", "RANK", if n % 2 == 0 { "1" } else { "-2" }]);
+        }
+        for n in 0..97 {
+            both(&["LREM", "l", ["0", "3", "-3"][n % 3], &element(n)]);
+            both(&["LRANGE", "l", &(n * 11).to_string(), &(n * 13).to_string()]);
+        }
+        both(&["LRANGE", "l", "0", "-1"]);
+        both(&["LTRIM", "l", "100", "-101"]);
+        both(&["LRANGE", "l", "0", "-1"]);
+        both(&["RPOP", "l", "50"]);
+        both(&["LPOP", "l", "100000"]);
+    });
+}

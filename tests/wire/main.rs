@@ -14,6 +14,7 @@ mod clients;
 mod connections;
 mod databases;
 mod durability;
+mod encodings;
 mod equivalence;
 mod expiry;
 mod flows;

@@ -184,6 +184,23 @@ fn events_of_lists_sets_and_hashes_are_those_of_redis() {
         LRANGE missing 0 1
         LLEN missing
         LINDEX missing 0
+        RPUSH e a b a c a
+        LINSERT e BEFORE b x
+        LINSERT e AFTER nosuch x
+        LINSERT missing BEFORE b x
+        LREM e 1 a
+        LREM e 0 nosuch
+        LREM missing 0 a
+        LPOS e c
+        LPOS missing c
+        LTRIM e 0 -1
+        LTRIM e 1 -1
+        LTRIM missing 0 -1
+        LREM e -2 a
+        LTRIM e 5 0
+        RPUSH e a a
+        LREM e 0 a
+        LSET missing 0 a
         BLPOP l3 0
         SADD s a b c
         SADD s a
@@ -206,11 +223,20 @@ fn events_of_lists_sets_and_hashes_are_those_of_redis() {
         SADD t 2 3
         SINTER s missing
         SISMEMBER missing a
+        SMISMEMBER missing a
+        SSCAN missing 0
+        HSCAN missing 0
+        OBJECT ENCODING t
+        OBJECT ENCODING missing
+        SREM missing a
+        SADD l a
         SRANDMEMBER missing
         SINTERSTORE d s t
         SINTERSTORE d s t
         SUNIONSTORE u s t
         SDIFFSTORE v t s
+        SINTERSTORE d s missing
+        SUNIONSTORE d missing nothing
         SINTERCARD 2 s missing
         SREM t 2 3
         HSET h a 1 b 2
@@ -222,6 +248,13 @@ fn events_of_lists_sets_and_hashes_are_those_of_redis() {
         HINCRBY h a 3
         HINCRBY h3 a 3
         HINCRBY h a x
+        HINCRBYFLOAT h a 0.5
+        HINCRBYFLOAT h4 a 3
+        HINCRBYFLOAT h a x
+        HSTRLEN missing a
+        HRANDFIELD missing
+        HRANDFIELD missing 2
+        HMGET missing a b
         HGET missing a
         HGETALL missing
         HDEL h nosuch

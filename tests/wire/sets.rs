@@ -348,3 +348,81 @@ fn a_combination_is_stored_whatever_the_destination_held() {
         "#,
     );
 }
+
+#[test]
+fn a_small_set_is_scanned_in_one_page() {
+    check_script(
+        r#"
+        SADD ints 3 1 2
+        :3
+        SSCAN ints 0
+        *2 | $1 | 0 | *3 | $1 | 1 | $1 | 2 | $1 | 3
+        SSCAN ints 0 MATCH [13] COUNT 1
+        *2 | $1 | 0 | *2 | $1 | 1 | $1 | 3
+        SADD one member
+        :1
+        SSCAN one 0 COUNT 100
+        *2 | $1 | 0 | *1 | $6 | member
+        SSCAN one 0 MATCH x*
+        *2 | $1 | 0 | *0
+        SSCAN missing 0
+        *2 | $1 | 0 | *0
+        SSCAN one -
+        -ERR invalid cursor
+        SSCAN one 0 COUNT
+        -ERR syntax error
+        SSCAN one
+        -ERR wrong number of arguments for 'sscan' command
+        SET s v
+        +OK
+        SSCAN s 0
+        -WRONGTYPE Operation against a key holding the wrong kind of value
+        SMEMBERS ints
+        *3 | $1 | 1 | $1 | 2 | $1 | 3
+        SRANDMEMBER ints -9223372036854775808
+        -ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807
+        SRANDMEMBER ints 9223372036854775808
+        -ERR value is not an integer or out of range
+        SPOP ints -1
+        -ERR value is out of range, must be positive
+        SPOP ints 9223372036854775808
+        -ERR value is out of range, must be positive
+        SPOP ints 9223372036854775807
+        *3 | $1 | 1 | $1 | 2 | $1 | 3
+        "#,
+    );
+}
+
+#[test]
+fn every_member_of_a_large_set_is_scanned_once_popped_once_and_drawn() {
+    on_every_engine(|server| {
+        let client = &mut server.client();
+        client.call(&["DEL", "s"]);
+        let members: Vec<String> = (0..2_000).map(|n| format!("member:{n}")).collect();
+        let add: Vec<&str> = ["SADD", "s"].into_iter().chain(members.iter().map(String::as_str)).collect();
+        client.call(&add);
+        let (mut cursor, mut seen) = ("0".to_owned(), Vec::new());
+        loop {
+            let page = client.value(&["SSCAN", "s", &cursor, "COUNT", "50"]);
+            let Value::Array(page) = page else { panic!("a page is an array") };
+            let [Value::Bulk(next), Value::Array(found)] = &page[..] else { panic!("a cursor and members: {page:?}") };
+            seen.extend(found.iter().cloned());
+            cursor = String::from_utf8(next.clone()).unwrap();
+            if cursor == "0" {
+                break;
+            }
+        }
+        let mut wanted: Vec<Value> = members.iter().map(|member| Value::Bulk(member.clone().into_bytes())).collect();
+        wanted.sort();
+        seen.sort();
+        assert_eq!(seen, wanted);
+        let mut popped = Vec::new();
+        for count in [1, 100, 1_500, 1_000] {
+            let Value::Array(members) = client.value(&["SPOP", "s", &count.to_string()]) else { panic!("members") };
+            popped.extend(members);
+        }
+        popped.sort();
+        assert_eq!(popped, wanted);
+        assert_eq!(client.call(&["EXISTS", "s"]), b":0\r\n");
+    });
+}

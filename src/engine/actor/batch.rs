@@ -1,8 +1,9 @@
 //! A batch: the commands of one read for one shard on the way there, their replies on the way back.
 
-use crate::commands::{CommandId, Context, Transaction};
+use crate::commands::{CommandId, Context, Transaction, command};
 use crate::resp::{Args, Span};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Batches kept for reuse by each thread.
 const POOL_MAX: usize = 1024;
@@ -43,6 +44,8 @@ enum Work {
     Commands,
     /// Remove keys whose time has come.
     Expiration { more: bool },
+    /// End an epoch of the log.
+    Epoch(u64),
 }
 
 /// Commands and their replies. All its memory is its own and is used again.
@@ -55,6 +58,8 @@ pub struct Batch {
     pub overflowed: bool,
     /// The position in the shard's log that covers what the replies show.
     pub lsn: u64,
+    /// The effects of commands of which parts are in this batch, whole, as the log wants them; by their numbers.
+    wholes: Vec<(u64, Arc<[u8]>)>,
     /// A transaction, which is all that the batch holds then.
     pub transaction: Option<Box<Transaction>>,
     arena: Vec<u8>,
@@ -80,6 +85,13 @@ impl Batch {
         batch
     }
 
+    /// A batch that asks a shard to end an epoch of the log.
+    pub fn epoch(shard: usize, epoch: u64) -> Box<Self> {
+        let mut batch = Self::take(shard);
+        batch.work = Work::Epoch(epoch);
+        batch
+    }
+
     /// A batch that is a transaction; `shard` is the first that it needs.
     pub fn of_transaction(shard: usize, transaction: Box<Transaction>) -> Box<Self> {
         let mut batch = Self::take(shard);
@@ -90,6 +102,7 @@ impl Batch {
     /// Gives the batch to this thread's pool.
     pub fn recycle(mut self: Box<Self>) {
         self.transaction = None;
+        self.wholes.clear();
         self.work = Work::Commands;
         self.has_parts = false;
         self.overflowed = false;
@@ -116,7 +129,21 @@ impl Batch {
 
     /// Whether it asks for expiration.
     pub fn is_expiration(&self) -> bool {
-        self.work != Work::Commands
+        matches!(self.work, Work::Expiration { .. })
+    }
+
+    /// The epoch that it asks to end.
+    pub fn ends_epoch(&self) -> Option<u64> {
+        match self.work {
+            Work::Epoch(epoch) => Some(epoch),
+            Work::Commands | Work::Expiration { .. } => None,
+        }
+    }
+
+    /// Whether it may change something.
+    pub fn is_write(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.is_write())
+            || self.ops.iter().any(|op| command(op.id).is_write())
     }
 
     /// Notes whether more keys are due.
@@ -148,6 +175,11 @@ impl Batch {
         self.end_op(id, seq, context, true);
     }
 
+    /// Says what the parts of a command do together, as the log wants it.
+    pub fn note_whole(&mut self, seq: u64, payload: Arc<[u8]>) {
+        self.wholes.push((seq, payload));
+    }
+
     fn end_op(&mut self, id: CommandId, seq: u64, context: Context, is_part: bool) {
         self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, context, is_part });
     }
@@ -162,21 +194,23 @@ impl Batch {
         with_args(&self.arena, &self.spans, &self.ops, 0)
     }
 
-    /// Calls `run` for each command with its arguments; `run` appends its reply to the batch's replies. Before each
+    /// Calls `run` for each command with its arguments, and with what the log is to say of a part; `run` appends its reply to the batch's replies. Before each
     /// group of commands, `look_ahead` is called with the group.
     pub fn run<C>(
         &mut self,
         context: &mut C,
         look_ahead: impl Fn(&mut C, &mut dyn Iterator<Item = (CommandId, Args<'_>)>),
-        run: impl Fn(&mut C, &Op, Args<'_>, &mut Vec<u8>),
+        run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Vec<u8>),
     ) {
-        let Self { arena, spans, ops, replies, .. } = self;
+        let Self { arena, spans, ops, replies, wholes, .. } = self;
         let mut start = 0;
         for ops in ops.chunks_mut(GROUP) {
             look_ahead(context, &mut with_args(arena, spans, ops, start));
             for op in ops {
                 let end = op.spans_end as usize;
-                run(context, op, Args::new(arena, &spans[start..end]), replies);
+                let whole =
+                    wholes.iter().find(|(seq, _)| op.is_part && *seq == op.seq).map(|(_, payload)| &payload[..]);
+                run(context, op, Args::new(arena, &spans[start..end]), whole, replies);
                 op.reply_end = replies.len() as u32;
                 start = end;
             }

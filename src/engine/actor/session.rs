@@ -4,13 +4,14 @@ use super::super::{Session, released};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
+use crate::aof::joint_payload;
 use crate::commands::{self, Command, CommandId, Context, Cursor, Request, Transaction};
 use crate::engine::gather::Gather;
-use crate::keyspace::{Class, LogMark};
+use crate::keyspace::{Class, Effects, LogMark};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
 use actors::{Port, ReorderBuffer};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// In-flight window in batches per shard: this many reads' worth of commands may be out before the connection stops
@@ -132,8 +133,26 @@ impl ActorSession {
                 parts += 1;
             }
         }
+        self.note_whole(command, seq, args, context, key_shards.iter().copied().map(usize::from).collect());
         self.has_parts = true;
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, key_shards, parts));
+    }
+
+    /// Gives every part of a command that changes something the effect of the whole: whichever log survives restores
+    /// all of it. A command that is not one step is logged part by part.
+    fn note_whole(&mut self, command: &Command, seq: u64, args: Args<'_>, context: Context, shards: BTreeSet<usize>) {
+        if !command.is_write() || self.engine.segments.is_empty() || !self.engine.is_multi_key_atomic {
+            return;
+        }
+        let mut effects = Effects::new(true);
+        effects.select(context.database.into());
+        effects.add(args.iter());
+        // It looks at nothing: its effect is the same whatever was there.
+        let participants: Vec<(usize, u64)> = shards.into_iter().map(|shard| (shard, 0)).collect();
+        let payload: Arc<[u8]> = joint_payload(fastrand::u64(..), &participants, effects.payload()).into();
+        for (shard, _) in participants {
+            self.batch(shard).note_whole(seq, Arc::clone(&payload));
+        }
     }
 
     /// The shard of all keys of a command, if there is one. A request whose keys cannot be found is told so by any.
@@ -161,6 +180,7 @@ impl ActorSession {
             args.iter().for_each(|argument| batch.push_argument(argument));
             batch.end_part(id, seq, context);
         }
+        self.note_whole(command, seq, args, context, (0..shards).collect());
         self.has_parts = true;
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), shards));
     }

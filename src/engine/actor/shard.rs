@@ -2,7 +2,7 @@
 
 use super::super::expiration::expire_slice;
 use super::batch::{Batch, GROUP, Op};
-use crate::aof::{Salt, Segment, frame_onto, joint_payload};
+use crate::aof::{Joints, Note, Salt, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Table, hash_of};
@@ -59,13 +59,28 @@ pub struct GaugesOf {
     pub index: usize,
 }
 
+/// What all shards have in common.
+#[derive(Clone)]
+pub struct Common {
+    pub pubsub: Arc<PubSub>,
+    /// Transactions over several segments of the log.
+    pub joints: Arc<Joints>,
+    pub clock: Clock,
+    pub reply_bytes_max: usize,
+}
+
 /// The only owner of its part of the keys.
 pub struct KeyspaceShard {
     keyspace: Keyspace<Databases>,
     segment: Option<Arc<Segment>>,
     pubsub: Arc<PubSub>,
+    joints: Arc<Joints>,
     /// The turn's records, framed.
     records: Vec<u8>,
+    /// How many they are.
+    record_count: u64,
+    /// Whether an epoch of the log ends with this turn.
+    ends_epoch: bool,
     clock: Clock,
     reply_bytes_max: usize,
     has_overflowed: bool,
@@ -81,18 +96,19 @@ impl KeyspaceShard {
     pub fn new(
         store: Databases,
         segment: Option<Arc<Segment>>,
-        pubsub: Arc<PubSub>,
-        clock: Clock,
         random: fastrand::Rng,
-        reply_bytes_max: usize,
         gauges: GaugesOf,
+        Common { pubsub, joints, clock, reply_bytes_max }: Common,
     ) -> Self {
         let effects = Effects::new(segment.is_some());
         let mut shard = Self {
             keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
             segment,
             pubsub,
+            joints,
             records: Vec::new(),
+            record_count: 0,
+            ends_epoch: false,
             clock,
             reply_bytes_max,
             has_overflowed: false,
@@ -133,12 +149,19 @@ impl KeyspaceShard {
         self.keyspace.store().table().prefetch(&hashes[..count]);
     }
 
-    fn run_command(&mut self, op: &Op, args: Args<'_>, replies: &mut Vec<u8>) {
+    fn run_command(&mut self, op: &Op, args: Args<'_>, whole: Option<&[u8]>, replies: &mut Vec<u8>) {
         let mark = replies.len();
+        if whole.is_some() {
+            self.keyspace.effects().leave_out_own();
+        }
         self.keyspace.select(op.context.database.into());
         commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.context.resp3));
         if let Some(segment) = &self.segment {
-            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+            if let Some(payload) = whole {
+                frame_joint_onto(&mut self.records, segment.salt(), payload);
+                self.record_count += 1;
+            }
         }
         // The connection will be closed; until then its replies may not take memory without end.
         if replies.len() > self.reply_bytes_max {
@@ -151,7 +174,7 @@ impl KeyspaceShard {
         self.commands += transaction.len() as u64;
         transaction.run(&mut self.keyspace);
         if let Some(segment) = &self.segment {
-            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
         }
     }
 
@@ -160,7 +183,14 @@ impl KeyspaceShard {
         self.expire_lag_ms = slice.lag_ms;
         batch.set_expires_more(slice.more);
         if let Some(segment) = &self.segment {
-            take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+        }
+    }
+
+    fn end_epoch(&mut self, epoch: u64) {
+        if let Some(segment) = &self.segment {
+            frame_note_onto(&mut self.records, segment.salt(), Note::Epoch(epoch, segment.control().policy()));
+            self.ends_epoch = true;
         }
     }
 
@@ -188,27 +218,37 @@ impl KeyspaceShard {
     }
 }
 
-/// Frames what the last command changed, if anything, as one record of the turn.
-fn take_record(keyspace: &mut Keyspace<Databases>, salt: Salt, records: &mut Vec<u8>) {
+/// Frames what the last command changed, if anything, as one record of the turn; gives how many records that are.
+fn take_record(keyspace: &mut Keyspace<Databases>, salt: Salt, records: &mut Vec<u8>) -> u64 {
     let effects = keyspace.effects();
-    if !effects.payload().is_empty() {
-        frame_onto(records, salt, effects.payload());
-        effects.clear();
+    if effects.payload().is_empty() {
+        return 0;
     }
+    frame_onto(records, salt, effects.payload());
+    effects.clear();
+    1
 }
 
 /// Logs what a transaction over several shards changed, whole, in the log of each of them: whichever survives restores
 /// all of it. Gives where each log stands then.
-fn log_jointly(keyspace: &mut Keyspace<Joint<'_>>, indexes: &[usize], segments: &[Arc<Segment>]) -> Vec<LogMark> {
+fn log_jointly(
+    keyspace: &mut Keyspace<Joint<'_>>,
+    joints: &Joints,
+    indexes: &[usize],
+    segments: &[Arc<Segment>],
+) -> Vec<LogMark> {
+    let end = |segment: &Arc<Segment>| segment.appended();
     if !keyspace.effects().payload().is_empty() && !segments.is_empty() {
         let number = keyspace.random().u64(..);
-        let payload = joint_payload(number, indexes, keyspace.effects().payload());
+        let before = indexes.iter().zip(segments).map(|(&index, segment)| (index, segment.records()));
+        let payload = joint_payload(number, &before.collect::<Vec<_>>(), keyspace.effects().payload());
         keyspace.effects().clear();
         segments.iter().for_each(|segment| segment.append_joint_payload(&payload));
+        joints.hold(segments.iter().map(|segment| (Arc::clone(segment), end(segment))).collect());
     }
-    let marks: Vec<LogMark> = indexes.iter().zip(segments).map(|(&index, log)| (index, log.appended())).collect();
-    segments.iter().zip(&marks).for_each(|(segment, (_, lsn))| segment.commit(*lsn));
-    marks
+    segments.iter().for_each(|segment| segment.commit(end(segment)));
+    joints.settle();
+    indexes.iter().zip(segments).map(|(&index, segment)| (index, end(segment))).collect()
 }
 
 impl Shard for KeyspaceShard {
@@ -222,7 +262,9 @@ impl Shard for KeyspaceShard {
     fn execute(&mut self, batch: &mut Box<Batch>) {
         // For each batch: what a connection configures holds for what it sends afterwards.
         self.keyspace.set_notified(self.pubsub.notified());
-        if batch.is_expiration() {
+        if let Some(epoch) = batch.ends_epoch() {
+            self.end_epoch(epoch);
+        } else if batch.is_expiration() {
             self.run_expiration(batch);
         } else if let Some(transaction) = &mut batch.transaction {
             self.batches += 1;
@@ -251,6 +293,7 @@ impl Shard for KeyspaceShard {
         let indexes: Vec<usize> = shards.iter().map(|shard| shard.gauges.index).collect();
         let segments: Vec<Arc<Segment>> = shards.iter().filter_map(|shard| shard.segment.clone()).collect();
         let pubsub = Arc::clone(&shards[0].pubsub);
+        let joints = Arc::clone(&shards[0].joints);
         let now_ms = shards[0].clock.now_ms();
         let random = shards[0].keyspace.random().fork();
 
@@ -258,7 +301,7 @@ impl Shard for KeyspaceShard {
         let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, Effects::new(!segments.is_empty()));
         keyspace.set_notified(pubsub.notified());
         transaction.run(&mut keyspace);
-        transaction.marks = log_jointly(&mut keyspace, &indexes, &segments);
+        transaction.marks = log_jointly(&mut keyspace, &joints, &indexes, &segments);
         keyspace.deliver(&transaction.marks);
         if keyspace.has_notices() {
             pubsub.publish_notices(keyspace.notices(), &transaction.marks);
@@ -275,12 +318,17 @@ impl Shard for KeyspaceShard {
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Box<Batch>>) {
         if let Some(segment) = &self.segment {
             if !self.records.is_empty() {
-                segment.append(&self.records);
+                segment.append(&self.records, std::mem::take(&mut self.record_count));
                 self.records.clear();
+            }
+            if std::mem::take(&mut self.ends_epoch) {
+                segment.end_epoch();
             }
             let lsn = segment.appended();
             segment.commit(lsn);
-            batches.for_each(|batch| batch.lsn = lsn);
+            // While the log cannot be written, those who only read need not wait for it.
+            let is_failing = segment.control().is_failing();
+            batches.for_each(|batch| batch.lsn = if is_failing && !batch.is_write() { 0 } else { lsn });
         }
         if self.keyspace.has_served() || self.keyspace.has_notices() {
             let marks: Vec<LogMark> =

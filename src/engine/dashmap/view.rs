@@ -352,7 +352,13 @@ impl Table for View<'_> {
 }
 
 impl Homes for RawNodes {
-    fn keys(&self) -> usize {
+    type Item = Node;
+
+    fn hash(item: &Node) -> u64 {
+        hash_of(item.key())
+    }
+
+    fn items(&self) -> usize {
         self.len()
     }
 

@@ -1,6 +1,7 @@
 //! A server of ours, as a process.
 
 use super::{Client, DEADLINE, Value};
+use shardrace::aof::Scan;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -58,11 +59,11 @@ impl Data {
         paths
     }
 
-    /// The segments of the log that hold records, sorted by name.
+    /// The segments of the log that hold records of data, sorted by name.
     pub fn segments(&self) -> Vec<PathBuf> {
-        const HEADER_LEN: u64 = 16;
         let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "aof");
-        let has_records = |path: &PathBuf| path.metadata().unwrap().len() > HEADER_LEN;
+        let has_records =
+            |path: &PathBuf| Scan::of(&std::fs::read(path).unwrap(), path).is_ok_and(|scan| scan.records > 0);
         self.log_files().into_iter().filter(|path| is_segment(path) && has_records(path)).collect()
     }
 

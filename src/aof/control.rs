@@ -1,0 +1,109 @@
+//! What all segments of a log have in common: the fsync policy, and whether the log can be written.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+/// When records go to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FsyncPolicy {
+    /// Once a second.
+    Everysec,
+    /// Before the reply.
+    Always,
+    /// When the operating system likes.
+    No,
+}
+
+impl FsyncPolicy {
+    /// The policies as `--appendfsync` names them, in the order of their numbers.
+    pub const NAMES: [&'static str; 3] = ["everysec", "always", "no"];
+
+    /// The policy at this position of [`NAMES`](Self::NAMES), if there is one.
+    pub fn checked(number: u8) -> Option<Self> {
+        [Self::Everysec, Self::Always, Self::No].get(usize::from(number)).copied()
+    }
+
+    /// The policy at this position of [`NAMES`](Self::NAMES).
+    pub fn from_number(number: u8) -> Self {
+        Self::checked(number).expect("a policy has one of the numbers of NAMES")
+    }
+}
+
+/// The policy that all segments follow, which CONFIG SET changes, and what is wrong with them.
+#[derive(Debug, Clone)]
+pub struct LogControl(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    policy: AtomicU8,
+    /// The last epoch that has ended.
+    epoch: AtomicU64,
+    /// How many segments cannot be written.
+    failing: AtomicUsize,
+    /// What the operating system said last.
+    reason: Mutex<String>,
+}
+
+impl LogControl {
+    /// The control of a log that begins with this policy.
+    pub fn new(policy: FsyncPolicy) -> Self {
+        Self(Arc::new(Shared {
+            policy: AtomicU8::new(policy as u8),
+            epoch: AtomicU64::new(0),
+            failing: AtomicUsize::new(0),
+            reason: Mutex::default(),
+        }))
+    }
+
+    /// The policy now.
+    pub fn policy(&self) -> FsyncPolicy {
+        FsyncPolicy::from_number(self.0.policy.load(Ordering::Relaxed))
+    }
+
+    /// Changes the policy, by its position in [`FsyncPolicy::NAMES`].
+    pub fn set_policy(&self, number: u8) {
+        self.0.policy.store(FsyncPolicy::from_number(number) as u8, Ordering::Relaxed);
+    }
+
+    /// The number of the epoch that ends now: the time, or more where the clock went back.
+    pub fn next_epoch(&self, now_ms: u64) -> u64 {
+        let next = |last: u64| now_ms.max(last + 1);
+        let last = self.0.epoch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        next(last.expect("the update is never refused"))
+    }
+
+    /// The epochs to come have greater numbers than this.
+    pub fn begin_epochs_after(&self, epoch: u64) {
+        self.0.epoch.fetch_max(epoch, Ordering::Relaxed);
+    }
+
+    /// Why writes are refused, while they are.
+    pub fn failure(&self) -> Option<String> {
+        self.is_failing().then(|| self.0.reason.lock().clone())
+    }
+
+    /// Whether writes are refused.
+    #[inline]
+    pub fn is_failing(&self) -> bool {
+        self.0.failing.load(Ordering::Relaxed) > 0
+    }
+
+    /// A segment cannot be written any more.
+    pub fn note_failure(&self, reason: &std::io::Error) {
+        *self.0.reason.lock() = describe(reason);
+        self.0.failing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A segment can be written again.
+    pub fn note_recovery(&self) {
+        self.0.failing.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The operating system's words, without the number that Rust adds to them.
+fn describe(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

@@ -1,0 +1,172 @@
+//! What stands in a segment file, and how far it can be trusted.
+
+use super::control::FsyncPolicy;
+use super::record::{Frame, Header, Note, SEGMENT_HEADER, Salt, decode, decode_header};
+use std::path::Path;
+
+/// A look at a whole segment, before anything of it is replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scan {
+    /// What its records are framed with; `None` where the file ends within its header.
+    pub salt: Option<Salt>,
+    /// Where the first that is no whole record stands, or the end.
+    pub end: usize,
+    /// How many records stand before that, those of the log about itself aside.
+    pub records: u64,
+    /// Up to where the file is known to have been on the disk.
+    pub synced: u64,
+    /// Whether whole records stand behind `end`.
+    pub has_more: bool,
+    /// The epochs that have ended, with the policy and the position behind each.
+    pub epochs: Vec<(u64, FsyncPolicy, usize)>,
+}
+
+impl Scan {
+    /// Looks at the bytes of the file at `path`. The error says what it begins with instead.
+    pub fn of(bytes: &[u8], path: &Path) -> Result<Self, String> {
+        let salt = match decode_header(bytes) {
+            Header::Whole(salt) => salt,
+            Header::Torn => {
+                return Ok(Self { salt: None, end: 0, records: 0, synced: 0, has_more: false, epochs: Vec::new() });
+            }
+            Header::Foreign => return Err(format!("{}: its header is damaged or of another format", path.display())),
+        };
+        let mut scan =
+            Self { salt: Some(salt), end: SEGMENT_HEADER, records: 0, synced: 0, has_more: false, epochs: Vec::new() };
+        while let Some((note, len)) = next(&bytes[scan.end..], salt) {
+            scan.end += len;
+            scan.take(note, scan.end);
+        }
+        scan.look_behind(bytes, salt);
+        Ok(scan)
+    }
+
+    fn take(&mut self, note: Option<Note>, end: usize) {
+        match note {
+            Some(Note::Epoch(epoch, policy)) => self.epochs.push((epoch, policy, end)),
+            Some(Note::Synced(position)) => self.synced = self.synced.max(position),
+            None => self.records += 1,
+        }
+    }
+
+    /// Looks for records behind the first that is broken: they tell damage from a torn end.
+    fn look_behind(&mut self, bytes: &[u8], salt: Salt) {
+        let mut position = self.end + 1;
+        while position < bytes.len() {
+            let Some((note, len)) = next(&bytes[position..], salt) else {
+                position += 1;
+                continue;
+            };
+            self.has_more = true;
+            if let Some(Note::Synced(synced)) = note {
+                self.synced = self.synced.max(synced);
+            }
+            position += len;
+        }
+    }
+
+    /// Whether what stands at `end` was damaged on the disk, or changed by somebody: it is neither a torn end nor what a
+    /// power loss leaves of a tail that was not synced.
+    pub fn is_damaged(&self, may_have_lost_power: bool) -> bool {
+        (self.end as u64) < self.synced || (self.has_more && !may_have_lost_power)
+    }
+}
+
+/// The length of the record at the start, and what it says if it is a note; `None` where there is no whole record.
+fn next(bytes: &[u8], salt: Salt) -> Option<(Option<Note>, usize)> {
+    match decode(bytes, salt) {
+        Frame::Record(_, len) | Frame::Joint(_, len) => Some((None, len)),
+        Frame::Note(note, len) => Some((Some(note), len)),
+        Frame::End | Frame::Broken => None,
+    }
+}
+
+/// Where a power loss leaves the segments of a chain: behind the last epoch that all of them have. `None` where nothing
+/// is to be cut: one segment is consistent wherever it ends, and under `always` each holds all that was acknowledged.
+pub fn consistent_cut(scans: &[Scan]) -> Option<Vec<usize>> {
+    if scans.len() < 2 {
+        return None;
+    }
+    let is_in_all = |epoch: u64| scans.iter().all(|scan| scan.epochs.iter().any(|(number, ..)| *number == epoch));
+    let last = scans[0].epochs.iter().rev().find(|(epoch, ..)| is_in_all(*epoch));
+    match last {
+        Some((_, FsyncPolicy::Always, _)) => None,
+        Some((epoch, ..)) => Some(scans.iter().map(|scan| end_of_epoch(scan, *epoch)).collect()),
+        None => Some(scans.iter().map(|scan| scan.end.min(SEGMENT_HEADER)).collect()),
+    }
+}
+
+fn end_of_epoch(scan: &Scan, epoch: u64) -> usize {
+    let found = scan.epochs.iter().find(|(number, ..)| *number == epoch);
+    found.expect("the epoch is in all segments").2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{frame_note_onto, frame_onto, segment_header};
+    use super::*;
+
+    const SALT: Salt = Salt(77);
+
+    fn segment(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = segment_header(SALT).to_vec();
+        write(&mut bytes);
+        bytes
+    }
+
+    fn scan(bytes: &[u8]) -> Scan {
+        Scan::of(bytes, Path::new("x")).expect("the header is whole")
+    }
+
+    fn epoch(bytes: &mut Vec<u8>, number: u64, policy: FsyncPolicy) {
+        frame_note_onto(bytes, SALT, Note::Epoch(number, policy));
+    }
+
+    #[test]
+    fn a_torn_end_is_no_damage_and_a_hole_is_unless_power_was_lost_before_it_was_synced() {
+        let mut first_end = 0;
+        let bytes = segment(|bytes| {
+            frame_onto(bytes, SALT, b"first");
+            first_end = bytes.len();
+            frame_onto(bytes, SALT, b"second");
+            frame_onto(bytes, SALT, b"third");
+        });
+        let torn = scan(&bytes[..first_end + 3]);
+        assert_eq!((torn.end, torn.is_damaged(false), torn.is_damaged(true)), (first_end, false, false));
+        let mut zeros = bytes[..first_end].to_vec();
+        zeros.extend([0; 5000]);
+        assert_eq!((scan(&zeros).end, scan(&zeros).is_damaged(false)), (first_end, false));
+        let mut hole = bytes.clone();
+        hole[first_end..first_end + 18].fill(0);
+        assert_eq!((scan(&hole).is_damaged(false), scan(&hole).is_damaged(true)), (true, false));
+        frame_note_onto(&mut hole, SALT, Note::Synced(first_end as u64 + 1));
+        assert!(scan(&hole).is_damaged(true), "it had been synced");
+    }
+
+    #[test]
+    fn the_cut_is_behind_the_last_epoch_that_all_segments_have() {
+        let one = segment(|bytes| (1..=3).for_each(|number| epoch(bytes, number, FsyncPolicy::Everysec)));
+        let other = segment(|bytes| {
+            epoch(bytes, 1, FsyncPolicy::Everysec);
+            frame_onto(bytes, SALT, b"first");
+            epoch(bytes, 2, FsyncPolicy::Everysec);
+            frame_onto(bytes, SALT, b"second");
+        });
+        let scans = [scan(&one), scan(&other)];
+        let ends = [scans[0].epochs[1].2, scans[1].epochs[1].2];
+        assert_eq!(consistent_cut(&scans), Some(ends.to_vec()));
+        assert_eq!(consistent_cut(&scans[..1]), None, "one segment needs no other");
+        let none = scan(&segment(|_| {}));
+        assert_eq!(consistent_cut(&[scans[0].clone(), none]), Some(vec![SEGMENT_HEADER; 2]));
+    }
+
+    #[test]
+    fn under_always_nothing_is_cut() {
+        let one = segment(|bytes| epoch(bytes, 1, FsyncPolicy::Always));
+        let other = segment(|bytes| {
+            epoch(bytes, 1, FsyncPolicy::Always);
+            frame_onto(bytes, SALT, b"acknowledged");
+        });
+        assert_eq!(consistent_cut(&[scan(&one), scan(&other)]), None);
+    }
+}

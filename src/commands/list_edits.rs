@@ -1,0 +1,169 @@
+//! Lists from within: LINSERT, LREM, LTRIM, LPOS.
+
+use super::arguments::{integer, is, positions};
+use super::{CommandError, Outcome};
+use crate::keyspace::{Class, Collection, End, Entry, Keyspace, List, Store};
+use crate::resp::{Args, Reply};
+
+/// LINSERT key <BEFORE | AFTER> pivot element: O(N), N = elements before the pivot
+pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let side = match &args[2] {
+        word if is(word, "BEFORE") => End::Head,
+        word if is(word, "AFTER") => End::Tail,
+        _ => return Err(CommandError::Syntax),
+    };
+    let (key, pivot, element) = (&args[1], Entry::of(&args[3]), &args[4]);
+    let Some(list) = keyspace.collection_mut::<List>(key)? else {
+        reply.integer(0);
+        return Ok(());
+    };
+    list.prepare(std::iter::once(element));
+    let found = std::iter::successors(list.edge(End::Head), |&at| list.step(at, End::Tail))
+        .find(|&position| list.at(position).is_same(pivot));
+    let Some(position) = found else {
+        reply.integer(-1);
+        return Ok(());
+    };
+    list.insert(position, element, side);
+    reply.count(list.len());
+    keyspace.note_change(key, 1);
+    keyspace.notify(Class::LIST, "linsert", key);
+    Ok(())
+}
+
+/// LREM key count element: O(N), N = elements
+pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (key, count, element) = (&args[1], integer(&args[2])?, Entry::of(&args[3]));
+    let Some(list) = keyspace.collection_mut::<List>(key)? else {
+        reply.integer(0);
+        return Ok(());
+    };
+    let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
+    let removed = remove_equal(list, element, most, if count < 0 { End::Head } else { End::Tail });
+    if removed > 0 {
+        let is_empty = list.shrink();
+        keyspace.notify(Class::LIST, "lrem", key);
+        if is_empty {
+            keyspace.remove_emptied(key);
+        }
+    }
+    keyspace.note_change(key, removed);
+    reply.count(removed);
+    Ok(())
+}
+
+/// Removes the first elements towards an end that are equal to one, at most so many; gives how many.
+fn remove_equal(list: &mut List, element: Entry<'_>, most: u64, towards: End) -> usize {
+    let start = match towards {
+        End::Head => End::Tail,
+        End::Tail => End::Head,
+    };
+    let mut removed = 0;
+    let mut next = list.edge(start);
+    while let Some(position) = next.filter(|_| (removed as u64) < most) {
+        next = if list.at(position).is_same(element) {
+            removed += 1;
+            list.remove(position, towards)
+        } else {
+            list.step(position, towards)
+        };
+    }
+    removed
+}
+
+/// LTRIM key start stop: O(N), N = elements removed
+pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (key, start, stop) = (&args[1], integer(&args[2])?, integer(&args[3])?);
+    if let Some(list) = keyspace.collection_mut::<List>(key)? {
+        let len = list.len();
+        let kept = positions(start, stop, len);
+        list.truncate(len - kept.end, End::Tail);
+        list.truncate(kept.start, End::Head);
+        let removed = len - list.len();
+        let is_empty = list.shrink();
+        // Also where nothing was cut off.
+        keyspace.notify(Class::LIST, "ltrim", key);
+        if is_empty {
+            keyspace.remove_emptied(key);
+        }
+        keyspace.note_change(key, removed);
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]: O(N), N = elements compared
+pub fn lpos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let search = Search::parse(args)?;
+    let list = keyspace.read_collection::<List>(&args[1])?;
+    let mut matches = list.map(|list| search.matches(list, Entry::of(&args[2]))).into_iter().flatten();
+    let Some(count) = search.count else {
+        match matches.next() {
+            Some(index) => reply.count(index),
+            None => reply.null(),
+        }
+        return Ok(());
+    };
+    let most = if count == 0 { usize::MAX } else { count };
+    let found: Vec<usize> = matches.take(most).collect();
+    reply.array(found.len());
+    found.into_iter().for_each(|index| reply.count(index));
+    Ok(())
+}
+
+/// What an LPOS looks for.
+struct Search {
+    /// The first match that counts; negative from the tail.
+    rank: i64,
+    /// How many matches; 0 for all. Without it, one that is replied by itself.
+    count: Option<usize>,
+    /// How many elements are compared; 0 for all.
+    elements: usize,
+}
+
+impl Search {
+    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+        let mut search = Self { rank: 1, count: None, elements: 0 };
+        let mut words = args.from(3).iter();
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(CommandError::Syntax)?;
+            match word {
+                _ if is(word, "RANK") => search.rank = rank(value)?,
+                _ if is(word, "COUNT") => search.count = Some(not_negative(value, "ERR COUNT can't be negative")?),
+                _ if is(word, "MAXLEN") => search.elements = not_negative(value, "ERR MAXLEN can't be negative")?,
+                _ => return Err(CommandError::Syntax),
+            }
+        }
+        Ok(search)
+    }
+
+    /// The indexes of the elements that match, those before the rank left out.
+    fn matches<'a>(&self, list: &'a List, element: Entry<'a>) -> impl Iterator<Item = usize> + use<'a> {
+        let len = list.len();
+        let compared = if self.elements == 0 { len } else { self.elements.min(len) };
+        let is_backwards = self.rank < 0;
+        let elements = match is_backwards {
+            true => list.range_back(len - compared..len),
+            false => list.range(0..compared),
+        };
+        let passed_over = usize::try_from(self.rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+        let matches = elements.enumerate().filter(move |(_, entry)| entry.is_same(element)).skip(passed_over);
+        matches.map(move |(index, _)| if is_backwards { len - 1 - index } else { index })
+    }
+}
+
+fn rank(argument: &[u8]) -> Result<i64, CommandError> {
+    const ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use \
+                        negative to start from the end of the list";
+    const RANGE: &str = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    match integer(argument)? {
+        0 => Err(CommandError::Text(ZERO)),
+        i64::MIN => Err(CommandError::Text(RANGE)),
+        rank => Ok(rank),
+    }
+}
+
+fn not_negative(argument: &[u8], otherwise: &'static str) -> Result<usize, CommandError> {
+    let count = integer(argument).ok().and_then(|count| usize::try_from(count).ok());
+    count.ok_or(CommandError::Text(otherwise))
+}
