@@ -158,7 +158,9 @@ impl KeyspaceShard {
         commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.context.resp3));
         if let Some(segment) = &self.segment {
             self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
-            if let Some(payload) = whole {
+            // What every part refuses, such as an option that FLUSHALL does not know, has no effect.
+            let is_refused = replies.get(mark) == Some(&b'-');
+            if let Some(payload) = whole.filter(|_| !is_refused) {
                 frame_joint_onto(&mut self.records, segment.salt(), payload);
                 self.record_count += 1;
             }
