@@ -4,10 +4,13 @@ ENGINE  ?= actor
 PORT    ?= 6379
 DIR     ?= ./data
 SWEEP   ?=
+SUITE   ?=
+ENGINES ?=
+FILES   ?=
 SERVERS ?=
 CARGO   ?= cargo
 
-.PHONY: help run build test test-tools soak lint lint-tools fmt docs experiment experiment-quick memory side-by-side clean
+.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick memory side-by-side clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -35,6 +38,13 @@ test-tools:
 
 soak: test-tools ## The long forms of the tests (SOAK_SECONDS=600 per test by default)
 	SOAK=1 SOAK_SECONDS=$${SOAK_SECONDS:-600} $(CARGO) test --release --workspace --all-features -- --nocapture
+
+# The suite is not ours and not here: SUITE is an unpacked source tree of Redis 7.0.15.
+compat: ## Run Redis's own Tcl suite against each engine (SUITE=/path/to/redis-7.0.15 ENGINES= FILES=)
+	@test -n "$(SUITE)" || { echo "make compat SUITE=/path/to/redis-7.0.15, an unpacked source tree of Redis at that tag"; exit 1; }
+	$(CARGO) build --release --bin shardrace
+	tests/compat/run.py --suite $(SUITE) --server $${CARGO_TARGET_DIR:-target}/release/shardrace \
+	  $(if $(ENGINES),--engines $(ENGINES)) $(if $(FILES),--files $(FILES))
 
 lint: lint-tools ## Formatting, clippy, licences, unused dependencies
 	$(CARGO) fmt --all --check

@@ -90,7 +90,7 @@ directives! {
     HashMaxListpackValue = ("hash-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a field or value at most in a hash that is a listpack");
     ZsetMaxListpackEntries = ("zset-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a sorted set at most that is a listpack");
     ZsetMaxListpackValue = ("zset-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a sorted set that is a listpack");
-    Save = ("save", Kind::Choice(&[""]), "", false, "Snapshots; this version has none, so only the empty value is accepted");
+    Save = ("save", Kind::Choice(&[""]), "", true, "Snapshots; this version has none, so only the empty value is accepted");
     StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
     StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
     Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");

@@ -1,7 +1,7 @@
 //! Strings as arrays of bits, of which bit 0 is the highest of the first byte.
 
 use super::arguments::{integer, is};
-use super::text::{lengthen, text_of};
+use super::text::{lengthen, mark_built, text_of};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
 use crate::limits::STRING_LEN_MAX;
@@ -201,6 +201,7 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
     } else {
         keyspace.set(target, NewValue::Text(&result), None);
+        keyspace.node_mut(target).into_iter().for_each(mark_built);
         keyspace.note_change(target, 1);
         keyspace.notify(Class::STRING, "set", target);
     }

@@ -1,6 +1,7 @@
 //! The commands of HyperLogLogs, which are strings of a form of their own.
 
 use super::server::LocalCall;
+use super::text::mark_built;
 use super::{CommandError, Outcome};
 use crate::hyperloglog::{self, Corrupt, Encoding, Union};
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
@@ -27,6 +28,7 @@ fn sketch_of(value: Value<'_>) -> Result<(&[u8], Encoding), CommandError> {
 
 fn store(node: &mut Node, bytes: &[u8]) {
     node.set(NewValue::Text(bytes), node.expire_at());
+    mark_built(node);
 }
 
 /// PFADD key [element [element ...]]: O(N), N = elements
@@ -38,7 +40,7 @@ pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             let mut bytes = hyperloglog::empty();
             let changes = add_all(&mut bytes, elements)? + 1;
             hyperloglog::forget_count(&mut bytes);
-            keyspace.set(key, NewValue::Text(&bytes), None);
+            mark_built(keyspace.node_or_new(key, || NewValue::Text(&bytes)));
             changes
         }
     };

@@ -106,22 +106,23 @@ pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 /// The database that a COPY goes to, and whether it may replace what the destination holds.
 fn copy_options<S: Store>(keyspace: &Keyspace<S>, args: Args<'_>) -> Result<(usize, bool), CommandError> {
     let (mut database, mut is_replacing) = (keyspace.database(), false);
+    let databases = keyspace.databases();
     let mut words = args.from(3).iter();
     while let Some(word) = words.next() {
         match word {
             _ if is(word, "REPLACE") => is_replacing = true,
-            _ if is(word, "DB") => database = database_number(keyspace, words.next().ok_or(CommandError::Syntax)?)?,
+            _ if is(word, "DB") => database = database_number(words.next().ok_or(CommandError::Syntax)?, databases)?,
             _ => return Err(CommandError::Syntax),
         }
     }
     Ok((database, is_replacing))
 }
 
-/// A database, by its number.
-fn database_number<S: Store>(keyspace: &Keyspace<S>, argument: &[u8]) -> Result<usize, CommandError> {
+/// One of so many databases, by its number as a client gives it.
+pub fn database_number(argument: &[u8], databases: usize) -> Result<usize, CommandError> {
     const NO_INDEX: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
     match i32::try_from(integer(argument)?) {
-        Ok(number) => parse_database(number.into(), keyspace.databases()),
+        Ok(number) => parse_database(number.into(), databases),
         Err(_) => Err(CommandError::Text(NO_INDEX)),
     }
 }
@@ -135,7 +136,7 @@ pub fn parse_database(number: i64, databases: usize) -> Result<usize, CommandErr
 /// MOVE key db: O(1)
 pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
-    let database = database_number(keyspace, &args[2])?;
+    let database = database_number(&args[2], keyspace.databases())?;
     if database == keyspace.database() {
         return Err(CommandError::Text("ERR source and destination objects are the same"));
     }

@@ -1,44 +1,32 @@
 //! OBJECT: how values are kept, and when they were used.
 
-use super::arguments::is;
+use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Node, Store, Value};
-use crate::resp::{Args, Reply, quoted};
+use crate::resp::{Args, Reply};
 
-/// OBJECT <ENCODING key | FREQ key | IDLETIME key | REFCOUNT key | HELP>: O(1)
-pub fn object<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    match &args[1] {
-        word if is(word, "ENCODING") => {
-            reply.bulk_or_null(node_of(keyspace, args, "encoding")?.map(|node| node.encoding().as_bytes()));
-        }
-        word if is(word, "REFCOUNT") => reply_or_null(reply, node_of(keyspace, args, "refcount")?.map(references)),
-        word if is(word, "IDLETIME") => {
-            let second = keyspace.second();
-            let idle = node_of(keyspace, args, "idletime")?.map(|node| i64::from(node.idle_seconds(second)));
-            reply_or_null(reply, idle);
-        }
-        word if is(word, "FREQ") => frequency(node_of(keyspace, args, "freq")?, reply)?,
-        word if is(word, "HELP") && args.len() == 2 => help(reply),
-        word if is(word, "HELP") => return Err(wrong_arity("help")),
-        word => {
-            let name = quoted(word, 128);
-            return Err(CommandError::Owned(format!("ERR unknown subcommand '{name}'. Try OBJECT HELP.")));
-        }
-    }
+/// OBJECT ENCODING key: O(1)
+pub fn encoding<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.bulk_or_null(keyspace.inspect_unnoticed(&args[2]).map(|node| node.encoding().as_bytes()));
     Ok(())
 }
 
-/// The node that a subcommand asks about.
-fn node_of<'a, S: Store>(
-    keyspace: &'a mut Keyspace<S>,
-    args: Args<'_>,
-    subcommand: &str,
-) -> Result<Option<&'a Node>, CommandError> {
-    if args.len() == 3 { Ok(keyspace.inspect_unnoticed(&args[2])) } else { Err(wrong_arity(subcommand)) }
+/// OBJECT REFCOUNT key: O(1)
+pub fn refcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_or_null(reply, keyspace.inspect_unnoticed(&args[2]).map(references));
+    Ok(())
 }
 
-fn wrong_arity(subcommand: &str) -> CommandError {
-    CommandError::Arity(format!("object|{subcommand}"))
+/// OBJECT IDLETIME key: O(1)
+pub fn idletime<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let second = keyspace.second();
+    reply_or_null(reply, keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.idle_seconds(second))));
+    Ok(())
+}
+
+/// OBJECT FREQ key: O(1)
+pub fn freq<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    frequency(keyspace.inspect_unnoticed(&args[2]), reply)
 }
 
 fn reply_or_null(reply: &mut Reply<'_>, integer: Option<i64>) {
@@ -69,7 +57,8 @@ fn frequency(node: Option<&Node>, reply: &mut Reply<'_>) -> Outcome {
     Ok(())
 }
 
-fn help(reply: &mut Reply<'_>) {
+/// OBJECT HELP: O(1)
+pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: [&str; 13] = [
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
@@ -88,4 +77,5 @@ fn help(reply: &mut Reply<'_>) {
     const LAST: [&str; 2] = ["HELP", "    Prints this help."];
     reply.array(LINES.len() + LAST.len());
     LINES.iter().chain(&LAST).for_each(|line| reply.simple(line));
+    Ok(())
 }

@@ -19,9 +19,18 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The cursor that a client sends back.
+    /// The cursor that a client sends back, as C's `strtoul` reads it: it may be empty or negative, and ends at a NUL.
     pub fn parse(argument: &[u8]) -> Option<Self> {
-        let number: u64 = std::str::from_utf8(argument).ok()?.parse().ok()?;
+        let text = argument.split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = std::str::from_utf8(text).ok()?;
+        let number = match text.strip_prefix('-') {
+            _ if text.is_empty() => 0,
+            Some(digits) if digits.starts_with(|first: char| first.is_ascii_digit()) => {
+                digits.parse::<u64>().ok()?.wrapping_neg()
+            }
+            Some(_) => return None,
+            None => text.parse::<u64>().ok()?,
+        };
         let (shard, position) = (number >> POSITION_BITS, number & ((1 << POSITION_BITS) - 1));
         Some(Self { shard: shard as usize, position })
     }

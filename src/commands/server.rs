@@ -1,8 +1,7 @@
 //! Commands that run in the connection: about itself and about the server.
 
-use super::arguments::integer;
 use super::glob;
-use super::keys::parse_database;
+use super::keys::database_number;
 use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
 use super::transaction::Transaction;
@@ -121,7 +120,7 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
 
 /// Whether a command does nothing by itself, or can have a subcommand.
 fn is_container(name: &str) -> bool {
-    matches!(name, "client" | "command" | "config" | "pubsub" | "xgroup" | "xinfo")
+    matches!(name, "client" | "command" | "config" | "object" | "pubsub" | "xgroup" | "xinfo")
 }
 
 fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
@@ -157,9 +156,8 @@ pub fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 
 /// SELECT index: O(1)
 pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let number = integer(&args[1])?;
     let databases = call.server.config.number(Directive::Databases) as usize;
-    call.choose_database(parse_database(number, databases)? as u16);
+    call.choose_database(database_number(&args[1], databases)? as u16);
     reply.ok();
     Ok(())
 }
@@ -269,32 +267,50 @@ fn authenticate(call: &mut LocalCall<'_>, user: &[u8], password: &[u8]) -> Outco
     Ok(())
 }
 
+/// What a HELLO asks for.
+#[derive(Debug)]
+pub struct Greeting<'a> {
+    /// Whether it is RESP3, where a version is chosen.
+    pub resp3: Option<bool>,
+    /// User and password.
+    pub credentials: Option<(&'a [u8], &'a [u8])>,
+    name: Option<String>,
+}
+
+impl<'a> Greeting<'a> {
+    /// Reads the arguments of a HELLO.
+    pub fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+        let resp3 = match args.get(1) {
+            None => None,
+            Some(text) => match parse_i64(text) {
+                None => return Err(CommandError::Text("ERR Protocol version is not an integer or out of range")),
+                Some(version @ 2..=3) => Some(version == 3),
+                Some(_) => return Err(CommandError::Text("NOPROTO unsupported protocol version")),
+            },
+        };
+        let (mut name, mut credentials) = (None, None);
+        let mut position = 2;
+        while position < args.len() {
+            let left = args.len() - position - 1;
+            let after = |count| args.get(position + count).expect("as many are left");
+            if args.is(position, "AUTH") && left >= 2 {
+                credentials = Some((after(1), after(2)));
+                position += 3;
+            } else if args.is(position, "SETNAME") && left >= 1 {
+                name = Some(client_name(after(1))?);
+                position += 2;
+            } else {
+                let option = quoted(after(0), usize::MAX);
+                return Err(CommandError::Owned(format!("ERR Syntax error in HELLO option '{option}'")));
+            }
+        }
+        Ok(Self { resp3, credentials, name })
+    }
+}
+
 /// HELLO [protover [AUTH username password] [SETNAME clientname]]: O(1)
 pub fn hello(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let version = match args.get(1) {
-        None => None,
-        Some(text) => match parse_i64(text) {
-            None => return Err(CommandError::Text("ERR Protocol version is not an integer or out of range")),
-            Some(version @ 2..=3) => Some(version == 3),
-            Some(_) => return Err(CommandError::Text("NOPROTO unsupported protocol version")),
-        },
-    };
-    let mut name = None;
-    let mut credentials = None;
-    let mut position = 2;
-    while position < args.len() {
-        let left = args.len() - position - 1;
-        if args.is(position, "AUTH") && left >= 2 {
-            credentials = Some((&args[position + 1], &args[position + 2]));
-            position += 3;
-        } else if args.is(position, "SETNAME") && left >= 1 {
-            name = Some(client_name(&args[position + 1])?);
-            position += 2;
-        } else {
-            let option = quoted(&args[position], usize::MAX);
-            return Err(CommandError::Owned(format!("ERR Syntax error in HELLO option '{option}'")));
-        }
-    }
+    let Greeting { resp3: version, credentials, name } = Greeting::parse(args)?;
     if let Some((user, password)) = credentials {
         authenticate(call, user, password)?;
     }

@@ -379,7 +379,8 @@ pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     let increment = Extended::parse(&args[2]).ok_or(CommandError::NotFloat)?;
     let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_string();
-    keyspace.set(key, new_string(text.as_bytes()), deadline);
+    // A text, though it may look like an integer: that is what OBJECT ENCODING says of it.
+    keyspace.set(key, NewValue::Text(text.as_bytes()), deadline);
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STRING, "incrbyfloat", key);
     keyspace.effects().tell([b"SET", key, text.as_bytes(), b"KEEPTTL"]);

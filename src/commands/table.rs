@@ -141,6 +141,7 @@ command_table! {
         ("client", -2, NONE, Connection, "2.4.0", "as the subcommand", "subcommand", "Commands about connections.") => server::container;
         ("command", -1, STATUS, Server, "2.8.13", "O(N), N = commands", "", "Describes every command.") => super::introspection::command_all;
         ("config", -2, NONE, Server, "2.0.0", "as the subcommand", "subcommand", "Commands about the configuration.") => server::container;
+        ("object", -2, NONE, Generic, "2.2.3", "as the subcommand", "subcommand", "Commands about how values are kept.") => server::container;
         ("xgroup", -2, NONE, Stream, "5.0.0", "as the subcommand", "subcommand", "Commands about the groups of a stream.") => server::container;
         ("xinfo", -2, NONE, Stream, "5.0.0", "as the subcommand", "subcommand", "Commands that describe a stream.") => server::container;
         ("info", -1, STATUS, Server, "1.0.0", "O(1)", "[section [section ...]]", "What the server is, does and holds.") => server::info;
@@ -213,7 +214,6 @@ command_table! {
         ("exists", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "1.0.0", "O(N), N = keys", "key [key ...]", "How many of the keys exist.") => keys::exists;
         ("touch", -2, READ_FAST, ALL, MultiShard, Sum, Generic, "3.2.1", "O(N), N = keys", "key [key ...]", "How many of the keys exist; marks them as used.") => keys::touch;
         ("type", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The type of the value of a key.") => keys::type_of;
-        ("object", -2, NONE, SECOND, Joint, First, Generic, "2.2.3", "O(1)", "<ENCODING key | FREQ key | IDLETIME key | REFCOUNT key | HELP>", "How a key's value is kept, and when it was used.") => object::object;
         ("rename", 3, SHRINK, TWO, Joint, First, Generic, "1.0.0", "O(1), and the elements of what newkey held", "key newkey", "Moves what a key holds to another key.") => keys::rename;
         ("renamenx", 3, SHRINK_FAST, TWO, Joint, First, Generic, "1.0.0", "O(1)", "key newkey", "Moves what a key holds to a key that does not exist.") => keys::renamenx;
         ("copy", -3, WRITE.and(Flags::CROSSES), TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
@@ -353,6 +353,10 @@ command_table! {
         ("xautoclaim", -6, SHRINK_FAST, ONE, OneShard, First, Stream, "6.2.0", "O(M log N), M = entries looked at, N = entries not acknowledged", "key group consumer min-idle-time start [COUNT count] [JUSTID]", "Gives entries of a group that wait long to another consumer.") => streams::xautoclaim;
     }
     keyspace_subcommands {
+        ("object|encoding", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "2.2.3", "O(1)", "key", "How the value of a key is kept.") => object::encoding;
+        ("object|refcount", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "2.2.3", "O(1)", "key", "How many references there are to the value of a key.") => object::refcount;
+        ("object|idletime", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "2.2.3", "O(1)", "key", "Seconds since a key was used.") => object::idletime;
+        ("object|freq", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "4.0.0", "O(1)", "key", "How often a key is used, where that is counted.") => object::freq;
         ("xgroup|create", -5, WRITE, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(1)", "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]", "Makes a group.") => streams::xgroup_create;
         ("xgroup|setid", -5, SHRINK, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(1)", "key group <id | $> [ENTRIESREAD entries-read]", "Sets what a group was given last.") => streams::xgroup_setid;
         ("xgroup|createconsumer", 5, WRITE, OF_SUBCOMMAND, OneShard, Stream, "6.2.0", "O(1)", "key group consumer", "Makes a consumer of a group.") => streams::xgroup_createconsumer;
@@ -363,6 +367,7 @@ command_table! {
         ("xinfo|consumers", 4, READ, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(N), N = consumers", "key group", "The consumers of a group.") => streams::xinfo_consumers;
     }
     subcommands {
+        ("object|help", 2, STATUS, Generic, "6.2.0", "O(1)", "", "The subcommands.") => super::object::help;
         ("xgroup|help", 2, STATUS, Stream, "5.0.0", "O(1)", "", "The subcommands.") => streams::xgroup_help;
         ("xinfo|help", 2, STATUS, Stream, "5.0.0", "O(1)", "", "The subcommands.") => streams::xinfo_help;
         ("client|id", 2, CONNECTION, Connection, "5.0.0", "O(1)", "", "The number of the connection.") => server::client_id;

@@ -39,6 +39,14 @@ pub fn lengthen(node: &mut Node, len: usize) -> Result<(&mut [u8], bool), Comman
     Ok((node.resize_text(new, growth), new > old))
 }
 
+/// Marks a text that a command built from parts, and did not get whole: OBJECT ENCODING says raw.
+pub fn mark_built(node: &mut Node) {
+    if let Value::Text(text) = node.value() {
+        let len = text.len();
+        node.resize_text(len, 0);
+    }
+}
+
 /// The length of a string where `len` bytes end behind `start` bytes.
 pub fn checked_len(start: usize, len: usize) -> Result<usize, CommandError> {
     const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";

@@ -4,11 +4,11 @@
 //! connection than its arguments (WATCH, BLPOP) is a transaction of one.
 
 use super::blocking::serve_ready;
-use super::keys::parse_database;
-use super::server::Watched;
+use super::keys::database_number;
+use super::server::{Greeting, Watched};
 use super::{CommandId, Context, Crossing, Outcome, Request, command, crossing, run_one};
 use crate::keyspace::{Caller, Keyspace, LogMark, Store};
-use crate::resp::{Args, Reply, Span, parse_i64};
+use crate::resp::{Args, Reply, Span};
 
 /// WATCH key [key ...]: O(N), N = keys
 pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -208,18 +208,21 @@ impl Transaction {
     }
 }
 
-/// The context of what follows a command: SELECT chooses a database, HELLO a protocol. HELLO with more than the version
-/// may fail, which is found out when the connection runs it: the replies of this transaction stay as they are.
+/// The context of what follows a command: SELECT chooses a database, HELLO a protocol. HELLO with a password may fail,
+/// which is found out when the connection runs it: the replies of this transaction stay as they are.
 fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usize) -> Context {
     let row = command(id);
-    if row.request != Request::Local || args.len() != 2 {
+    if row.request != Request::Local {
         return context;
     }
-    match (row.name, parse_i64(&args[1])) {
-        ("hello", Some(version @ 2..=3)) => Context { resp3: version == 3, ..context },
-        ("select", Some(number)) => match parse_database(number, databases) {
-            Ok(database) => Context { database: database as u16, ..context },
-            Err(_) => context,
+    match row.name {
+        "hello" => match Greeting::parse(args) {
+            Ok(Greeting { resp3: Some(resp3), credentials: None, .. }) => Context { resp3, ..context },
+            _ => context,
+        },
+        "select" => match args.get(1).map(|number| database_number(number, databases)) {
+            Some(Ok(database)) => Context { database: database as u16, ..context },
+            _ => context,
         },
         _ => context,
     }

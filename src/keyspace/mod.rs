@@ -664,8 +664,12 @@ impl<S: Store> Keyspace<S> {
 
     /// Exchanges two databases. Those who listen to a key learn of it where it is there before or after.
     pub fn swap_databases(&mut self, one: usize, other: usize) {
-        self.store.swap(one, other);
         self.dirty += 1;
+        // A database changed for itself is the same: nothing happens to its keys, and nobody who watches them is told.
+        if one == other {
+            return;
+        }
+        self.store.swap(one, other);
         for (database, swapped) in [(one, other), (other, one)] {
             for key in self.within(database, |keyspace| keyspace.listened_keys()) {
                 let was_there = self.within(swapped, |keyspace| keyspace.contains(&key));

@@ -122,6 +122,8 @@ fn config_get_and_set_follow_redis() {
         +OK
         CONFIG SET databases 3
         -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config
+        CONFIG SET save ""
+        +OK
         CONFIG RESETSTAT
         +OK
         CONFIG RESETSTAT x

@@ -112,6 +112,10 @@ fn connection_commands_reply_as_redis_does() {
         -ERR DB index is out of range
         SELECT -1
         -ERR DB index is out of range
+        SELECT 2147483648
+        -ERR value is out of range, value must between -2147483648 and 2147483647
+        SELECT -2147483649
+        -ERR value is out of range, value must between -2147483648 and 2147483647
         CLIENT GETNAME
         $-1
         CLIENT SETNAME worker

@@ -132,8 +132,18 @@ fn swapdb_exchanges_two_databases() {
         +OK
         KEYS *
         *1 | $1 | l
+        WATCH l
+        +OK
         SWAPDB 0 0
         +OK
+        LRANGE l 0 -1
+        *1 | $1 | x
+        MULTI
+        +OK
+        LLEN l
+        +QUEUED
+        EXEC
+        *1 | :1
         SWAPDB 5 0
         +OK
         DBSIZE

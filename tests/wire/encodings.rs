@@ -57,6 +57,28 @@ fn object_tells_how_strings_are_kept() {
         $3 | int
         OBJECT ENCODING missing
         $-1
+        INCRBYFLOAT sum 8
+        $1 | 8
+        OBJECT ENCODING sum
+        $6 | embstr
+        PFADD sketch a
+        :1
+        OBJECT ENCODING sketch
+        $3 | raw
+        PFADD sketch b
+        :1
+        OBJECT ENCODING sketch
+        $3 | raw
+        BITOP NOT bits sum
+        :1
+        OBJECT ENCODING bits
+        $3 | raw
+        MULTI
+        +OK
+        OBJECT NOTHING x
+        -ERR unknown subcommand 'NOTHING'. Try OBJECT HELP.
+        DISCARD
+        +OK
         OBJECT IDLETIME missing
         $-1
         OBJECT IDLETIME int

@@ -312,6 +312,16 @@ fn scan_refuses_what_redis_refuses() {
         -ERR invalid cursor
         SCAN 18446744073709551616
         -ERR invalid cursor
+        SCAN -
+        -ERR invalid cursor
+        SCAN -x
+        -ERR invalid cursor
+        SCAN -18446744073709551616
+        -ERR invalid cursor
+        SCAN -1 MATCH nosuch COUNT 100
+        *2 | $1 | 0 | *0
+        SCAN "-1\x00x" MATCH nosuch COUNT 100
+        *2 | $1 | 0 | *0
         SCAN " 0"
         -ERR invalid cursor
         SCAN 0 COUNT 0

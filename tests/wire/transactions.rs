@@ -320,8 +320,21 @@ fn quit_inside_a_transaction_closes_and_runs_nothing() {
 
 #[test]
 fn hello_inside_a_transaction_chooses_the_protocol_of_what_follows() {
-    let lines =
-        ["MULTI", "HSET h f v", "HGETALL h", "HELLO 3", "HGETALL h", "GET nosuch", "HELLO 2", "GET nosuch", "EXEC"];
+    let lines = [
+        "MULTI",
+        "HSET h f v",
+        "HGETALL h",
+        "HELLO 3",
+        "HGETALL h",
+        "GET nosuch",
+        "HELLO 2",
+        "GET nosuch",
+        "HELLO 3 SETNAME me",
+        "GET nosuch",
+        "HELLO 2 SETNAME \"a b\"",
+        "GET nosuch",
+        "EXEC",
+    ];
     let replies = |client: &mut Client| {
         let mut replies = pipeline(client, &lines).pop().unwrap().elements().to_vec();
         // They tell the version of the server and the number of the connection.
@@ -329,7 +342,7 @@ fn hello_inside_a_transaction_chooses_the_protocol_of_what_follows() {
         replies
     };
     let wanted = replies(&mut RedisOracle::start().client());
-    assert_eq!(wanted.len(), 5);
+    assert_eq!(wanted.len(), 8);
     for setup in EVERY_ENGINE {
         for multi_key in ["atomic", "relaxed"] {
             let server = Server::start(setup, &["--multi-key", multi_key]);

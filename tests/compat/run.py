@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""Runs the official Redis 7.0.15 Tcl suite against Shardrace: `make compat SUITE=/path/to/redis-7.0.15`.
+
+The suite is not part of the project: SUITE is an unpacked source tree of Redis at tag 7.0.15, which stays as it is.
+Each file of the suite runs in the suite's external mode against a fresh server of each engine. What is counted is what
+the suite prints: tests that pass, that fail, and that are skipped. skips.txt lists tests that are not run, each with
+its reason. The end is 1 when a test failed, and 2 when a skip names no test that exists.
+"""
+
+import argparse
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent.parent
+ENGINES = ["mutex", "dashmap", "actor"]
+
+# What external mode can run. Not here: integration/ (it starts servers of its own: replication, RDB, Redis's own AOF
+# files), cluster, TLS, ACL, modules, and tests that look at Redis's own memory, files or sockets.
+FILES = """
+unit/protocol unit/keyspace unit/scan unit/info-command
+unit/type/string unit/type/incr unit/type/list unit/type/list-2 unit/type/list-3 unit/type/set unit/type/zset
+unit/type/hash unit/type/stream unit/type/stream-cgroups
+unit/sort unit/expire unit/other unit/multi unit/quit unit/auth unit/dump
+unit/pubsub unit/pubsubshard unit/bitops unit/bitfield unit/geo unit/hyperloglog unit/wait
+unit/introspection unit/introspection-2 unit/slowlog unit/latency-monitor unit/limits unit/lazyfree unit/tracking
+unit/scripting unit/functions unit/maxmemory unit/obuf-limits unit/pendingquerybuf unit/querybuf unit/networking
+unit/acl unit/client-eviction unit/violations unit/replybufsize
+""".split()
+
+# Tests of these need what only Redis itself has: replicas, RDB files on disk, and DEBUG commands about its inside.
+DENIED_TAGS = ["needs:repl", "needs:save", "needs:pfdebug"]
+
+# The suite's harness ends a whole file when one of these fails, though the tests in it could run. They are caught in a
+# copy of the suite; the tests themselves are not touched.
+CAUGHT = {
+    "tests/support/server.tcl": [
+        ("    r function flush\n", "    catch {r function flush}\n"),
+        ("        r config set $param $val\n", "        catch {r config set $param $val}\n"),
+        ("        r config set $param $val\n", "        catch {r config set $param $val}\n"),
+    ]
+}
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+OUTCOME = re.compile(r"^(?:\*\*\* )?\[(ok|err|skip|ignore|exception|TIMEOUT)\]: ?(.*)$")
+
+
+def main():
+    # As Ctrl-C: what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    arguments = parse_arguments()
+    skips = read_skips(HERE / "skips.txt")
+    check_skips(skips, arguments.suite)
+    outcomes = {}
+    with tempfile.TemporaryDirectory(prefix="compat-") as folder:
+        suite = copy_suite(arguments.suite, Path(folder))
+        for engine in arguments.engines:
+            for file in arguments.files:
+                outcome = run_file(suite, file, engine, skips, arguments)
+                outcomes[engine, file] = outcome
+                print(f"{engine:8} {file:24} {outcome.summary()}", flush=True)
+    print_table(outcomes, arguments)
+    failed = sum(len(outcome.failed) for outcome in outcomes.values())
+    return 1 if failed else 0
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", type=Path, required=True, help="source tree of Redis 7.0.15")
+    parser.add_argument("--server", type=Path, required=True, help="the binary")
+    parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
+    parser.add_argument("--files", nargs="+", default=FILES, help="as the suite names them: unit/type/string")
+    parser.add_argument("--seconds", type=int, default=600, help="per file")
+    parser.add_argument("--logs", type=Path, help="keep the suite's output here")
+    arguments = parser.parse_args()
+    if not (arguments.suite / "tests/test_helper.tcl").exists():
+        parser.error(f"{arguments.suite} is no source tree of Redis")
+    version = (arguments.suite / "src/version.h").read_text()
+    if '"7.0.15"' not in version:
+        parser.error(f"{arguments.suite} is not at 7.0.15: {version.strip()}")
+    if not shutil.which("tclsh"):
+        parser.error("tclsh is missing: apt-get install tcl")
+    return arguments
+
+
+class Skip:
+    def __init__(self, pattern, reason):
+        self.pattern, self.reason = pattern, reason
+
+    def matches(self, name):
+        if self.pattern.startswith("/"):
+            return re.search(self.pattern[1:], name) is not None
+        return self.pattern == name
+
+
+def read_skips(path):
+    """Lines `name of a test`, or `/regular expression`, each below a line `# reason` that may serve for several."""
+    skips, reason = [], None
+    for line in path.read_text().splitlines():
+        if line.startswith("#"):
+            reason = line[1:].strip()
+        elif line.strip():
+            if not reason:
+                sys.exit(f"{path}: no reason above {line!r}")
+            skips.append(Skip(line, reason))
+        else:
+            reason = None
+    return skips
+
+
+def check_skips(skips, suite):
+    """A skip that names no test is a mistake, or is not needed any more."""
+    names = set()
+    for file in (suite / "tests/unit").rglob("*.tcl"):
+        names.update(re.findall(r'^\s*test\s+[{"](.*?)[}"](?=\s+[{"])', file.read_text(errors="replace"), re.M))
+    # A name with a variable in it stands for every name that it may become.
+    forms = [re.compile(re.sub(r"\\\$\w+", ".*", re.escape(name))) for name in names if "$" in name]
+
+    def exists(skip):
+        is_name = not skip.pattern.startswith("/")
+        return any(skip.matches(name) for name in names) or is_name and any(
+            form.fullmatch(skip.pattern) for form in forms
+        )
+
+    unknown = [skip.pattern for skip in skips if not exists(skip)]
+    if unknown:
+        print(f"skips.txt names tests that the suite does not have: {unknown}", file=sys.stderr)
+        sys.exit(2)
+
+
+def copy_suite(source, folder):
+    suite = folder / "suite"
+    shutil.copytree(source / "tests", suite / "tests")
+    shutil.copy(source / "runtest", suite)
+    (suite / "src").mkdir()
+    (suite / "tests/tmp").mkdir(exist_ok=True)
+    for name, changes in CAUGHT.items():
+        path = suite / name
+        text = path.read_text()
+        for before, after in changes:
+            if before not in text:
+                sys.exit(f"{name} has no line {before!r}: not 7.0.15")
+            text = text.replace(before, after, 1)
+        path.write_text(text)
+    return suite
+
+
+class Outcome:
+    def __init__(self):
+        self.passed, self.failed, self.skipped, self.ignored = [], [], [], []
+        # Of those that passed: only alone.
+        self.alone = 0
+
+    def absent(self):
+        """How many failed because the server does not know a command or a directive."""
+        return sum(is_about_unknown(detail) for _, detail in self.failed)
+
+    def summary(self):
+        failed = f"{len(self.failed)} err ({self.absent()} of them: unknown command or directive)"
+        passed = f"{len(self.passed)} ok ({self.alone} of them: alone)"
+        return f"{passed}, {failed}, {len(self.skipped)} skipped, {len(self.ignored)} not for this mode"
+
+
+def run_file(suite, file, engine, skips, arguments):
+    outcome = run_once(suite, file, engine, skips, arguments)
+    # A test that fails may leave its connection in the middle of something, and the next one fails with it: what
+    # fails for no reason that is plain is run once more, alone, and that is what counts.
+    for name, detail in list(outcome.failed):
+        test = name.split(" in tests/unit/")[0]
+        if is_about_unknown(detail) or test == name:
+            continue
+        again = run_once(suite, file, engine, skips, arguments, only=test)
+        if again.passed == [test] and not again.failed:
+            outcome.failed.remove((name, detail))
+            outcome.passed.append(test)
+            outcome.alone += 1
+        elif again.failed:
+            outcome.failed[outcome.failed.index((name, detail))] = again.failed[0]
+    return outcome
+
+
+def run_once(suite, file, engine, skips, arguments, only=None):
+    with tempfile.TemporaryDirectory(prefix="compat-data-") as data, Server(arguments.server, engine, data) as server:
+        output, has_ended = run_suite(suite, file, server, skips, arguments.seconds, only)
+        outcome = read_output(output)
+        if not has_ended:
+            outcome.failed.append((f"{file} did not end within {arguments.seconds} s", ""))
+        if server.process.poll() is not None:
+            outcome.failed.append((f"the server ended with {server.process.returncode}", ""))
+        if arguments.logs and not only:
+            arguments.logs.mkdir(parents=True, exist_ok=True)
+            (arguments.logs / f"{engine}-{file.replace('/', '-')}.log").write_text(output)
+        return outcome
+
+
+def run_suite(suite, file, server, skips, seconds, only):
+    skip_file = suite / "skips"
+    skip_file.write_text("\n".join(skip.pattern for skip in skips))
+    command = ["./runtest", "--host", "127.0.0.1", "--port", str(server.port), "--durable", "--no-latency"]
+    # The suite works in database 9.
+    command += ["--singledb"] if server.databases() < 10 else []
+    command += ["--skipfile", str(skip_file), "--tags", " ".join(f"-{tag}" for tag in DENIED_TAGS), "--single", file]
+    command += ["--only", only] if only else []
+    # The suite's own processes meet at a port that it takes to be free.
+    command += ["--baseport", str(random.randrange(22_000, 31_000))]
+    # A session of its own, so that the suite's helpers can be ended with it.
+    runner = subprocess.Popen(
+        command, cwd=suite, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    has_ended = True
+    try:
+        output, _ = runner.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        has_ended = False
+    finally:
+        end_session(runner)
+    if not has_ended:
+        output, _ = runner.communicate()
+    return COLOURS.sub("", output.decode(errors="replace")), has_ended
+
+
+def end_session(runner):
+    try:
+        os.killpg(runner.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # All of it had ended.
+
+
+def read_output(output):
+    outcome = Outcome()
+    # Behind this the suite prints its failures once more.
+    body = output.split("!!! WARNING The following tests failed:")[0]
+    lists = {"ok": outcome.passed, "skip": outcome.skipped, "ignore": outcome.ignored}
+    lines = body.splitlines()
+    for at, line in enumerate(lines):
+        found = OUTCOME.match(line)
+        if not found:
+            continue
+        kind, name = found.groups()
+        if kind in lists:
+            lists[kind].append(re.sub(r" \(\d+ ms\)$", "", name))
+            continue
+        # The first of these lines lacks its beginning.
+        detail = " ".join(lines[at + 1 : at + 3])
+        outcome.failed.append((name, detail))
+    if not (outcome.passed or outcome.failed or outcome.skipped or outcome.ignored):
+        outcome.failed.append(("nothing ran", output[-500:]))
+    return outcome
+
+
+def is_about_unknown(detail):
+    return re.search(r"unknown (sub)?command|Unknown option or number of arguments for CONFIG SET", detail) is not None
+
+
+class Server:
+    """A server of ours on a free port, ended by its own pid."""
+
+    def __init__(self, binary, engine, data):
+        log = open(os.path.join(data, "log"), "w+")
+        command = [str(binary), "--engine", engine, "--port", "0", "--dir", data]
+        # As the suite's own configuration has it.
+        command += ["--enable-debug-command", "local"]
+        self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=data)
+        self.port = self.wait_for_port(log.name)
+
+    def wait_for_port(self, log):
+        for _ in range(1000):
+            found = re.search(r"Ready to accept connections tcp on \S*:(\d+)", Path(log).read_text())
+            if found:
+                return int(found.group(1))
+            time.sleep(0.01)
+        self.process.kill()
+        sys.exit(f"the server did not start: {Path(log).read_text()}")
+
+    def databases(self):
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"CONFIG GET databases\r\nQUIT\r\n")
+            return int(connection.makefile().read().split()[-2])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def print_table(outcomes, arguments):
+    print("\nfailures")
+    for (engine, file), outcome in outcomes.items():
+        for name, detail in outcome.failed:
+            print(f"  {engine} {file}: {name}: {detail[:200]}")
+    print("\nok / err / skipped, by file; err (n): n of them because a command or directive is unknown")
+    print(f"{'file':26}" + "".join(f"{engine:>24}" for engine in arguments.engines))
+    totals = {engine: [0, 0, 0, 0] for engine in arguments.engines}
+    for file in arguments.files:
+        cells = ""
+        for engine in arguments.engines:
+            outcome = outcomes[engine, file]
+            counts = [len(outcome.passed), len(outcome.failed), len(outcome.skipped), outcome.absent()]
+            totals[engine] = [total + count for total, count in zip(totals[engine], counts)]
+            cells += f"{cell(*counts):>24}"
+        print(f"{file:26}{cells}")
+    print(f"{'all':26}" + "".join(f"{cell(*totals[engine]):>24}" for engine in arguments.engines))
+
+
+def cell(passed, failed, skipped, absent):
+    return f"{passed} / {failed} ({absent}) / {skipped}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+//! Where replies may differ: Shardrace follows Redis 7.2 and is judged by 7.0.15. Each entry says why, allows as little
+//! as it can, and has an example that shows that the difference is there; a test fails when it is not.
+
+use super::Request;
+use super::harness::{Client, RedisOracle, Server, Setup, Value, words};
+use super::presence::ABSENT;
+use super::requests::name_of;
+
+/// A difference that is allowed.
+pub struct Difference {
+    name: &'static str,
+    /// Why.
+    why: &'static str,
+    /// Requests; the replies to the last differ.
+    example: &'static [&'static str],
+    is_it: fn(&Request, &Value, &Value) -> bool,
+}
+
+/// Every difference that is allowed.
+pub const DIFFERENCES: &[Difference] = &[
+    Difference {
+        name: "digits of scores",
+        why: "7.0 prints a double with 17 digits as C does, 7.2 with as few as give it back and with exponents of its own",
+        example: &["ZADD z 0.1 m", "ZSCORE z m"],
+        is_it: |request, ours, oracle| replies_scores(request) && same_but_for_digits(ours, oracle),
+    },
+    Difference {
+        name: "timeouts that do not end",
+        why: "7.0 lets them overflow and calls them negative, 7.2 says that they are out of range",
+        example: &["BLPOP l inf"],
+        is_it: |request, ours, oracle| {
+            let is_blocking = name_of(request).starts_with('B');
+            let is_error = |reply: &Value, text: &str| *reply == Value::Error(text.into());
+            is_blocking && is_error(ours, "ERR timeout is out of range") && is_error(oracle, "ERR timeout is negative")
+        },
+    },
+    Difference {
+        name: "the least rank of LPOS",
+        why: "7.2 refuses a rank that has no positive counterpart",
+        example: &["RPUSH l a", "LPOS l a RANK -9223372036854775808"],
+        is_it: |request, ours, _| {
+            const REFUSED: &[u8] =
+                b"ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+            name_of(request) == "LPOS"
+                && request.iter().any(|word| word == b"-9223372036854775808")
+                && matches!(ours, Value::Error(text) if text == REFUSED)
+        },
+    },
+    Difference {
+        name: "keys without IDs",
+        why: "7.2 names the command, and > where a group reads",
+        example: &["XREAD STREAMS a b 0"],
+        is_it: |request, ours, oracle| {
+            let text = match name_of(request).as_str() {
+                "XREAD" => {
+                    "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."
+                }
+                _ => "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified.",
+            };
+            let theirs = "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.";
+            *ours == Value::Error(text.into()) && *oracle == Value::Error(theirs.into())
+        },
+    },
+    Difference {
+        name: "encoding of small lists",
+        why: "7.2 keeps a small list as one listpack, 7.0 has quicklists only",
+        example: &["RPUSH l a", "OBJECT ENCODING l"],
+        is_it: |request, ours, oracle| is_object_encoding(request) && are(ours, "listpack", oracle, "quicklist"),
+    },
+    Difference {
+        name: "encoding of small sets",
+        why: "7.2 keeps a small set of strings as a listpack, 7.0 as a hash table",
+        example: &["SADD s a", "OBJECT ENCODING s"],
+        is_it: |request, ours, oracle| is_object_encoding(request) && are(ours, "listpack", oracle, "hashtable"),
+    },
+    Difference {
+        name: "activity of consumers",
+        why: "7.2 tells since when a consumer got nothing: inactive in XINFO CONSUMERS, active-time in XINFO STREAM FULL",
+        example: &["XGROUP CREATE s g 0 MKSTREAM", "XGROUP CREATECONSUMER s g c", "XINFO CONSUMERS s g"],
+        is_it: |request, ours, oracle| {
+            name_of(request) == "XINFO"
+                && super::compare::same_but_for_times(&without(ours, &[b"inactive", b"active-time"]), oracle)
+        },
+    },
+];
+
+impl Difference {
+    /// Whether two replies differ in this way.
+    pub fn allows(&self, request: &Request, ours: &Value, oracle: &Value) -> bool {
+        (self.is_it)(request, ours, oracle)
+    }
+}
+
+fn are(ours: &Value, our_text: &str, oracle: &Value, their_text: &str) -> bool {
+    *ours == Value::Bulk(our_text.into()) && *oracle == Value::Bulk(their_text.into())
+}
+
+fn is_object_encoding(request: &Request) -> bool {
+    name_of(request) == "OBJECT" && request.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"ENCODING"))
+}
+
+fn replies_scores(request: &Request) -> bool {
+    let name = name_of(request);
+    let is_of_sorted_sets = name.starts_with('Z') || name.starts_with("BZ");
+    is_of_sorted_sets || matches!(name.as_str(), "GEOSEARCH" | "GEORADIUS" | "GEORADIUSBYMEMBER")
+}
+
+/// Equal, but for how doubles are written: by us with as few digits as needed.
+fn same_but_for_digits(ours: &Value, oracle: &Value) -> bool {
+    match (ours, oracle) {
+        (Value::Array(ours), Value::Array(oracle))
+        | (Value::Set(ours), Value::Set(oracle))
+        | (Value::Map(ours), Value::Map(oracle)) => {
+            ours.len() == oracle.len()
+                && ours.iter().zip(oracle).all(|(ours, oracle)| same_but_for_digits(ours, oracle))
+        }
+        (Value::Bulk(ours), Value::Bulk(oracle)) | (Value::Double(ours), Value::Double(oracle)) => {
+            ours == oracle || is_same_double(ours, oracle)
+        }
+        _ => ours == oracle,
+    }
+}
+
+fn is_same_double(ours: &[u8], oracle: &[u8]) -> bool {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+    let (Some(our_number), Some(their_number)) = (number(ours), number(oracle)) else { return false };
+    let shortest = format!("{our_number:e}");
+    // In a listpack 7.2 keeps what is integral as an integer, and an integer zero has no sign.
+    if ours == b"0" && oracle == b"-0" {
+        return true;
+    }
+    our_number.to_bits() == their_number.to_bits()
+        && digits(ours) == digits(shortest.as_bytes())
+        && digits(oracle).len() >= digits(ours).len()
+}
+
+/// The digits that count, without exponent.
+fn digits(number: &[u8]) -> Vec<u8> {
+    let mantissa = number.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
+    let digits: Vec<u8> = mantissa.copied().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0').collect();
+    let len = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+    digits[..len].to_vec()
+}
+
+/// A reply without the fields of these names.
+fn without(value: &Value, names: &[&[u8]]) -> Value {
+    let is_one = |value: &Value| matches!(value, Value::Bulk(name) if names.contains(&name.as_slice()));
+    let rest = |elements: &[Value]| {
+        let mut rest = Vec::new();
+        let mut at = 0;
+        while at < elements.len() {
+            let has_value = matches!(elements.get(at + 1), Some(Value::Integer(_)));
+            if is_one(&elements[at]) && has_value {
+                at += 2;
+                continue;
+            }
+            rest.push(without(&elements[at], names));
+            at += 1;
+        }
+        rest
+    };
+    match value {
+        Value::Array(elements) => Value::Array(rest(elements)),
+        Value::Map(elements) => Value::Map(rest(elements)),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn every_difference_that_is_allowed_is_there_and_has_a_reason() {
+    let oracle = RedisOracle::start();
+    let server = Server::start(Setup { engine: "mutex", shards: 1, threads: 1 }, &[]);
+    for difference in DIFFERENCES {
+        assert!(!difference.why.is_empty());
+        let is_absent = |line: &&str| ABSENT.contains(&line.split(' ').next().expect("a command"));
+        if difference.example.iter().any(is_absent) {
+            println!("{}: its commands are among those that are absent", difference.name);
+            continue;
+        }
+        let run = |mut client: Client| {
+            client.call(&["FLUSHALL"]);
+            let replies: Vec<Vec<u8>> = difference.example.iter().map(|line| client.call(&words(line))).collect();
+            replies.into_iter().next_back().expect("an example has requests")
+        };
+        let (ours, theirs) = (run(server.client()), run(oracle.client()));
+        let request = words(difference.example[difference.example.len() - 1]);
+        let is_it = ours != theirs && difference.allows(&request, &Value::of(&ours), &Value::of(&theirs));
+        assert!(
+            is_it,
+            "{}: no such difference, remove it\n  ours   {}\n  oracle {}",
+            difference.name,
+            ours.escape_ascii(),
+            theirs.escape_ascii()
+        );
+    }
+}

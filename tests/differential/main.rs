@@ -1,0 +1,70 @@
+//! The differential test: random requests of every family, with arguments at the edge, in and out of transactions, in
+//! RESP2 and RESP3, against a real redis-server. Replies are equal byte for byte, and so is all data, before and after
+//! a restart from the log.
+//!
+//! Start at `run`. What is sent comes from `families` (written in the `grammar`, with arguments from `atoms`); what comes
+//! back is judged in `compare`; what may differ is listed in `differences`, what is not there yet in `presence`. A
+//! difference is made small by `shrink` and printed with its seed; `SEED=… DIFFERENTIAL_COMMANDS=…` repeats it.
+
+// A test that cannot go on says where and why by panicking.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+// What servers are, and how they are started, is the same for all tests over the wire.
+#[allow(dead_code, unused_imports)]
+#[path = "../wire/harness/mod.rs"]
+mod harness;
+
+mod atoms;
+mod compare;
+mod differences;
+mod families;
+mod grammar;
+mod pair;
+mod planted;
+mod presence;
+mod publishing;
+mod requests;
+mod run;
+mod scans;
+mod shrink;
+
+use harness::{EVERY_ENGINE, Setup, seed};
+use run::{Plan, run};
+use std::time::Duration;
+
+type Request = Vec<Vec<u8>>;
+
+/// The engine with the most shards: what can be apart, is.
+fn setup(engine: &str) -> Setup {
+    let setups = EVERY_ENGINE.into_iter().filter(|setup| setup.engine == engine);
+    setups.max_by_key(|setup| setup.shards).expect("an engine")
+}
+
+/// With SOAK as long as SOAK_SECONDS says, and a million commands at least.
+fn check(engine: &str) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let is_soak = number("SOAK").unwrap_or(0) > 0;
+    let at_least = Duration::from_secs(if is_soak { number("SOAK_SECONDS").unwrap_or(0) } else { 0 });
+    let units = if is_soak { 1_000_000 } else { 50_000 };
+    let units = number("DIFFERENTIAL_COMMANDS").map_or(units, |number| number as usize);
+    let plan = Plan { seed: seed(), setup: setup(engine), units, at_least, tamper: None };
+    match run(plan) {
+        Ok(requests) => println!("{engine}: {requests} requests agree"),
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
+#[test]
+fn the_mutex_engine_agrees_with_redis() {
+    check("mutex");
+}
+
+#[test]
+fn the_dashmap_engine_agrees_with_redis() {
+    check("dashmap");
+}
+
+#[test]
+fn the_actor_engine_agrees_with_redis() {
+    check("actor");
+}

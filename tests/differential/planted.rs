@@ -1,0 +1,68 @@
+//! Shown to fail: bugs that are planted between the test and our server are found, and what is shown is small.
+
+use super::pair::is_command;
+use super::run::{Failure, Plan, run};
+use super::{Request, compare, setup};
+use std::time::Duration;
+
+fn find(tamper: fn(&Request) -> Option<Request>) -> Box<Failure> {
+    let seed = super::seed();
+    let plan = Plan { seed, setup: setup("mutex"), units: 50_000, at_least: Duration::ZERO, tamper: Some(tamper) };
+    let failure = run(plan).expect_err("the planted bug is found");
+    println!("{failure}");
+    failure
+}
+
+#[test]
+fn a_wrong_sum_is_found() {
+    let failure = find(|request| {
+        let is_it = is_command(request, "INCRBY") && request.len() == 3 && request[2] == b"7";
+        is_it.then(|| vec![request[0].clone(), request[1].clone(), b"8".to_vec()])
+    });
+    assert!(failure.history.len() <= 3, "{failure}");
+}
+
+#[test]
+fn a_deadline_that_is_lost_is_found() {
+    let failure = find(|request| {
+        let keep = request.iter().position(|word| word.eq_ignore_ascii_case(b"KEEPTTL"));
+        let is_it = is_command(request, "SET") && request.len() == 4 && keep == Some(3);
+        is_it.then(|| request[..3].to_vec())
+    });
+    assert!(failure.history.len() <= 4, "{failure}");
+}
+
+#[test]
+fn a_change_inside_a_transaction_that_is_lost_is_found() {
+    let failure =
+        find(|request| (is_command(request, "EXEC") && request.len() == 1).then(|| vec![b"DISCARD".to_vec()]));
+    assert!(failure.history.len() <= 3, "{failure}");
+}
+
+#[test]
+fn a_reply_with_one_byte_changed_is_found() {
+    let words = |line: &str| super::harness::words(line);
+    for (request, ours, oracle) in [
+        ("GET a", "$1\r\n1\r\n", "$1\r\n2\r\n"),
+        ("GET a", "$-1\r\n", "*-1\r\n"),
+        ("SET a 1", "+OK\r\n", "+ok\r\n"),
+        ("TTL a", ":-1\r\n", ":100\r\n"),
+        ("PEXPIRETIME a", ":1000000000000\r\n", ":1000000900000\r\n"),
+        ("SMEMBERS a", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\na\r\n$1\r\nc\r\n"),
+        (
+            "HGETALL a",
+            "*4\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n",
+            "*4\r\n$1\r\na\r\n$1\r\nd\r\n$1\r\nc\r\n$1\r\nb\r\n",
+        ),
+        ("LRANGE a 0 -1", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\nb\r\n$1\r\na\r\n"),
+        ("ZSCORE a b", "$3\r\n0.2\r\n", "$19\r\n0.10000000000000001\r\n"),
+        ("GET a", "$3\r\n0.1\r\n", "$19\r\n0.10000000000000001\r\n"),
+    ] {
+        assert!(!compare::agree(&words(request), ours.as_bytes(), oracle.as_bytes()), "{request}");
+    }
+    let same = "*4\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n";
+    let turned = "*4\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\na\r\n$1\r\nb\r\n";
+    assert!(compare::agree(&words("HGETALL a"), same.as_bytes(), turned.as_bytes()));
+    let (ours, oracle) = ("$3\r\n0.1\r\n", "$19\r\n0.10000000000000001\r\n");
+    assert!(compare::agree(&words("ZSCORE a b"), ours.as_bytes(), oracle.as_bytes()));
+}

@@ -1,0 +1,105 @@
+//! Which commands are tried: all that the server knows, but those named here with the reason.
+
+use super::families::FAMILIES;
+use super::harness::{Server, Setup, Value};
+use std::collections::BTreeSet;
+
+/// Commands with a generator that the server does not know yet. They are not tried. A test compares: who brings a
+/// command takes it from here.
+pub const ABSENT: &[&str] = &[
+    // publishing
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "PUBLISH",
+    "PUBSUB",
+    "SSUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "SPUBLISH",
+];
+
+/// Commands that are tried by `publishing`, not by a grammar: one request has several replies.
+pub const PUBLISHING: &[&str] = &[
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "PUBLISH",
+    "PUBSUB",
+    "SSUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "SPUBLISH",
+];
+
+/// Commands that the server knows and that are not tried, and why. Names with a `*` at the end are beginnings.
+const NOT_TRIED: &[(&str, &str)] = &[
+    ("COMMAND", "the table describes what is there, which is not what Redis has; tests/wire/introspection.rs"),
+    ("CONFIG", "the directives are not Redis's; tests/wire/introspection.rs"),
+    ("INFO", "what it tells is about this server; tests/wire/introspection.rs"),
+    ("STATS", "Shardrace's own"),
+    ("TIME", "no two servers reply the same"),
+    ("QUIT", "closes the connection, which the test needs; tests/wire/connections.rs"),
+    ("DEBUG", "looks at the inside of the server"),
+    ("PFDEBUG", "looks at the inside of a HyperLogLog; tests/wire/hyperloglog.rs"),
+    ("PFSELFTEST", "tests the code of the server, not a key"),
+    ("WAITAOF", "unknown to Redis 7.0, which judges"),
+    ("LOLWUT", "a picture of the version"),
+    ("ROLE", "replication"),
+    ("MEMORY", "tells about the allocator"),
+    ("LATENCY", "tells about this server's past"),
+    ("SLOWLOG", "tells about this server's past"),
+    ("MONITOR", "never ends"),
+    ("SHUTDOWN", "ends the server"),
+    ("BGREWRITEAOF", "tells about this server's log"),
+    ("LASTSAVE", "a time"),
+];
+
+fn has_generator(name: &str) -> bool {
+    FAMILIES.iter().flat_map(|family| family.commands).any(|command| command.0 == name) || PUBLISHING.contains(&name)
+}
+
+fn known_commands(server: &Server) -> BTreeSet<String> {
+    let all = server.client().value(&["COMMAND", "LIST"]);
+    all.byte_strings().iter().map(|name| String::from_utf8_lossy(name).to_uppercase()).collect()
+}
+
+fn any_server() -> Server {
+    Server::start(Setup { engine: "mutex", shards: 1, threads: 1 }, &[])
+}
+
+#[test]
+fn every_command_of_the_server_is_tried_or_says_why_not() {
+    let known = known_commands(&any_server());
+    let is_excused = |name: &str| NOT_TRIED.iter().any(|excuse| excuse.0 == name);
+    let forgotten: Vec<&String> =
+        known.iter().filter(|name| !name.contains('|') && !has_generator(name) && !is_excused(name)).collect();
+    assert!(forgotten.is_empty(), "write a grammar in families.rs for {forgotten:?}");
+    let twice: Vec<_> = NOT_TRIED.iter().filter(|excuse| has_generator(excuse.0) || excuse.1.is_empty()).collect();
+    assert!(twice.is_empty(), "tried, and excused: {twice:?}");
+}
+
+#[test]
+fn the_commands_listed_as_absent_are_those_that_the_server_does_not_know() {
+    let server = any_server();
+    let mut client = server.client();
+    let mut is_known = |name: &str| !client.value(&["COMMAND", "INFO", name]).elements()[0].is_null();
+    let arrived: Vec<_> = ABSENT.iter().filter(|name| is_known(name)).collect();
+    assert!(arrived.is_empty(), "the server knows these: take them from ABSENT in presence.rs: {arrived:?}");
+    let generated = FAMILIES.iter().filter(|family| family.name != "nothing").flat_map(|family| family.commands);
+    let generated: BTreeSet<&str> = generated.map(|command| command.0).chain(PUBLISHING.iter().copied()).collect();
+    let lost: Vec<_> = generated.iter().filter(|name| !ABSENT.contains(name) && !is_known(name)).collect();
+    assert!(lost.is_empty(), "these are tried, and the server does not know them: {lost:?}");
+    let unknown: Vec<_> = ABSENT.iter().filter(|name| !has_generator(name)).collect();
+    assert!(unknown.is_empty(), "ABSENT names these, which have no generator: {unknown:?}");
+}
+
+#[test]
+fn every_command_that_is_tried_is_known_to_the_judge() {
+    let oracle = super::harness::RedisOracle::start();
+    let mut client = oracle.client();
+    for command in FAMILIES.iter().filter(|family| family.name != "nothing").flat_map(|family| family.commands) {
+        let info = client.value(&["COMMAND", "INFO", command.0]);
+        assert_ne!(info.elements()[0], Value::NullArray, "{}", command.0);
+    }
+}

@@ -1,0 +1,290 @@
+//! What is sent: units of requests that belong together, on one of two connections.
+
+use super::Request;
+use super::atoms::{KINDS, Source};
+use super::families::FAMILIES;
+use super::grammar::Node;
+
+/// Connections of each server: one begins in RESP2 and one in RESP3.
+pub const LINKS: usize = 2;
+
+/// How a reply is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// It agrees with Redis's reply, by the rule for its command.
+    Agrees,
+    /// As `Agrees`; what it holds is what the next one draws from.
+    Holds,
+    /// A random choice of what was held before: as many as Redis gives, and nothing else.
+    Drawn,
+    /// What was held without what was drawn.
+    LeftAfterDraw,
+    /// An id made from the time, or what Redis says.
+    TimeId,
+}
+
+/// A request with the judgement of its reply.
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub request: Request,
+    pub check: Check,
+}
+
+/// Requests that are sent together, and left out together when a difference is made smaller.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    pub link: usize,
+    pub steps: Vec<Step>,
+}
+
+impl Unit {
+    /// No requests: our server is killed and starts again from its log.
+    pub const RESTART: Self = Self { link: 0, steps: Vec::new() };
+
+    /// Whether it looks at how a value is kept.
+    pub fn asks_for_encoding(&self) -> bool {
+        let is_it = |request: &Request| request.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"ENCODING"));
+        self.steps.iter().any(|step| name_of(&step.request) == "OBJECT" && is_it(&step.request))
+    }
+}
+
+struct Grammar {
+    name: &'static str,
+    weight: usize,
+    arguments: Node,
+}
+
+struct Family {
+    weight: usize,
+    commands: Vec<Grammar>,
+}
+
+/// Makes the requests of a run, all from one seed.
+pub struct Generator {
+    source: Source,
+    families: Vec<Family>,
+    is_in_multi: [bool; LINKS],
+}
+
+impl Generator {
+    /// One that tries every command for which `is_tried`.
+    pub fn new(seed: u64, is_tried: impl Fn(&str) -> bool) -> Self {
+        let grammar = |command: &&'static (&'static str, usize, &'static str)| Grammar {
+            name: command.0,
+            weight: command.1,
+            arguments: Node::parse(command.2),
+        };
+        let families = FAMILIES.iter().map(|family| Family {
+            weight: family.weight,
+            commands: family.commands.iter().filter(|command| is_tried(command.0)).map(|c| grammar(&c)).collect(),
+        });
+        let families = families.filter(|family| !family.commands.is_empty()).collect();
+        Self { source: Source::new(seed), families, is_in_multi: [false; LINKS] }
+    }
+
+    /// Random arguments for requests that are not made here.
+    pub fn source(&mut self) -> &mut Source {
+        &mut self.source
+    }
+
+    /// The next requests for a connection.
+    pub fn next(&mut self, link: usize) -> Unit {
+        let mut request = self.request(link);
+        if may_be_mutated(&request) {
+            self.mutate(&mut request);
+        }
+        self.note_transaction(link, &request);
+        Unit { link, steps: self.with_company(request) }
+    }
+
+    fn request(&mut self, link: usize) -> Request {
+        if self.is_in_multi[link] && self.source.chance(12) {
+            return vec![self.source.pick(&["EXEC", "EXEC", "EXEC", "EXEC", "EXEC", "EXEC", "exec", "DISCARD"])];
+        }
+        let family = &self.families[weighted(&mut self.source, &self.families, |family| family.weight)];
+        let command = &family.commands[weighted(&mut self.source, &family.commands, |command| command.weight)];
+        let mut request = vec![self.source.in_some_case(command.name)];
+        command.arguments.write(&mut self.source, &mut request);
+        request
+    }
+
+    fn note_transaction(&mut self, link: usize, request: &Request) {
+        match (name_of(request).as_str(), request.len()) {
+            ("MULTI", 1) => self.is_in_multi[link] = true,
+            ("EXEC" | "DISCARD" | "RESET", 1) => self.is_in_multi[link] = false,
+            _ => {}
+        }
+    }
+
+    /// Too few arguments, too many, one twice, two in the wrong order, or one that does not belong there.
+    fn mutate(&mut self, request: &mut Request) {
+        let len = request.len();
+        match self.source.below(60) {
+            0 => request.truncate(1 + self.source.below(len)),
+            1 => {
+                let extra = self.source.value();
+                request.push(extra);
+            }
+            2 if len > 1 => request.push(request[1 + self.source.below(len - 1)].clone()),
+            3 if len > 2 => {
+                let at = 1 + self.source.below(len - 2);
+                request.swap(at, at + 1);
+            }
+            4 if len > 2 => {
+                let at = 2 + self.source.below(len - 2);
+                request[at] = self.source.value();
+            }
+            _ => {}
+        }
+    }
+
+    /// The requests that have to surround one whose outcome is random, or shows late.
+    fn with_company(&mut self, request: Request) -> Vec<Step> {
+        let key = request.get(1).cloned().unwrap_or_default();
+        let agrees = |words: &[&[u8]]| step(words, Check::Agrees);
+        let holds = |words: &[&[u8]]| step(words, Check::Holds);
+        let name = name_of(&request);
+        let is_random_id = request.iter().any(|argument| argument == b"*");
+        let drawn = Step { request, check: Check::Drawn };
+        let all: [&[u8]; 2] = [b"0", b"-1"];
+        match name.as_str() {
+            // What is left differs from server to server: it goes.
+            "SPOP" => vec![
+                holds(&[b"SMEMBERS", &key]),
+                drawn,
+                step(&[b"SMEMBERS", &key], Check::LeftAfterDraw),
+                agrees(&[b"DEL", &key]),
+            ],
+            "SRANDMEMBER" => vec![holds(&[b"SMEMBERS", &key]), drawn],
+            "HRANDFIELD" => vec![holds(&[b"HGETALL", &key]), drawn],
+            "ZRANDMEMBER" => vec![holds(&[b"ZRANGE", &key, all[0], all[1], b"WITHSCORES"]), drawn],
+            "RANDOMKEY" => vec![holds(&[b"KEYS", b"*"]), drawn],
+            "XADD" if is_random_id => vec![Step { check: Check::TimeId, ..drawn }, agrees(&[b"DEL", &key])],
+            // Redis looks at errno, which an earlier command may have left: one that fails to read a number sets it to 0.
+            "SORT" | "SORT_RO" => {
+                vec![agrees(&[b"INCRBYFLOAT", b"nosuch", b"x"]), Step { check: Check::Agrees, ..drawn }]
+            }
+            // Order by member is one only where all scores are equal: they become 0 before.
+            _ if is_by_member(&drawn.request) => {
+                vec![
+                    agrees(&[b"ZUNIONSTORE", &key, b"1", &key, b"WEIGHTS", b"0"]),
+                    Step { check: Check::Agrees, ..drawn },
+                ]
+            }
+            // 7.2 makes a consumer as soon as it is named, 7.0 when it gets something: here it is made before.
+            "XREADGROUP" | "XCLAIM" | "XAUTOCLAIM" => {
+                let mut steps = consumers_of(&drawn.request);
+                steps.push(Step { check: Check::Agrees, ..drawn });
+                steps
+            }
+            // They may leave a key that has expired and is still there; DBSIZE counts it until somebody looks.
+            "SET" | "GETEX" => vec![Step { check: Check::Agrees, ..drawn }, agrees(&[b"EXISTS", &key])],
+            _ => vec![Step { check: Check::Agrees, ..drawn }],
+        }
+    }
+
+    /// The connections that come are new ones.
+    pub fn forget_connections(&mut self) {
+        self.is_in_multi = [false; LINKS];
+    }
+}
+
+fn is_by_member(request: &Request) -> bool {
+    match name_of(request).as_str() {
+        "ZRANGE" => request.iter().any(|word| word.eq_ignore_ascii_case(b"BYLEX")),
+        name => matches!(name, "ZLEXCOUNT" | "ZRANGEBYLEX" | "ZREVRANGEBYLEX" | "ZREMRANGEBYLEX"),
+    }
+}
+
+/// Requests that make the consumer that a request names, in every stream that it names.
+fn consumers_of(request: &Request) -> Vec<Step> {
+    let streams = request.iter().position(|word| word.eq_ignore_ascii_case(b"STREAMS"));
+    let (keys, names) = match streams {
+        Some(at) => (&request[at + 1..at + 1 + (request.len() - at - 1) / 2], request.get(2..4)),
+        None => (request.get(1..2).unwrap_or_default(), request.get(2..4)),
+    };
+    let Some([group, consumer]) = names else { return Vec::new() };
+    let make = |key: &Vec<u8>| step(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer], Check::Agrees);
+    keys.iter().map(make).collect()
+}
+
+fn step(words: &[&[u8]], check: Check) -> Step {
+    Step { request: words.iter().map(|word| word.to_vec()).collect(), check }
+}
+
+fn weighted<T>(source: &mut Source, all: &[T], weight: impl Fn(&T) -> usize) -> usize {
+    let mut left = source.below(all.iter().map(&weight).sum());
+    all.iter()
+        .position(|one| {
+            let is_it = left < weight(one);
+            left = left.saturating_sub(weight(one));
+            is_it
+        })
+        .expect("the weights were summed over these")
+}
+
+/// The name of the command, in upper case.
+pub fn name_of(request: &Request) -> String {
+    String::from_utf8_lossy(&request[0]).to_uppercase()
+}
+
+/// Not where 7.2 takes an option that 7.0 finds too many, which is ZRANK and ZREVRANK. And not where a number in the wrong place is a wait, a deadline that comes soon, a choice among many, or a string that
+/// fills the memory: grammars of such commands have wrong arguments of their own.
+fn may_be_mutated(request: &Request) -> bool {
+    const WITH_CARE: &[&str] = &[
+        "SET",
+        "GETEX",
+        "SETEX",
+        "PSETEX",
+        "EXPIRE",
+        "PEXPIRE",
+        "EXPIREAT",
+        "PEXPIREAT",
+        "SETRANGE",
+        "SETBIT",
+        "BITFIELD",
+        "SPOP",
+        "SRANDMEMBER",
+        "HRANDFIELD",
+        "ZRANDMEMBER",
+        "BLPOP",
+        "BRPOP",
+        "BLMOVE",
+        "BRPOPLPUSH",
+        "BLMPOP",
+        "BZPOPMIN",
+        "BZPOPMAX",
+        "BZMPOP",
+        "XREAD",
+        "XREADGROUP",
+        "XCLAIM",
+        "XAUTOCLAIM",
+        "XPENDING",
+        "WAIT",
+        "SORT",
+        "SORT_RO",
+        "SCAN",
+        "SSCAN",
+        "HSCAN",
+        "ZSCAN",
+        "RESET",
+        "HELLO",
+        "EXEC",
+        "DISCARD",
+        "MULTI",
+        "ZRANK",
+        "ZREVRANK",
+    ];
+    !WITH_CARE.contains(&name_of(request).as_str())
+}
+
+/// All keys that requests name.
+pub fn keys_of(unit: &Unit) -> impl Iterator<Item = &Vec<u8>> {
+    let is_key = |argument: &&Vec<u8>| {
+        let text = String::from_utf8_lossy(argument);
+        let name = text.strip_prefix("{tag}").unwrap_or(&text);
+        let is_of_kind = name.split_once(':').is_some_and(|(kind, _)| KINDS.contains(&kind));
+        is_of_kind || super::atoms::is_odd_key(argument)
+    };
+    unit.steps.iter().flat_map(|step| &step.request[1..]).filter(is_key)
+}
