@@ -20,6 +20,7 @@ pub mod keyspace;
 pub mod limits;
 pub mod logging;
 pub mod memory;
+pub mod rdb;
 pub mod resp;
 pub mod routing;
 pub mod server;

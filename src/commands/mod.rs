@@ -36,6 +36,7 @@ mod strings;
 mod table;
 mod text;
 mod transaction;
+mod transfer;
 
 pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_of, find_subcommand};

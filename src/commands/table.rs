@@ -5,7 +5,7 @@ use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
     Outcome, bitfield, bits, blocking, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists, object,
-    scan, server, sets, sort, sorted_sets, streams, strings,
+    scan, server, sets, sort, sorted_sets, streams, strings, transfer,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -198,6 +198,8 @@ command_table! {
         ("object", -2, NONE, SECOND, Joint, First, Generic, "2.2.3", "O(1)", "<ENCODING key | FREQ key | IDLETIME key | REFCOUNT key | HELP>", "How a key's value is kept, and when it was used.") => object::object;
         ("rename", 3, SHRINK, TWO, Joint, First, Generic, "1.0.0", "O(1), and the elements of what newkey held", "key newkey", "Moves what a key holds to another key.") => keys::rename;
         ("renamenx", 3, SHRINK_FAST, TWO, Joint, First, Generic, "1.0.0", "O(1)", "key newkey", "Moves what a key holds to a key that does not exist.") => keys::renamenx;
+        ("dump", 2, READ, ONE, OneShard, First, Generic, "2.6.0", "O(N), N = bytes of the value", "key", "What a key holds as bytes for RESTORE, of this server or of Redis 7.0 and later.") => transfer::dump;
+        ("restore", -4, WRITE, ONE, OneShard, First, Generic, "2.6.0", "O(N), N = bytes of the value", "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]", "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.") => transfer::restore;
         ("copy", -3, WRITE.and(Flags::CROSSES), TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
         ("keys", 2, READ, NONE, AllShards, Concatenated, Generic, "1.0.0", "O(N), N = keys of the database", "pattern", "The keys that match a pattern.") => keys::keys;
         ("scan", -2, READ, NONE, Cursor, First, Generic, "2.8.0", "O(1) for each call, O(N) for the whole, N = keys of the database", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks over the keys, a page at a time.") => scan::scan;

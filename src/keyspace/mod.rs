@@ -34,7 +34,7 @@ pub use hashing::{ProcessHash, hash_of};
 pub use intset::Intset;
 pub use joint::Joint;
 pub use limits::{Limit, NodeLimit};
-pub use list::{Elements, Position, Quicklist};
+pub use list::{Elements, ListNode, Position, Quicklist};
 pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
 pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};

@@ -27,6 +27,7 @@ mod keys;
 mod lists;
 mod order;
 mod process;
+mod rdb;
 mod sets;
 mod slow_readers;
 mod sort;

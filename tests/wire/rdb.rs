@@ -1,0 +1,340 @@
+//! Redis's RDB format: DUMP and RESTORE, to and from a real redis-server, and payloads that somebody has made up.
+
+use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine};
+use crc::{CRC_64_REDIS, Crc};
+
+static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
+
+/// Requests that make a key of every type in every encoding.
+pub fn requests_for_every_type() -> Vec<Vec<Vec<u8>>> {
+    let mut requests: Vec<Vec<Vec<u8>>> = Vec::new();
+    let mut add = |command: &str, key: &str, arguments: Vec<String>| {
+        let words = [command.to_owned(), key.to_owned()].into_iter().chain(arguments);
+        requests.push(words.map(String::into_bytes).collect());
+    };
+    for (key, value) in [
+        ("string:empty", String::new()),
+        ("string:text", "text".into()),
+        ("string:repeated", "abc".repeat(1000)),
+        ("string:-1", "-1".into()),
+        ("string:1000", "1000".into()),
+        ("string:-100000", "-100000".into()),
+        ("string:2147483648", "2147483648".into()),
+        ("string:i64", i64::MIN.to_string()),
+        ("string:no-integer", "007".into()),
+    ] {
+        add("SET", key, vec![value]);
+    }
+    let numbers = |count: i64, step: i64| (0..count).map(|n| (n * step - 3).to_string()).collect::<Vec<_>>();
+    let texts = |count: usize, width: usize| (0..count).map(|n| format!("{n:0width$}x")).collect::<Vec<_>>();
+    add("RPUSH", "list:small", ["a", "1", "", "-70000"].map(str::to_owned).to_vec());
+    add("RPUSH", "list:large", texts(500, 100));
+    add("RPUSH", "list:huge-elements", vec!["y".repeat(20_000), "1".into(), "z".repeat(100_000)]);
+    add("SADD", "set:intset16", numbers(100, 7));
+    add("SADD", "set:intset32", numbers(100, 70_000));
+    add("SADD", "set:intset64", numbers(100, 1 << 50));
+    add("SADD", "set:small", texts(10, 5));
+    add("SADD", "set:large", texts(300, 5));
+    add("SADD", "set:integers", numbers(1000, 3));
+    let pairs = |count: usize, width: usize| -> Vec<String> {
+        (0..count).flat_map(|n| [format!("field:{n}"), format!("{n:0width$}")]).collect()
+    };
+    add("HSET", "hash:small", pairs(20, 3));
+    add("HSET", "hash:large", pairs(700, 3));
+    add("HSET", "hash:long", pairs(3, 200));
+    let scored = |count: usize| -> Vec<String> {
+        (0..count).flat_map(|n| [format!("{}", n as f64 / 8.0 - 3.0), format!("member:{n}")]).collect()
+    };
+    add("ZADD", "zset:small", scored(20));
+    add("ZADD", "zset:large", scored(300));
+    add("ZADD", "zset:ends", ["-inf", "a", "+inf", "b", "0", "c", "1.5", "5"].map(str::to_owned).to_vec());
+    for n in 1..250 {
+        let mut words = vec![format!("{n}-{}", n % 3), "field".into(), n.to_string()];
+        if n % 40 == 0 {
+            words.extend(["other".to_owned(), "value".repeat(10)]);
+        }
+        add("XADD", "stream", words);
+    }
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    add("XDEL", "stream", words("5-2 6-0 200-2"));
+    add("XADD", "stream:empty", words("9-9 a b"));
+    add("XDEL", "stream:empty", words("9-9"));
+    for line in ["CREATE stream g1 0", "CREATE stream g2 100", "CREATECONSUMER stream g1 idle"] {
+        let (subcommand, rest) = line.split_once(' ').unwrap();
+        add("XGROUP", subcommand, words(rest));
+    }
+    add("XREADGROUP", "GROUP", words("g1 alice COUNT 20 STREAMS stream >"));
+    add("XREADGROUP", "GROUP", words("g1 bob COUNT 7 STREAMS stream >"));
+    add("XACK", "stream", words("g1 1-1 2-2 25-1"));
+    requests
+}
+
+/// What commands say of a key, in an order that does not depend on the server.
+fn described(client: &mut Client, key: &str) -> Vec<Value> {
+    let mut reply = |words: &[&str]| client.value(words);
+    let kind = reply(&["TYPE", key]).text();
+    let sorted = |value: Value, each: usize| {
+        let strings = value.byte_strings();
+        let mut groups: Vec<Vec<Vec<u8>>> = strings.chunks(each).map(<[_]>::to_vec).collect();
+        groups.sort();
+        groups.into_iter().flatten().map(Value::Bulk).collect::<Vec<_>>()
+    };
+    match kind.as_str() {
+        "string" => vec![reply(&["GET", key])],
+        "list" => vec![reply(&["LRANGE", key, "0", "-1"])],
+        "set" => sorted(reply(&["SMEMBERS", key]), 1),
+        "hash" => sorted(reply(&["HGETALL", key]), 2),
+        "zset" => vec![reply(&["ZRANGE", key, "0", "-1", "WITHSCORES"])],
+        "stream" => {
+            let mut parts = vec![
+                reply(&["XRANGE", key, "-", "+"]),
+                reply(&["XINFO", "STREAM", key]).field("max-deleted-entry-id").cloned().unwrap(),
+                reply(&["XINFO", "STREAM", key]).field("entries-added").cloned().unwrap(),
+                reply(&["XINFO", "STREAM", key]).field("last-generated-id").cloned().unwrap(),
+                reply(&["XINFO", "GROUPS", key]),
+            ];
+            for group in ["g1", "g2"] {
+                // Where there is no such group, both say the same error.
+                parts.push(reply(&["XPENDING", key, group]));
+                let consumers = reply(&["XINFO", "CONSUMERS", key, group]);
+                if let Value::Array(consumers) = consumers {
+                    parts.extend(consumers.iter().map(|consumer| consumer.field("name").cloned().unwrap()));
+                    parts.extend(consumers.iter().map(|consumer| consumer.field("pending").cloned().unwrap()));
+                }
+            }
+            parts
+        }
+        _ => panic!("{key} is of type {kind}"),
+    }
+}
+
+fn keys(client: &mut Client) -> Vec<String> {
+    let mut keys: Vec<String> =
+        client.value(&["KEYS", "*"]).byte_strings().into_iter().map(|key| String::from_utf8(key).unwrap()).collect();
+    keys.sort();
+    keys
+}
+
+/// Checks that two servers hold the same keys.
+pub fn assert_same_keys(one: &mut Client, other: &mut Client) {
+    let names = keys(one);
+    assert_eq!(names, keys(other));
+    for key in &names {
+        assert_eq!(described(one, key), described(other, key), "{key}");
+    }
+}
+
+fn transfer(from: &mut Client, to: &mut Client) {
+    for key in keys(from) {
+        let payload = from.value(&["DUMP", &key]).bytes().to_vec();
+        let reply = to.call(&[b"RESTORE".as_slice(), key.as_bytes(), b"0", &payload]);
+        assert_eq!(reply.escape_ascii().to_string(), "+OK\\r\\n", "RESTORE {key}");
+    }
+}
+
+#[test]
+fn every_type_goes_to_redis_and_comes_from_it() {
+    let oracle = RedisOracle::start_with(&["--enable-debug-command", "yes"]);
+    let requests = requests_for_every_type();
+    oracle.client().pipeline(&requests);
+    on_every_engine(|server| {
+        let (mut ours, mut theirs) = (server.client(), oracle.client());
+        transfer(&mut theirs, &mut ours);
+        assert_same_keys(&mut ours, &mut theirs);
+        ours.call(&["FLUSHALL"]);
+        let errors = ours.pipeline(&requests).into_iter().filter(|reply| matches!(reply, Value::Error(_)));
+        assert_eq!(errors.collect::<Vec<_>>(), []);
+        theirs.expect("SELECT 1", "+OK\r\n");
+        theirs.expect("FLUSHDB", "+OK\r\n");
+        transfer(&mut ours, &mut theirs);
+        assert_same_keys(&mut ours, &mut theirs);
+        // What was restored can be changed.
+        for client in [&mut ours, &mut theirs] {
+            client.call(&["XADD", "stream", "300-1", "field", "v"]);
+            client.call(&["XTRIM", "stream", "MAXLEN", "~", "120"]);
+            client.call(&["RPUSH", "list:large", "more"]);
+            client.call(&["HSET", "hash:small", "more", "1"]);
+            client.call(&["ZADD", "zset:small", "2.5", "more"]);
+            client.call(&["SADD", "set:intset16", "more"]);
+        }
+        assert_same_keys(&mut ours, &mut theirs);
+        theirs.expect("DEBUG RELOAD", "+OK\r\n");
+        theirs.expect("SELECT 1", "+OK\r\n");
+        assert_same_keys(&mut ours, &mut theirs);
+    });
+}
+
+#[test]
+fn older_forms_are_read() {
+    // As Redis 2.8, 5 and 6.2 dumped them.
+    let with_crc = |value: &[u8], version: u8| {
+        let payload = [value, &[version, 0]].concat();
+        [&payload[..], &CRC64.checksum(&payload).to_le_bytes()].concat()
+    };
+    let ziplist = b"\x13\x00\x00\x00\x0f\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff".to_vec();
+    let ziplist = [&[ziplist.len() as u8][..], &(ziplist.len() as u32).to_le_bytes(), &ziplist[4..]].concat();
+    let pairs = b"\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x01a\x03\xf2\x02\x01b\x03\xf3\xff".to_vec();
+    let pairs = [&[pairs.len() as u8][..], &(pairs.len() as u32).to_le_bytes(), &pairs[4..]].concat();
+    let cases: [(&[u8], &str, &[u8]); 9] = [
+        (b"\x01\x02\x01a\xC0\x05", "LRANGE key 0 -1", b"*2\r\n$1\r\na\r\n$1\r\n5\r\n"),
+        (&[&[10], &ziplist[..]].concat(), "LRANGE key 0 -1", b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+        (&[&[14, 1], &ziplist[..]].concat(), "LRANGE key 0 -1", b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+        (&[&[13], &ziplist[..]].concat(), "HGETALL key", b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+        (
+            &[&[12], &pairs[..]].concat(),
+            "ZRANGE key 0 -1 WITHSCORES",
+            b"*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n",
+        ),
+        (
+            b"\x03\x02\x01a\x031.5\x01b\xFE",
+            "ZRANGE key 0 -1 WITHSCORES",
+            b"*4\r\n$1\r\na\r\n$3\r\n1.5\r\n$1\r\nb\r\n$3\r\ninf\r\n",
+        ),
+        (b"\x09\x0B\x01\x03foo\x03\x00bar\xff", "HGETALL key", b"*2\r\n$3\r\nfoo\r\n$3\r\nbar\r\n"),
+        (b"\x14\x0C\x0C\x00\x00\x00\x02\x00\x81a\x02\x05\x01\xff", "SMISMEMBER key a 5 b", b"*3\r\n:1\r\n:1\r\n:0\r\n"),
+        (b"\x00\xC3\x06\x40\x64\x01aa\xE0\x59\x00", "STRLEN key", b":100\r\n"),
+    ];
+    on_every_engine(|server| {
+        let mut client = server.client();
+        for (value, request, wanted) in &cases {
+            let payload = with_crc(value, 6);
+            let reply = client.call(&[b"RESTORE".as_slice(), b"key", b"0", &payload, b"REPLACE"]);
+            assert_eq!(reply.escape_ascii().to_string(), "+OK\\r\\n", "{}", value.escape_ascii());
+            client.expect(request, std::str::from_utf8(wanted).unwrap());
+        }
+    });
+}
+
+#[test]
+fn dump_and_restore_reply_as_redis_does() {
+    check_script(
+        r#"
+        DUMP nothing
+        $-1
+        SET number 10
+        +OK
+        DUMP number
+        $13 | \x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb
+        RESTORE other 0 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb"
+        +OK
+        GET other
+        $2 | 10
+        TTL other
+        :-1
+        RESTORE other 0 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb"
+        -BUSYKEY Target key name already exists.
+        RESTORE other x garbage
+        -BUSYKEY Target key name already exists.
+        RESTORE other 0 garbage REPLACE
+        -ERR DUMP payload version or checksum are wrong
+        RESTORE other x "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb" REPLACE
+        -ERR value is not an integer or out of range
+        RESTORE other -1 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb" REPLACE
+        -ERR Invalid TTL value, must be >= 0
+        RESTORE other 0 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbc" REPLACE
+        -ERR DUMP payload version or checksum are wrong
+        RESTORE other 100000 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb" REPLACE
+        +OK
+        TTL other
+        :100
+        RESTORE other 33177117420000 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb" REPLACE ABSTTL
+        +OK
+        PEXPIRETIME other
+        :33177117420000
+        RESTORE other 1 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb" REPLACE ABSTTL
+        +OK
+        EXISTS other
+        :0
+        RESTORE other 0 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb" IDLETIME 1000
+        +OK
+        RESTORE other 0 x REPLACE IDLETIME -1
+        -ERR Invalid IDLETIME value, must be >= 0
+        RESTORE other 0 x REPLACE FREQ 256
+        -ERR Invalid FREQ value, must be >= 0 and <= 255
+        RESTORE other 0 x REPLACE FREQ x
+        -ERR value is not an integer or out of range
+        RESTORE other 0 x IDLETIME 1 FREQ 1
+        -ERR syntax error
+        RESTORE other 0 x IDLETIME
+        -ERR syntax error
+        RESTORE other 0 x nosuch
+        -ERR syntax error
+        RESTORE other 0
+        -ERR wrong number of arguments for 'restore' command
+        DUMP
+        -ERR wrong number of arguments for 'dump' command
+        GET other
+        $2 | 10
+        "#,
+    );
+}
+
+#[test]
+fn bad_payloads_with_a_right_checksum_are_refused_and_change_nothing() {
+    let with_crc = |value: &[u8]| {
+        let payload = [value, &[10, 0]].concat();
+        [&payload[..], &CRC64.checksum(&payload).to_le_bytes()].concat()
+    };
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("SET key kept", "+OK\r\n");
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut bad: Vec<Vec<u8>> = [
+            b"\x05\x81\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF".as_slice(),
+            b"\x02\x00",
+            b"\xC8abc",
+            b"\x07",
+            b"\x10\x05abcde",
+        ]
+        .map(<[u8]>::to_vec)
+        .to_vec();
+        bad.extend((0..200).map(|_| (0..30).map(|_| random.u8(1..)).collect::<Vec<u8>>()));
+        let requests: Vec<Vec<Vec<u8>>> = bad
+            .iter()
+            .map(|value| {
+                [b"RESTORE".as_slice(), b"new", b"0", &with_crc(value), b"REPLACE"].map(<[u8]>::to_vec).to_vec()
+            })
+            .collect();
+        for (reply, value) in client.pipeline(&requests).iter().zip(&bad) {
+            let is_refused = *reply == Value::Error(b"ERR Bad data format".to_vec());
+            assert!(is_refused || *reply == Value::Simple(b"OK".to_vec()), "{}: {reply:?}", value.escape_ascii());
+        }
+        for value in &bad[..5] {
+            let reply = client.value(&[b"RESTORE".as_slice(), b"key", b"0", &with_crc(value), b"REPLACE"]);
+            assert_eq!(reply, Value::Error(b"ERR Bad data format".to_vec()), "{}", value.escape_ascii());
+        }
+        client.expect("GET key", "$4\r\nkept\r\n");
+        server.assert_serving();
+    });
+}
+
+#[test]
+fn restored_keys_survive_a_kill_with_their_deadlines() {
+    for setup in EVERY_ENGINE {
+        let requests = requests_for_every_type();
+        let source = Server::start(setup, &[]);
+        let mut from = source.client();
+        from.pipeline(&requests);
+        let server = Server::start(setup, &[]);
+        let mut to = server.client();
+        transfer(&mut from, &mut to);
+        let payload = from.value(&["DUMP", "list:small"]).bytes().to_vec();
+        let words = [b"RESTORE".as_slice(), b"until", b"0", &payload, b"IDLETIME", b"1000"];
+        assert_eq!(to.value(&words), Value::Simple(b"OK".to_vec()));
+        let idle = to.value(&["OBJECT", "IDLETIME", "until"]).integer();
+        assert!((1000..1100).contains(&idle), "{idle}");
+        to.expect("DEL until", ":1\r\n");
+        for (key, ttl) in [("until", "100000"), ("late", "1")] {
+            let absolute: &[&[u8]] = if key == "late" { &[b"ABSTTL"] } else { &[] };
+            let words = [b"RESTORE".as_slice(), key.as_bytes(), ttl.as_bytes(), &payload];
+            assert_eq!(to.value(&[&words, absolute].concat()), Value::Simple(b"OK".to_vec()));
+        }
+        let deadline = to.value(&["PEXPIRETIME", "until"]);
+        let server = server.kill().start(setup, &[]);
+        let mut to = server.client();
+        assert_eq!(to.value(&["PEXPIRETIME", "until"]), deadline);
+        to.expect("EXISTS late", ":0\r\n");
+        to.expect("DEL until", ":1\r\n");
+        assert_same_keys(&mut from, &mut to);
+    }
+}
