@@ -15,6 +15,7 @@ mod deferred;
 pub mod docs;
 pub mod engine;
 pub mod hyperloglog;
+pub mod import;
 pub mod info;
 pub mod keyspace;
 pub mod limits;

@@ -1,6 +1,9 @@
 //! Redis's RDB format: DUMP and RESTORE, to and from a real redis-server, and payloads that somebody has made up.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine};
+use crate::harness::{
+    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, run_to_its_end,
+    wait_until, words,
+};
 use crc::{CRC_64_REDIS, Crc};
 
 static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
@@ -337,4 +340,128 @@ fn restored_keys_survive_a_kill_with_their_deadlines() {
         to.expect("DEL until", ":1\r\n");
         assert_same_keys(&mut from, &mut to);
     }
+}
+
+/// What an import says, and the directory that it has made.
+fn import(path: &std::path::Path, setup: Setup) -> (Data, String) {
+    let data = Data::new();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+    command.arg("import").arg(path).arg("--dir").arg(data.path());
+    command.args(["--engine", setup.engine, "--shards", &setup.shards.to_string()]);
+    let ended = run_to_its_end(&mut command);
+    assert!(ended.status.success(), "{ended:?}");
+    (data, ended.stdout)
+}
+
+/// Fills several databases of a server, with keys that expire.
+fn fill(client: &mut Client) {
+    for database in [0, 3, 15] {
+        client.value(&["SELECT", &database.to_string()]);
+        client.pipeline(&requests_for_every_type());
+        client.expect("SET until v PXAT 33177117420000", "+OK\r\n");
+        client.expect("PEXPIREAT hash:small 33177117430000", ":1\r\n");
+    }
+    client.expect("SELECT 7", "+OK\r\n");
+    client.expect("SET late v PX 1", "+OK\r\n");
+    client.expect("SELECT 0", "+OK\r\n");
+}
+
+fn assert_filled_alike(one: &mut Client, other: &mut Client) {
+    for database in [0, 3, 15] {
+        for client in [&mut *one, &mut *other] {
+            client.value(&["SELECT", &database.to_string()]);
+            client.expect("PEXPIRETIME until", ":33177117420000\r\n");
+            client.expect("PEXPIRETIME hash:small", ":33177117430000\r\n");
+        }
+        assert_same_keys(one, other);
+    }
+    for client in [one, other] {
+        client.expect("SELECT 7", "+OK\r\n");
+        client.expect("EXISTS late", ":0\r\n");
+    }
+}
+
+#[test]
+fn a_snapshot_of_redis_is_imported() {
+    let oracle = RedisOracle::start();
+    let mut theirs = oracle.client();
+    fill(&mut theirs);
+    theirs.expect("SAVE", "+OK\r\n");
+    for setup in EVERY_ENGINE {
+        let (data, report) = import(&oracle.dir().join("dump.rdb"), setup);
+        assert!(report.contains("snapshot of Redis 7.0.15 (RDB 10)"), "{report}");
+        assert!(report.contains(" keys in 3 databases written to "), "{report}");
+        assert_filled_alike(&mut data.start(setup, &[]).client(), &mut theirs);
+    }
+}
+
+#[test]
+fn a_log_of_redis_is_imported() {
+    for preamble in ["yes", "no"] {
+        let oracle = RedisOracle::start_with(&["--appendonly", "yes", "--aof-use-rdb-preamble", preamble]);
+        let mut theirs = oracle.client();
+        theirs.pipeline(&requests_for_every_type()[..10]);
+        theirs.expect("SET gone v", "+OK\r\n");
+        theirs.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        wait_until("the rewrite", || {
+            theirs
+                .value(&["INFO", "persistence"])
+                .text()
+                .contains("aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0")
+        });
+        fill(&mut theirs);
+        for line in [
+            "DEL gone",
+            "MULTI",
+            "SPOP set:large 5",
+            "INCRBYFLOAT string:1000 0.5",
+            "EXEC",
+            "RPOPLPUSH list:large list:small",
+        ] {
+            theirs.call(&words(line));
+        }
+        for setup in EVERY_ENGINE {
+            let (data, report) = import(&oracle.dir().join("appendonlydir"), setup);
+            assert!(report.contains("incr.aof: log, "), "{report}");
+            assert!(!report.contains("left out"), "{report}");
+            assert_filled_alike(&mut data.start(setup, &[]).client(), &mut theirs);
+        }
+        theirs.expect("SELECT 0", "+OK\r\n");
+    }
+}
+
+#[test]
+fn an_import_says_what_it_cannot_read_and_leaves_no_log() {
+    let files = Data::new();
+    let data = Data::new();
+    let refused = |path: &std::path::Path| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+        let ended = run_to_its_end(command.arg("import").arg(path).arg("--dir").arg(data.path()));
+        assert!(!ended.status.success() && !data.path().join("appendonlydir").exists(), "{ended:?}");
+        ended.stderr
+    };
+    for (bytes, wanted) in [
+        (b"REDIS0012\xFF".as_slice(), "RDB version 12; versions up to 11"),
+        (b"REDIS0010\x00\x01a", "at byte 9: it is damaged, or ends"),
+        (b"REDIS0010\xFE\x20\x00\x01a\x01b\xFF", "a database 32"),
+        (b"REDIS0010\xFF\x01\x00\x00\x00\x00\x00\x00\x00", "its checksum is wrong"),
+        (b"nonsense", "no command begins there"),
+        (b"*1\r\n$6\r\nNOSUCH\r\n", "at byte 0: the command NOSUCH is not known here"),
+    ] {
+        let path = files.path().join("file");
+        std::fs::write(&path, bytes).unwrap();
+        let said = refused(&path);
+        assert!(said.contains(wanted), "{said}");
+    }
+    assert!(refused(&files.path().join("nothing")).contains("nothing: "));
+    assert!(refused(files.path()).contains("no manifest"));
+    let log = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n#TS:1\r\n*1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nDEL\r\n$1\r\na\r\n";
+    std::fs::write(files.path().join("appendonly.aof"), log).unwrap();
+    let setup = EVERY_ENGINE[0];
+    let (data, report) = import(&files.path().join("appendonly.aof"), setup);
+    assert!(report.contains("log, 1 commands; the last 35 bytes"), "{report}");
+    data.start(setup, &[]).client().expect("GET a", "$1\r\n1\r\n");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+    let again = run_to_its_end(command.arg("import").arg(files.path()).arg("--dir").arg(data.path()));
+    assert!(again.stderr.contains("holds a log already"), "{again:?}");
 }

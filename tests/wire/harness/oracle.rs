@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 20;
 pub struct RedisOracle {
     child: Child,
     address: SocketAddr,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl RedisOracle {
@@ -45,7 +45,7 @@ impl RedisOracle {
         command.args(["--save", "", "--appendonly", "no"]).args(flags).arg("--dir").arg(dir.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.expect("redis-server is missing: make test installs it");
-        let mut oracle = Self { child, address, _dir: dir };
+        let mut oracle = Self { child, address, dir };
         let start = Instant::now();
         while oracle.child.try_wait().expect("the child is ours").is_none() {
             if TcpStream::connect(address).is_ok() {
@@ -60,6 +60,11 @@ impl RedisOracle {
     fn is_the_one_that_answers(&self) -> bool {
         let info = self.client().value(&["INFO", "server"]).text();
         info.contains(&format!("process_id:{}\r\n", self.child.id()))
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &std::path::Path {
+        self.dir.path()
     }
 
     /// Where it listens.
