@@ -8,6 +8,7 @@ use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
 use crate::keyspace::{Databases, Table};
 use crate::limits;
+use crate::rdb::SAVES;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
@@ -176,6 +177,9 @@ pub fn run(config: Config) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = or_default(config.number(Directive::Threads), || default_threads(cores));
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
+    if config.text(Directive::Dbfilename).contains('/') {
+        return Err("dbfilename can't be a path, just a filename".into());
+    }
     runtime.block_on(async {
         let listener = listen(&config)?;
         apply_limits(&config);
@@ -250,6 +254,11 @@ pub(crate) fn layout(config: &Config, cores: usize) -> Layout {
 /// Where the log's files are.
 pub(crate) fn log_dir(config: &Config) -> PathBuf {
     Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname))
+}
+
+/// Where snapshots go.
+fn snapshot_path(config: &Config) -> PathBuf {
+    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Dbfilename))
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.
@@ -332,6 +341,7 @@ impl Start {
             config,
         });
         server.apply_config();
+        SAVES.begin_at(snapshot_path(&server.config), server.clock.now_ms() / 1000);
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(engine.clone().end_epochs());

@@ -26,6 +26,7 @@ mod lookup;
 mod object;
 mod random;
 mod row;
+mod saving;
 mod scan;
 mod server;
 mod sets;

@@ -87,6 +87,7 @@ struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     expired: AtomicU64,
+    changes: AtomicU64,
     expire_lag_ms: AtomicU64,
 }
 
@@ -240,8 +241,12 @@ impl DashmapEngine {
 
 impl Counters {
     fn add(&self, stats: KeyspaceStats) {
-        for (counter, value) in [(&self.hits, stats.hits), (&self.misses, stats.misses), (&self.expired, stats.expired)]
-        {
+        for (counter, value) in [
+            (&self.hits, stats.hits),
+            (&self.misses, stats.misses),
+            (&self.expired, stats.expired),
+            (&self.changes, stats.changes),
+        ] {
             if value > 0 {
                 counter.fetch_add(value, Ordering::Relaxed);
             }
@@ -350,6 +355,7 @@ impl Metered for DashmapEngine {
                 hits: load(&self.counters.hits),
                 misses: load(&self.counters.misses),
                 expired: load(&self.counters.expired),
+                changes: load(&self.counters.changes),
             },
             expire_lag_ms: load(&self.counters.expire_lag_ms),
             lock_waits: None,

@@ -61,6 +61,8 @@ pub struct KeyspaceStats {
     pub misses: u64,
     /// Keys removed because their time had come.
     pub expired: u64,
+    /// Changes that commands made.
+    pub changes: u64,
 }
 
 /// Keys and values while a command, or a turn of commands, runs over them.
@@ -124,9 +126,9 @@ impl<S: Store> Keyspace<S> {
         self.now_ms = now_ms;
     }
 
-    /// What was found and what expired, so far.
+    /// What was found, what expired and what changed, so far.
     pub fn stats(&self) -> KeyspaceStats {
-        self.stats
+        KeyspaceStats { changes: self.stats.changes + self.dirty, ..self.stats }
     }
 
     /// Forgets the counts: CONFIG RESETSTAT.
@@ -340,6 +342,7 @@ impl<S: Store> Keyspace<S> {
         self.stats.hits += stats.hits;
         self.stats.misses += stats.misses;
         self.stats.expired += stats.expired;
+        self.stats.changes += stats.changes;
     }
 
     /// Changes made so far.

@@ -26,6 +26,7 @@ mod file;
 mod lzf;
 mod payload;
 mod reader;
+mod save;
 
 mod stream;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod ziplist;
 pub use decode::Loaded;
 pub use file::{FileKey, FileSummary, read_file, write_snapshot};
 pub use payload::{Refusal, dump, undump};
+pub use save::{NotSaved, SAVES, Saves};
 
 use crc::{CRC_64_REDIS, Crc, Table};
 

@@ -465,3 +465,92 @@ fn an_import_says_what_it_cannot_read_and_leaves_no_log() {
     let again = run_to_its_end(command.arg("import").arg(files.path()).arg("--dir").arg(data.path()));
     assert!(again.stderr.contains("holds a log already"), "{again:?}");
 }
+
+#[test]
+fn redis_loads_what_save_and_bgsave_write() {
+    for (setup, command) in EVERY_ENGINE.into_iter().zip(["SAVE", "BGSAVE", "SAVE", "BGSAVE", "BGSAVE"]) {
+        println!("{command} on {setup:?}");
+        let server = Server::start(setup, &["--dbfilename", "snapshot.rdb"]);
+        let mut ours = server.client();
+        fill(&mut ours);
+        let started = ours.value(&["LASTSAVE"]).integer();
+        assert!(server.info_number("rdb_changes_since_last_save") > 100);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let reply = if command == "SAVE" { "+OK\r\n" } else { "+Background saving started\r\n" };
+        ours.expect(command, reply);
+        // What comes behind the snapshot is not in it.
+        ours.expect("SET behind v", "+OK\r\n");
+        wait_until("the snapshot", || server.info_number("rdb_bgsave_in_progress") == 0);
+        assert_eq!(server.info_number("rdb_changes_since_last_save"), 1);
+        assert_eq!((server.info_number("rdb_saves"), server.info()["rdb_last_bgsave_status"].as_str()), (1, "ok"));
+        assert!(ours.value(&["LASTSAVE"]).integer() >= started);
+        let oracle = RedisOracle::start_with_snapshot(&server.data().path().join("snapshot.rdb"));
+        let mut theirs = oracle.client();
+        theirs.expect("EXISTS behind", ":0\r\n");
+        ours.expect("DEL behind", ":1\r\n");
+        assert_filled_alike(&mut ours, &mut theirs);
+        let files = std::fs::read_dir(server.data().path()).unwrap().count();
+        assert_eq!(files, 2, "the log and the snapshot");
+    }
+}
+
+#[test]
+fn a_snapshot_is_one_moment_of_all_shards() {
+    on_every_engine(|server| {
+        let mut writer = server.client();
+        writer.expect("MSET a 0 b 0 c 0 d 0 e 0", "+OK\r\n");
+        let address = server.address();
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = Client::connect(address);
+                for number in 1.. {
+                    let n = number.to_string();
+                    client.value(&["MSET", "a", &n, "b", &n, "c", &n, "d", &n, "e", &n]);
+                    if is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            for _ in 0..5 {
+                writer.expect("SAVE", "+OK\r\n");
+                let bytes = std::fs::read(server.data().path().join("dump.rdb")).unwrap();
+                let mut values = Vec::new();
+                let summary = shardrace::rdb::read_file(&bytes, &mut |key| {
+                    values.push(format!("{:?}", key.value));
+                    Ok(())
+                });
+                assert_eq!(summary.unwrap().keys, 5);
+                values.dedup();
+                assert_eq!(values.len(), 1, "{values:?}");
+            }
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    });
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_is_an_error_and_the_old_one_stays() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("SAVE", "-ERR Command not allowed inside a transaction\r\n");
+        client.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        client.expect("BGSAVE nosuch", "-ERR syntax error\r\n");
+        // A directory that is not empty cannot be replaced by a file.
+        let target = server.data().path().join("dump.rdb");
+        std::fs::create_dir_all(target.join("inside")).unwrap();
+        client.expect("SET k v", "+OK\r\n");
+        client.expect("SAVE", "-ERR\r\n");
+        assert_eq!(server.info()["rdb_last_bgsave_status"], "err");
+        assert_eq!(server.info_number("rdb_changes_since_last_save"), 1);
+        assert!(target.join("inside").exists());
+        std::fs::remove_dir_all(&target).unwrap();
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("BGSAVE SCHEDULE", "+QUEUED\r\n");
+        client.expect("EXEC", "*1\r\n+Background saving started\r\n");
+        wait_until("the snapshot", || server.info_number("rdb_bgsave_in_progress") == 0);
+        assert!(target.is_file());
+        server.assert_serving();
+    });
+}
