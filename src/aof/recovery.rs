@@ -355,7 +355,6 @@ impl SegmentReader {
                     self.records += 1;
                 }
                 frame_joint_onto(&mut self.lost, salt, payload);
-                frame_joint_onto(&mut self.lost, salt, payload);
             }
         }
     }

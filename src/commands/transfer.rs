@@ -2,7 +2,7 @@
 
 use super::arguments::{integer, is};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, Node, Store};
+use crate::keyspace::{Class, Keyspace, Node, Store};
 use crate::rdb::{self, Loaded, Refusal};
 use crate::resp::{Args, Reply};
 
@@ -71,6 +71,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         // It comes too late: all that is left to do is to replace what was there, by nothing.
         if keyspace.remove(key) {
             keyspace.note_change(key, 1);
+            keyspace.notify(Class::GENERIC, "del", key);
             keyspace.effects().tell([b"DEL".as_slice(), key]);
         }
     } else {
@@ -94,6 +95,7 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadli
     if let Some(node) = keyspace.peek(key) {
         Node::touch(node, last_used);
     }
+    keyspace.notify(Class::GENERIC, "restore", key);
     keyspace.note_change(key, 1);
 }
 
