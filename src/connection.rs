@@ -549,6 +549,9 @@ fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId
     let multi = state.multi.as_mut().expect("the caller has seen it");
     let queued =
         commands::subcommand(id, args).and_then(|_| match multi.is_refused || multi.transaction.queue(id, args) {
+            _ if commands::command(id).flags.has(Flags::NO_MULTI) => {
+                Err(CommandError::Text("ERR Command not allowed inside a transaction"))
+            }
             true => Ok(()),
             false => Err(CommandError::Text("ERR Transaction is too large")),
         });

@@ -8,6 +8,7 @@ use crate::commands::{
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
+use crate::rdb::SAVES;
 use crate::resp::Args;
 use crate::server::Server;
 use std::sync::Arc;
@@ -102,6 +103,10 @@ pub fn begin<S: Session>(
         }
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
         "watch" => Ok((watching(parties.state, args), None)),
+        "save" | "bgsave" => {
+            SAVES.note_changes(parties.server.engine.metrics().keyspace.changes);
+            Ok((Caller::default(), None))
+        }
         _ if command.flags.has(commands::Flags::BLOCKING) => {
             let wait = blocking::timeout(command.name, args);
             let place = Place::take(parties.client, parties.state.context.resp3, wait);

@@ -9,12 +9,13 @@ use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundatio
 use crate::keyspace::{Databases, Table};
 use crate::limits;
 use crate::pubsub::PubSub;
+use crate::rdb::SAVES;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -172,7 +173,7 @@ fn unlimited_if_zero(limit: u64) -> u64 {
 }
 
 /// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
-fn apply_limits(config: &Config) {
+pub(crate) fn apply_limits(config: &Config) {
     limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
     limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
 }
@@ -182,6 +183,9 @@ pub fn run(config: Config) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = or_default(config.number(Directive::Threads), || default_threads(cores));
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
+    if config.text(Directive::Dbfilename).contains('/') {
+        return Err("dbfilename can't be a path, just a filename".into());
+    }
     runtime.block_on(async {
         let listener = listen(&config)?;
         apply_limits(&config);
@@ -244,23 +248,43 @@ fn listen(config: &Config) -> Result<TcpListener, String> {
     socket.listen(config.number(Directive::TcpBacklog) as u32).map_err(describe)
 }
 
+/// How the engine divides the data.
+pub(crate) fn layout(config: &Config, cores: usize) -> Layout {
+    let engine = config.text(Directive::Engine);
+    let shards = match engine.as_str() {
+        "actor" => or_default(config.number(Directive::Shards), || cores).get(),
+        _ => 1,
+    };
+    Layout { engine, shards }
+}
+
+/// Where the log's files are.
+pub(crate) fn log_dir(config: &Config) -> PathBuf {
+    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname))
+}
+
+/// Where snapshots go.
+fn snapshot_path(config: &Config) -> PathBuf {
+    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Dbfilename))
+}
+
 /// Recovers the data and opens the log, for the layout of the engine.
 fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), String> {
     config.apply_limits();
-    let engine = config.text(Directive::Engine);
     let wanted = config.number(Directive::Shards);
-    let shards = if engine == "actor" { or_default(wanted, || cores).get() } else { 1 };
+    let layout = layout(config, cores);
+    let shards = layout.shards;
     let databases = config.number(Directive::Databases) as usize;
     let control = LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
     let clock = Clock::System;
     // What is replayed is encoded as it was.
     limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
     let recovered = if config.is_on(Directive::Appendonly) {
-        let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
+        let dir = log_dir(config);
         let recovered = recover(&Log {
             disk: &SystemDisk,
             dir: &dir,
-            layout: Layout { engine, shards },
+            layout,
             databases,
             boot: boot_id(),
             now_ms: clock.now_ms(),
@@ -327,6 +351,7 @@ impl Start {
             config,
         });
         server.apply_config();
+        SAVES.begin_at(snapshot_path(&server.config), server.clock.now_ms() / 1000);
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(engine.clone().end_epochs());
@@ -344,7 +369,7 @@ impl Start {
 }
 
 /// Names this boot of the operating system; empty where it has no name.
-fn boot_id() -> String {
+pub(crate) fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }

@@ -177,6 +177,8 @@ pub enum OptionKeys {
     SortReadOnly,
     /// DEBUG: OBJECT names one.
     DebugObject,
+    /// Every key, though none is named.
+    Everything,
     /// GEORADIUS and its kin: from so many arguments on, STORE and STOREDIST name one.
     StoredFrom(u16),
 }
@@ -212,6 +214,8 @@ impl Keys {
     pub const SORT: Self = Self { options: OptionKeys::Sort, ..Self::ONE };
     /// The first argument is a key, and options name others.
     pub const SORT_RO: Self = Self { options: OptionKeys::SortReadOnly, ..Self::ONE };
+    /// Every key of every database.
+    pub const EVERYTHING: Self = Self { options: OptionKeys::Everything, ..Self::NONE };
     /// A subcommand names a key.
     pub const DEBUG: Self = Self { options: OptionKeys::DebugObject, ..Self::NONE };
 
@@ -237,7 +241,7 @@ impl Keys {
             OptionKeys::Sort => sort::store_position(args),
             OptionKeys::DebugObject => (len == 3 && args.is(1, "OBJECT")).then_some(2),
             OptionKeys::StoredFrom(start) => stored_position(args, start.into()),
-            OptionKeys::None | OptionKeys::SortReadOnly => None,
+            OptionKeys::None | OptionKeys::SortReadOnly | OptionKeys::Everything => None,
         };
         fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
     }
@@ -250,7 +254,7 @@ impl Keys {
 
     /// Whether a request has more keys than its positions: any.
     pub fn may_be_any(self, args: Args<'_>) -> bool {
-        self.has_patterns() && sort::reads_by_pattern(args)
+        self.options == OptionKeys::Everything || (self.has_patterns() && sort::reads_by_pattern(args))
     }
 
     fn has_patterns(self) -> bool {

@@ -5,7 +5,7 @@ use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
     Outcome, bitfield, bits, blocking, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists, object,
-    pubsub, scan, server, sets, sort, sorted_sets, streams, strings,
+    pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -148,6 +148,7 @@ command_table! {
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
         ("pfselftest", 1, Flags::ADMIN, Hyperloglog, "2.8.9", "O(1), but a hundred thousand elements", "", "Tests the HyperLogLogs of the server.") => super::hyperloglog::pfselftest;
+        ("lastsave", 1, STATUS.and(Flags::FAST), Server, "1.0.0", "O(1)", "", "When the last snapshot was made: Unix time in seconds.") => super::saving::lastsave;
         ("wait", 3, Flags::NOSCRIPT.and(Flags::DEFERS), Generic, "3.0.0", "O(1)", "numreplicas timeout", "Waits until so many replicas have what the connection wrote, or the time is over. There are no replicas.") => super::blocking::wait;
         ("multi", 1, AT_ONCE, Transactions, "1.2.0", "O(1)", "", "Begins a transaction: the commands that follow are queued.") => server::multi;
         ("exec", 1, CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
@@ -173,6 +174,8 @@ command_table! {
         ("blmove", 6, WAITING_MOVE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout", "Moves an element from one list to another, or waits for one.") => blocking::blmove;
         ("brpoplpush", 4, WAITING_MOVE, TWO, Joint, First, List, "2.2.0", "O(1)", "source destination timeout", "Moves an element from the tail of one list to the head of another, or waits for one.") => blocking::brpoplpush;
         ("debug", -2, ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED), DEBUG, Joint, First, Server, "1.0.0", "O(1); OBJECT O(N), N = elements", "<OBJECT key | SET-ACTIVE-EXPIRE <0 | 1> | SLEEP seconds | HELP>", "For tests of clients; see enable-debug-command.") => debug::debug;
+        ("save", 1, Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI).and(Flags::CROSSES).and(Flags::DEFERS), EVERYTHING, Joint, First, Server, "1.0.0", "O(N), N = bytes of all keys", "", "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.") => saving::save;
+        ("bgsave", -1, Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::CROSSES).and(Flags::DEFERS), EVERYTHING, Joint, First, Server, "1.0.0", "O(N), N = bytes of all keys", "[SCHEDULE]", "Takes a snapshot of all databases, and writes it to `dbfilename` while commands run.") => saving::bgsave;
         ("set", -3, WRITE, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", "Sets a key to a string, whatever it held.") => strings::set;
         ("get", 2, READ_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "The string of a key.") => strings::get;
         ("getset", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value", "Sets a key and replies what it held.") => strings::getset;
@@ -216,6 +219,8 @@ command_table! {
         ("type", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The type of the value of a key.") => keys::type_of;
         ("rename", 3, SHRINK, TWO, Joint, First, Generic, "1.0.0", "O(1), and the elements of what newkey held", "key newkey", "Moves what a key holds to another key.") => keys::rename;
         ("renamenx", 3, SHRINK_FAST, TWO, Joint, First, Generic, "1.0.0", "O(1)", "key newkey", "Moves what a key holds to a key that does not exist.") => keys::renamenx;
+        ("dump", 2, READ, ONE, OneShard, First, Generic, "2.6.0", "O(N), N = bytes of the value", "key", "What a key holds as bytes for RESTORE, of this server or of Redis 7.0 and later.") => transfer::dump;
+        ("restore", -4, WRITE, ONE, OneShard, First, Generic, "2.6.0", "O(N), N = bytes of the value", "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]", "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.") => transfer::restore;
         ("copy", -3, WRITE.and(Flags::CROSSES), TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
         ("keys", 2, READ, NONE, AllShards, Concatenated, Generic, "1.0.0", "O(N), N = keys of the database", "pattern", "The keys that match a pattern.") => keys::keys;
         ("scan", -2, READ, NONE, Cursor, First, Generic, "2.8.0", "O(1) for each call, O(N) for the whole, N = keys of the database", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks over the keys, a page at a time.") => scan::scan;

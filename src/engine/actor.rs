@@ -170,6 +170,7 @@ impl Metered for ActorEngine {
                 hits: sum(|gauges| gauges.hits.load(Ordering::Relaxed)),
                 misses: sum(|gauges| gauges.misses.load(Ordering::Relaxed)),
                 expired: sum(|gauges| gauges.expired.load(Ordering::Relaxed)),
+                changes: sum(|gauges| gauges.changes.load(Ordering::Relaxed)),
             },
             expire_lag_ms: self.gauges.iter().map(|g| g.expire_lag_ms.load(Ordering::Relaxed)).max().unwrap_or(0),
             lock_waits: None,

@@ -89,6 +89,7 @@ struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     expired: AtomicU64,
+    changes: AtomicU64,
     expire_lag_ms: AtomicU64,
 }
 
@@ -250,8 +251,12 @@ impl DashmapEngine {
 
 impl Counters {
     fn add(&self, stats: KeyspaceStats) {
-        for (counter, value) in [(&self.hits, stats.hits), (&self.misses, stats.misses), (&self.expired, stats.expired)]
-        {
+        for (counter, value) in [
+            (&self.hits, stats.hits),
+            (&self.misses, stats.misses),
+            (&self.expired, stats.expired),
+            (&self.changes, stats.changes),
+        ] {
             if value > 0 {
                 counter.fetch_add(value, Ordering::Relaxed);
             }
@@ -361,6 +366,7 @@ impl Metered for DashmapEngine {
                 hits: load(&self.counters.hits),
                 misses: load(&self.counters.misses),
                 expired: load(&self.counters.expired),
+                changes: load(&self.counters.changes),
             },
             expire_lag_ms: load(&self.counters.expire_lag_ms),
             lock_waits: None,

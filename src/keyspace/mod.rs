@@ -35,7 +35,7 @@ pub use hashing::{ProcessHash, hash_of};
 pub use intset::Intset;
 pub use joint::Joint;
 pub use limits::{Limit, NodeLimit};
-pub use list::{Elements, Position, Quicklist};
+pub use list::{Elements, ListNode, Position, Quicklist};
 pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
 pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};
@@ -63,6 +63,8 @@ pub struct KeyspaceStats {
     pub misses: u64,
     /// Keys removed because their time had come.
     pub expired: u64,
+    /// Changes that commands made.
+    pub changes: u64,
 }
 
 /// Keys and values while a command, or a turn of commands, runs over them.
@@ -129,9 +131,9 @@ impl<S: Store> Keyspace<S> {
         self.now_ms = now_ms;
     }
 
-    /// What was found and what expired, so far.
+    /// What was found, what expired and what changed, so far.
     pub fn stats(&self) -> KeyspaceStats {
-        self.stats
+        KeyspaceStats { changes: self.stats.changes + self.dirty, ..self.stats }
     }
 
     /// Forgets the counts: CONFIG RESETSTAT.
@@ -371,6 +373,7 @@ impl<S: Store> Keyspace<S> {
         self.stats.hits += stats.hits;
         self.stats.misses += stats.misses;
         self.stats.expired += stats.expired;
+        self.stats.changes += stats.changes;
     }
 
     /// Changes made so far.

@@ -29,6 +29,7 @@ mod notifications;
 mod order;
 mod process;
 mod pubsub;
+mod rdb;
 mod sets;
 mod slow_readers;
 mod sort;
