@@ -2,6 +2,7 @@
 
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
+use crate::rdb::SAVES;
 use crate::server::Server;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -94,8 +95,14 @@ fn memory_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
 fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let sum = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).sum::<u64>();
     let worst = |index: usize| metrics.segments.iter().map(|segment| segment.fsync_us[index]).max().unwrap_or(0);
+    let changes = metrics.keyspace.changes.saturating_sub(SAVES.changes_saved());
     fields([
         ("loading", &0),
+        ("rdb_changes_since_last_save", &changes),
+        ("rdb_bgsave_in_progress", &u8::from(SAVES.is_saving())),
+        ("rdb_last_save_time", &SAVES.last_save_s()),
+        ("rdb_last_bgsave_status", &if SAVES.has_failed() { "err" } else { "ok" }),
+        ("rdb_saves", &SAVES.count()),
         ("aof_enabled", &u8::from(!metrics.segments.is_empty())),
         ("aof_fsync_policy", &server.config.text(Directive::Appendfsync)),
         ("aof_segments", &metrics.segments.len()),
@@ -110,6 +117,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
 
 fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let totals = server.totals_since_reset(metrics);
+    let names = server.pubsub.counts();
     fields([
         ("total_connections_received", &totals.connections),
         ("total_commands_processed", &totals.commands),
@@ -123,6 +131,9 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("evicted_keys", &0),
         ("keyspace_hits", &totals.hits),
         ("keyspace_misses", &totals.misses),
+        ("pubsub_channels", &names.channels),
+        ("pubsub_patterns", &names.patterns),
+        ("pubsubshard_channels", &names.shard_channels),
     ])
 }
 

@@ -1,10 +1,13 @@
 //! The `shardrace` binary.
 
 use shardrace::config::{CommandLineEnd, Config};
-use shardrace::{logging, server};
+use shardrace::{import, logging, server};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|word| word == "import") {
+        return import_from_redis();
+    }
     let config = match Config::from_command_line(std::env::args_os()) {
         Ok(config) => config,
         Err(CommandLineEnd::Asked(text)) => {
@@ -23,6 +26,17 @@ fn main() -> ExitCode {
             tracing::error!("Fatal: {reason}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// `shardrace import PATH --dir DIR`: no server is started.
+fn import_from_redis() -> ExitCode {
+    match import::run(std::env::args_os()) {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(reason) => refuse(&reason),
     }
 }
 

@@ -24,8 +24,10 @@ mod list_edits;
 mod lists;
 mod lookup;
 mod object;
+mod pubsub;
 mod random;
 mod row;
+mod saving;
 mod scan;
 mod server;
 mod sets;
@@ -36,6 +38,7 @@ mod strings;
 mod table;
 mod text;
 mod transaction;
+mod transfer;
 
 pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_of, find_subcommand};

@@ -7,26 +7,26 @@ use crate::resp::{Args, Reply};
 
 /// OBJECT ENCODING key: O(1)
 pub fn encoding<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.bulk_or_null(keyspace.inspect(&args[2]).map(|node| node.encoding().as_bytes()));
+    reply.bulk_or_null(keyspace.inspect_unnoticed(&args[2]).map(|node| node.encoding().as_bytes()));
     Ok(())
 }
 
 /// OBJECT REFCOUNT key: O(1)
 pub fn refcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply_or_null(reply, keyspace.inspect(&args[2]).map(references));
+    reply_or_null(reply, keyspace.inspect_unnoticed(&args[2]).map(references));
     Ok(())
 }
 
 /// OBJECT IDLETIME key: O(1)
 pub fn idletime<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let second = keyspace.second();
-    reply_or_null(reply, keyspace.inspect(&args[2]).map(|node| i64::from(node.idle_seconds(second))));
+    reply_or_null(reply, keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.idle_seconds(second))));
     Ok(())
 }
 
 /// OBJECT FREQ key: O(1)
 pub fn freq<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    frequency(keyspace.inspect(&args[2]), reply)
+    frequency(keyspace.inspect_unnoticed(&args[2]), reply)
 }
 
 fn reply_or_null(reply: &mut Reply<'_>, integer: Option<i64>) {

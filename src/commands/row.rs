@@ -98,6 +98,10 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// Publishes or subscribes. Such a command runs when all requests before it have their replies.
+    pub const PUBSUB: Self = Self(1 << 13);
+    /// Its arguments are no keys, though Redis Cluster routes by them. Not shown.
+    pub const NOT_KEYS: Self = Self(1 << 26);
     /// Reads, and keeps what it has found out in the value. Not shown.
     pub const CACHES: Self = Self(1 << 27);
     /// For those whom the configuration allows it. Not shown.
@@ -110,7 +114,7 @@ impl Flags {
     pub const NOT_QUEUED: Self = Self(1 << 31);
 
     /// The names in the order of the bits.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 14] = [
         "write",
         "readonly",
         "denyoom",
@@ -124,6 +128,7 @@ impl Flags {
         "skip_monitor",
         "skip_slowlog",
         "blocking",
+        "pubsub",
     ];
 
     /// Both sets together.
@@ -172,6 +177,8 @@ pub enum OptionKeys {
     SortReadOnly,
     /// DEBUG: OBJECT names one.
     DebugObject,
+    /// Every key, though none is named.
+    Everything,
     /// GEORADIUS and its kin: from so many arguments on, STORE and STOREDIST name one.
     StoredFrom(u16),
 }
@@ -207,6 +214,8 @@ impl Keys {
     pub const SORT: Self = Self { options: OptionKeys::Sort, ..Self::ONE };
     /// The first argument is a key, and options name others.
     pub const SORT_RO: Self = Self { options: OptionKeys::SortReadOnly, ..Self::ONE };
+    /// Every key of every database.
+    pub const EVERYTHING: Self = Self { options: OptionKeys::Everything, ..Self::NONE };
     /// A subcommand names a key.
     pub const DEBUG: Self = Self { options: OptionKeys::DebugObject, ..Self::NONE };
 
@@ -232,7 +241,7 @@ impl Keys {
             OptionKeys::Sort => sort::store_position(args),
             OptionKeys::DebugObject => (len == 3 && args.is(1, "OBJECT")).then_some(2),
             OptionKeys::StoredFrom(start) => stored_position(args, start.into()),
-            OptionKeys::None | OptionKeys::SortReadOnly => None,
+            OptionKeys::None | OptionKeys::SortReadOnly | OptionKeys::Everything => None,
         };
         fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
     }
@@ -245,7 +254,7 @@ impl Keys {
 
     /// Whether a request has more keys than its positions: any.
     pub fn may_be_any(self, args: Args<'_>) -> bool {
-        self.has_patterns() && sort::reads_by_pattern(args)
+        self.options == OptionKeys::Everything || (self.has_patterns() && sort::reads_by_pattern(args))
     }
 
     fn has_patterns(self) -> bool {
@@ -380,6 +389,8 @@ pub enum Group {
     Geo,
     /// Streams.
     Stream,
+    /// Messages to channels.
+    PubSub,
     /// Several commands as one.
     Transactions,
     /// The connection.
@@ -402,6 +413,7 @@ impl Group {
             Self::SortedSet => "sorted-set",
             Self::Geo => "geo",
             Self::Stream => "stream",
+            Self::PubSub => "pubsub",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
             Self::Server => "server",

@@ -5,7 +5,7 @@ use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
     Outcome, bitfield, bits, blocking, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists, object,
-    scan, server, sets, sort, sorted_sets, streams, strings,
+    pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -68,6 +68,9 @@ const WAITING_READ: Flags = READ.and(Flags::BLOCKING).and(Flags::DEFERS);
 const WAITING_TAKE: Flags = SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS);
 const STATUS: Flags = Flags::LOADING.and(Flags::STALE);
 const ADMIN: Flags = CONNECTION.and(Flags::ADMIN);
+const PUBSUB: Flags = STATUS.and(Flags::PUBSUB);
+const SUBSCRIBE: Flags = PUBSUB.and(Flags::NOSCRIPT);
+const SUBSCRIBE_SHARD: Flags = SUBSCRIBE.and(Flags::NOT_KEYS);
 
 /// Writes the rows and the functions side by side: `row => function`.
 macro_rules! command_table {
@@ -90,6 +93,8 @@ macro_rules! command_table {
     (
         local { $( ($lname:literal, $larity:literal, $lflags:expr, $lgroup:ident, $lsince:literal, $lcost:literal,
                     $lsyntax:literal, $lsummary:literal) => $lfunction:path; )* }
+        shard_channels { $( ($cname:literal, $carity:literal, $cflags:expr, $ckeys:ident, $csince:literal,
+                             $ccost:literal, $csyntax:literal, $csummary:literal) => $cfunction:path; )* }
         keyspace { $( ($name:literal, $arity:literal, $flags:expr, $keys:ident, $request:ident, $response:ident,
                        $group:ident, $since:literal, $cost:literal, $syntax:literal, $summary:literal)
                       => $module:ident::$function:ident; )* }
@@ -99,11 +104,13 @@ macro_rules! command_table {
         subcommands { $( ($sname:literal, $sarity:literal, $sflags:expr, $sgroup:ident, $ssince:literal, $scost:literal,
                           $ssyntax:literal, $ssummary:literal) => $sfunction:path; )* }
     ) => {
-        /// Every command: first those that run in the connection, then those over the keyspace, then subcommands over
-        /// the keyspace, then the other subcommands.
+        /// Every command: first those that run in the connection (those whose channels look like keys at the end), then
+        /// those over the keyspace, then subcommands over the keyspace, then the other subcommands.
         pub static COMMANDS: &[Command] = &[
             $( command_table!(@row $lname, $larity, $lflags, NONE, Local, First, $lgroup, $lsince, $lcost, $lsyntax,
                               $lsummary), )*
+            $( command_table!(@row $cname, $carity, $cflags, $ckeys, Local, First, PubSub, $csince, $ccost, $csyntax,
+                              $csummary), )*
             $( command_table!(@row $name, $arity, $flags, $keys, $request, $response, $group, $since, $cost, $syntax,
                               $summary), )*
             $( command_table!(@row $kname, $karity, $kflags, $kkeys, $krequest, First, $kgroup, $ksince, $kcost,
@@ -111,7 +118,7 @@ macro_rules! command_table {
             $( command_table!(@row $sname, $sarity, $sflags, NONE, Local, First, $sgroup, $ssince, $scost, $ssyntax,
                               $ssummary), )*
         ];
-        const LOCAL: &[LocalFn] = &[ $( $lfunction, )* ];
+        const LOCAL: &[LocalFn] = &[ $( $lfunction, )* $( $cfunction, )* ];
         const SUBCOMMANDS: &[LocalFn] = &[ $( $sfunction, )* ];
         const KEYSPACE: usize = [ $( $name, )* ].len();
         const KEYSPACE_SUBCOMMANDS: usize = [ $( $kname, )* ].len();
@@ -141,11 +148,23 @@ command_table! {
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
         ("pfselftest", 1, Flags::ADMIN, Hyperloglog, "2.8.9", "O(1), but a hundred thousand elements", "", "Tests the HyperLogLogs of the server.") => super::hyperloglog::pfselftest;
+        ("lastsave", 1, STATUS.and(Flags::FAST), Server, "1.0.0", "O(1)", "", "When the last snapshot was made: Unix time in seconds.") => super::saving::lastsave;
         ("wait", 3, Flags::NOSCRIPT.and(Flags::DEFERS), Generic, "3.0.0", "O(1)", "numreplicas timeout", "Waits until so many replicas have what the connection wrote, or the time is over. There are no replicas.") => super::blocking::wait;
         ("multi", 1, AT_ONCE, Transactions, "1.2.0", "O(1)", "", "Begins a transaction: the commands that follow are queued.") => server::multi;
         ("exec", 1, CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
         ("discard", 1, AT_ONCE, Transactions, "2.0.0", "O(N), N = queued commands", "", "Forgets the queued commands.") => server::discard;
         ("unwatch", 1, CONNECTION_FAST, Transactions, "2.2.0", "O(1)", "", "Forgets the watched keys.") => server::unwatch;
+        ("publish", 3, PUBSUB.and(Flags::FAST), PubSub, "2.0.0", "O(N + M), N = subscribers of the channel, M = patterns of all connections", "channel message", "Sends a message to all who listen to a channel.") => pubsub::publish;
+        ("subscribe", -2, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = channels", "channel [channel ...]", "Listens to channels.") => pubsub::subscribe;
+        ("unsubscribe", -1, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = channels", "[channel [channel ...]]", "Listens to channels no more.") => pubsub::unsubscribe;
+        ("psubscribe", -2, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = patterns", "pattern [pattern ...]", "Listens to all channels that match patterns.") => pubsub::psubscribe;
+        ("punsubscribe", -1, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = patterns", "[pattern [pattern ...]]", "Listens no more to channels that match patterns.") => pubsub::punsubscribe;
+        ("pubsub", -2, NONE, PubSub, "2.8.0", "as the subcommand", "subcommand", "Commands about channels.") => server::container;
+    }
+    shard_channels {
+        ("spublish", 3, PUBSUB.and(Flags::FAST).and(Flags::NOT_KEYS), ONE, "7.0.0", "O(N), N = subscribers of the channel", "shardchannel message", "Sends a message to all who listen to a shard channel.") => pubsub::spublish;
+        ("ssubscribe", -2, SUBSCRIBE_SHARD, ALL, "7.0.0", "O(N), N = channels", "shardchannel [shardchannel ...]", "Listens to shard channels.") => pubsub::ssubscribe;
+        ("sunsubscribe", -1, SUBSCRIBE_SHARD, ALL, "7.0.0", "O(N), N = channels", "[shardchannel [shardchannel ...]]", "Listens to shard channels no more.") => pubsub::sunsubscribe;
     }
     keyspace {
         ("watch", -2, AT_ONCE.and(Flags::DEFERS), ALL, Joint, First, Transactions, "2.2.0", "O(N), N = keys", "key [key ...]", "Lets the next transaction run only if these keys do not change.") => transactions::watch;
@@ -155,6 +174,8 @@ command_table! {
         ("blmove", 6, WAITING_MOVE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout", "Moves an element from one list to another, or waits for one.") => blocking::blmove;
         ("brpoplpush", 4, WAITING_MOVE, TWO, Joint, First, List, "2.2.0", "O(1)", "source destination timeout", "Moves an element from the tail of one list to the head of another, or waits for one.") => blocking::brpoplpush;
         ("debug", -2, ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED), DEBUG, Joint, First, Server, "1.0.0", "O(1); OBJECT O(N), N = elements", "<OBJECT key | SET-ACTIVE-EXPIRE <0 | 1> | SLEEP seconds | HELP>", "For tests of clients; see enable-debug-command.") => debug::debug;
+        ("save", 1, Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI).and(Flags::CROSSES).and(Flags::DEFERS), EVERYTHING, Joint, First, Server, "1.0.0", "O(N), N = bytes of all keys", "", "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.") => saving::save;
+        ("bgsave", -1, Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::CROSSES).and(Flags::DEFERS), EVERYTHING, Joint, First, Server, "1.0.0", "O(N), N = bytes of all keys", "[SCHEDULE]", "Takes a snapshot of all databases, and writes it to `dbfilename` while commands run.") => saving::bgsave;
         ("set", -3, WRITE, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", "Sets a key to a string, whatever it held.") => strings::set;
         ("get", 2, READ_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "The string of a key.") => strings::get;
         ("getset", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value", "Sets a key and replies what it held.") => strings::getset;
@@ -198,6 +219,8 @@ command_table! {
         ("type", 2, READ_FAST, ONE, OneShard, First, Generic, "1.0.0", "O(1)", "key", "The type of the value of a key.") => keys::type_of;
         ("rename", 3, SHRINK, TWO, Joint, First, Generic, "1.0.0", "O(1), and the elements of what newkey held", "key newkey", "Moves what a key holds to another key.") => keys::rename;
         ("renamenx", 3, SHRINK_FAST, TWO, Joint, First, Generic, "1.0.0", "O(1)", "key newkey", "Moves what a key holds to a key that does not exist.") => keys::renamenx;
+        ("dump", 2, READ, ONE, OneShard, First, Generic, "2.6.0", "O(N), N = bytes of the value", "key", "What a key holds as bytes for RESTORE, of this server or of Redis 7.0 and later.") => transfer::dump;
+        ("restore", -4, WRITE, ONE, OneShard, First, Generic, "2.6.0", "O(N), N = bytes of the value", "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]", "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.") => transfer::restore;
         ("copy", -3, WRITE.and(Flags::CROSSES), TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
         ("keys", 2, READ, NONE, AllShards, Concatenated, Generic, "1.0.0", "O(N), N = keys of the database", "pattern", "The keys that match a pattern.") => keys::keys;
         ("scan", -2, READ, NONE, Cursor, First, Generic, "2.8.0", "O(1) for each call, O(N) for the whole, N = keys of the database", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks over the keys, a page at a time.") => scan::scan;
@@ -366,6 +389,12 @@ command_table! {
         ("command|docs", -2, STATUS, Server, "7.0.0", "O(N), N = commands named", "[command-name [command-name ...]]", "Describes commands to people.") => super::introspection::command_docs;
         ("command|getkeys", -3, STATUS, Server, "2.8.13", "O(N), N = arguments", "command [arg [arg ...]]", "The keys of a request.") => super::introspection::command_getkeys;
         ("command|list", -2, STATUS, Server, "7.0.0", "O(N), N = commands", "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "The names of the commands.") => super::introspection::command_list;
+        ("pubsub|channels", -2, PUBSUB, PubSub, "2.8.0", "O(N), N = channels that have subscribers", "[pattern]", "The channels that have subscribers.") => pubsub::channels;
+        ("pubsub|numpat", 2, PUBSUB, PubSub, "2.8.0", "O(1)", "", "How many patterns have subscribers.") => pubsub::numpat;
+        ("pubsub|numsub", -2, PUBSUB, PubSub, "2.8.0", "O(N), N = channels named", "[channel [channel ...]]", "How many subscribers channels have.") => pubsub::numsub;
+        ("pubsub|shardchannels", -2, PUBSUB, PubSub, "7.0.0", "O(N), N = shard channels that have subscribers", "[pattern]", "The shard channels that have subscribers.") => pubsub::shardchannels;
+        ("pubsub|shardnumsub", -2, PUBSUB, PubSub, "7.0.0", "O(N), N = shard channels named", "[shardchannel [shardchannel ...]]", "How many subscribers shard channels have.") => pubsub::shardnumsub;
+        ("pubsub|help", 2, STATUS, PubSub, "6.2.0", "O(1)", "", "What the subcommands do.") => pubsub::help;
         ("config|get", -3, ADMIN, Server, "2.0.0", "O(N), N = directives", "parameter [parameter ...]", "Values of the configuration.") => server::config_get;
         ("config|set", -4, ADMIN, Server, "2.0.0", "O(N), N = directives given", "parameter value [parameter value ...]", "Changes the configuration.") => server::config_set;
         ("config|resetstat", 2, ADMIN, Server, "2.0.0", "O(1)", "", "Starts the counts of INFO anew.") => server::config_resetstat;

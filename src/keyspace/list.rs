@@ -42,6 +42,15 @@ enum Chunk {
     Plain(Bytes),
 }
 
+/// Neighbouring elements of a list, as they are stored: see [`List::nodes`].
+#[derive(Debug, Clone, Copy)]
+pub enum ListNode<'a> {
+    /// Some, or many.
+    Packed(&'a Listpack),
+    /// A large one.
+    Plain(&'a [u8]),
+}
+
 /// Where an element stands: good until the list changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
@@ -80,6 +89,15 @@ impl List {
             Self::Packed(listpack) => listpack.is_empty(),
             Self::Quick(quick) => quick.len == 0,
         }
+    }
+
+    /// The elements as they are stored.
+    pub fn nodes(&self) -> impl Iterator<Item = ListNode<'_>> {
+        let (packed, quick) = match self {
+            Self::Packed(listpack) => (Some(ListNode::Packed(listpack)), None),
+            Self::Quick(quick) => (None, Some(&quick.chunks)),
+        };
+        packed.into_iter().chain(quick.into_iter().flatten().map(Chunk::as_node))
     }
 
     /// Makes ready for elements that are added in one step: whether the list stays small is decided for all of them
@@ -256,6 +274,13 @@ impl Chunk {
                 listpack.push_back(entry);
                 Self::Packed(listpack)
             }
+        }
+    }
+
+    fn as_node(&self) -> ListNode<'_> {
+        match self {
+            Self::Packed(listpack) => ListNode::Packed(listpack),
+            Self::Plain(bytes) => ListNode::Plain(bytes),
         }
     }
 

@@ -60,6 +60,14 @@ impl SortedSet {
         matches!(self.0, Encoding::Small(_))
     }
 
+    /// The one run of bytes, if it is in one: members and scores in turn.
+    pub fn packed(&self) -> Option<&Listpack> {
+        match &self.0 {
+            Encoding::Small(pairs) => Some(pairs),
+            Encoding::Large(_) => None,
+        }
+    }
+
     /// The score of a member. O(1)
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {

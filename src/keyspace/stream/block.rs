@@ -49,15 +49,19 @@ pub struct Block {
 impl Block {
     /// A block with its first entry: names and values in turn.
     pub fn new<'a>(id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
-        let names = fields.clone().step_by(2);
+        let mut block = Self::with_names(id, fields.clone().step_by(2));
+        block.push(id, fields);
+        block
+    }
+
+    /// A block without entries, which most of its entries' names are to be like.
+    pub fn with_names<'a>(first: StreamId, names: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
         let count = names.clone().count();
         let mut packed = Vec::new();
         push_number(&mut packed, count as u64);
         names.clone().for_each(|name| push_bytes(&mut packed, name));
         let redis_bytes = listpack::FRAME + listpack::header(count, names);
-        let mut block = Self { first: id, last: id, live: 0, deleted: 0, redis_bytes, packed };
-        block.push(id, fields);
-        block
+        Self { first, last: first, live: 0, deleted: 0, redis_bytes, packed }
     }
 
     /// The ID of the first entry that it got.
@@ -75,6 +79,11 @@ impl Block {
         self.live as usize
     }
 
+    /// How many entries are deleted.
+    pub fn deleted(&self) -> usize {
+        self.deleted as usize
+    }
+
     /// Whether another entry with so many bytes of names and values is for the next block.
     pub fn is_full_for(&self, bytes: usize, limits: BlockLimits) -> bool {
         let counts = listpack::integer(self.live.into()) + listpack::integer(self.deleted.into());
@@ -84,8 +93,17 @@ impl Block {
 
     /// Adds an entry behind the others: names and values in turn.
     pub fn push<'a>(&mut self, id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone) {
-        let names = fields.clone().step_by(2);
-        let has_names = !names.eq(self.names());
+        let has_names = !fields.clone().step_by(2).eq(self.names());
+        self.push_fields(id, fields, has_names);
+    }
+
+    /// Adds an entry with the block's names: as many values as there are of these.
+    pub fn push_values<'a>(&mut self, id: StreamId, values: impl Iterator<Item = &'a [u8]> + Clone) {
+        // Nobody looks at the names.
+        self.push_fields(id, values.flat_map(|value| [b"".as_slice(), value]), false);
+    }
+
+    fn push_fields<'a>(&mut self, id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone, has_names: bool) {
         self.redis_bytes += listpack::entry(id, self.first, has_names, fields.clone());
         self.packed.push(if has_names { HAS_NAMES } else { 0 });
         push_number(&mut self.packed, id.ms - self.first.ms);
@@ -138,13 +156,26 @@ impl Block {
         states.len()
     }
 
+    /// Marks what `push` adds as deleted.
+    pub fn push_deleted(&mut self, push: impl FnOnce(&mut Self)) {
+        let state_at = self.packed.len();
+        push(self);
+        self.mark(state_at);
+    }
+
     fn mark(&mut self, state_at: usize) {
         self.packed[state_at] |= IS_DELETED;
         self.live -= 1;
         self.deleted += 1;
     }
 
-    fn names(&self) -> impl Iterator<Item = &[u8]> {
+    /// All entries in order, the deleted ones included.
+    pub fn all_entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.marked().map(|(entry, _)| entry)
+    }
+
+    /// The names that most entries have.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         let mut reader = Reader { packed: &self.packed, at: 0 };
         let count = reader.number();
         (0..count).map(move |_| reader.bytes())
@@ -181,6 +212,16 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Whether it was deleted: only those who look at a block see it.
+    pub fn is_deleted(&self) -> bool {
+        self.is_deleted
+    }
+
+    /// Whether its names are those of its block.
+    pub fn has_names_of_block(&self) -> bool {
+        self.fields.names.is_some()
+    }
+
     /// Its fields: names and values.
     pub fn fields(&self) -> Fields<'a> {
         self.fields

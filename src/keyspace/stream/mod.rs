@@ -12,14 +12,13 @@ mod reading;
 #[cfg(test)]
 mod tests;
 
-pub use block::{BlockLimits, Entry, Fields};
+pub use block::{Block, BlockLimits, Entry, Fields};
 pub use group::{Consumer, Group, Name, Pending};
 pub use id::{ChosenId, StreamId};
 pub use reading::{GroupReading, Reading, ReadingFrom};
 
 use super::object::{Bytes, Collection, Object};
 use crate::limits::{STREAM_NODE_BYTES_MAX, STREAM_NODE_ENTRIES_MAX};
-use block::Block;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of names and values of an entry at most; and of a block where no limit is set.
@@ -88,6 +87,29 @@ impl Stream {
     /// How many blocks there are.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// The blocks in order.
+    pub fn each_block(&self) -> impl ExactSizeIterator<Item = &Block> {
+        self.blocks.iter()
+    }
+
+    /// Adds a block behind the others, with IDs above theirs; one whose entries are all deleted goes.
+    pub fn push_block(&mut self, mut block: Block) {
+        let last = self.blocks.back().map(Block::last);
+        assert!(last.is_none_or(|last| last < block.first()), "the caller has compared the IDs");
+        if block.live() == 0 {
+            return;
+        }
+        block.close();
+        self.len += block.live();
+        self.last_id = self.last_id.max(block.last());
+        let last = block.entries().last();
+        self.last_entry = last.map_or(self.last_entry, |entry| entry.id);
+        self.blocks.push_back(block);
+        if self.first_id == StreamId::MIN {
+            self.find_first();
+        }
     }
 
     /// The ID of the first entry; 0-0 when there is none.

@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 20;
 pub struct RedisOracle {
     child: Child,
     address: SocketAddr,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl RedisOracle {
@@ -26,8 +26,17 @@ impl RedisOracle {
 
     /// Starts one with more flags.
     pub fn start_with(flags: &[&str]) -> Self {
+        Self::start_from(flags, None)
+    }
+
+    /// Starts one that loads a snapshot.
+    pub fn start_with_snapshot(snapshot: &std::path::Path) -> Self {
+        Self::start_from(&[], Some(snapshot))
+    }
+
+    fn start_from(flags: &[&str], snapshot: Option<&std::path::Path>) -> Self {
         for _ in 0..ATTEMPTS {
-            if let Some(oracle) = Self::try_start(flags) {
+            if let Some(oracle) = Self::try_start(flags, snapshot) {
                 return oracle;
             }
         }
@@ -35,8 +44,11 @@ impl RedisOracle {
     }
 
     /// `None` when somebody else has the port.
-    fn try_start(flags: &[&str]) -> Option<Self> {
+    fn try_start(flags: &[&str], snapshot: Option<&std::path::Path>) -> Option<Self> {
         let dir = TempDir::new().expect("a temporary directory");
+        if let Some(snapshot) = snapshot {
+            std::fs::copy(snapshot, dir.path().join("dump.rdb")).expect("there is a snapshot");
+        }
         // redis-server cannot choose a port and say which. These are below those that the system gives out itself.
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
         TcpListener::bind(address).ok()?;
@@ -45,7 +57,7 @@ impl RedisOracle {
         command.args(["--save", "", "--appendonly", "no"]).args(flags).arg("--dir").arg(dir.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.expect("redis-server is missing: make test installs it");
-        let mut oracle = Self { child, address, _dir: dir };
+        let mut oracle = Self { child, address, dir };
         let start = Instant::now();
         while oracle.child.try_wait().expect("the child is ours").is_none() {
             if TcpStream::connect(address).is_ok() {
@@ -60,6 +72,11 @@ impl RedisOracle {
     fn is_the_one_that_answers(&self) -> bool {
         let info = self.client().value(&["INFO", "server"]).text();
         info.contains(&format!("process_id:{}\r\n", self.child.id()))
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &std::path::Path {
+        self.dir.path()
     }
 
     /// Where it listens.

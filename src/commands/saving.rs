@@ -1,0 +1,38 @@
+//! SAVE, BGSAVE and LASTSAVE: snapshots that a Redis loads.
+
+use super::server::LocalCall;
+use super::{CommandError, Outcome};
+use crate::keyspace::{Keyspace, Store};
+use crate::rdb::{NotSaved, SAVES};
+use crate::resp::{Args, Reply};
+
+/// SAVE: O(N), N = bytes of all keys
+pub fn save<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    SAVES.save(keyspace).map_err(refusal)?;
+    reply.ok();
+    Ok(())
+}
+
+/// BGSAVE [SCHEDULE]: O(N), N = bytes of all keys
+pub fn bgsave<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    // SCHEDULE is for a Redis that rewrites its log meanwhile; nothing here is in the way of a snapshot.
+    if args.len() > 1 && !(args.len() == 2 && args.is(1, "SCHEDULE")) {
+        return Err(CommandError::Syntax);
+    }
+    SAVES.save_in_background(keyspace).map_err(refusal)?;
+    reply.simple("Background saving started");
+    Ok(())
+}
+
+fn refusal(reason: NotSaved) -> CommandError {
+    CommandError::Text(match reason {
+        NotSaved::Busy => "ERR Background save already in progress",
+        NotSaved::Failed => "ERR",
+    })
+}
+
+/// LASTSAVE: O(1)
+pub fn lastsave(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.integer(SAVES.last_save_s() as i64);
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! DUMP and RESTORE: a value as bytes, for another server or another day.
+
+use super::arguments::{integer, is};
+use super::{CommandError, Outcome};
+use crate::keyspace::{Class, Keyspace, Node, Store};
+use crate::rdb::{self, Loaded, Refusal};
+use crate::resp::{Args, Reply};
+
+/// DUMP key: O(N), N = bytes of the value
+pub fn dump<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let payload = keyspace.read_node(&args[1]).map(|node| rdb::dump(node.value()));
+    reply.bulk_or_null(payload.as_deref());
+    Ok(())
+}
+
+/// What a RESTORE asks for beside the key and the value.
+#[derive(Debug, Default)]
+struct Options {
+    is_replacing: bool,
+    is_absolute: bool,
+    /// For how many seconds the key is to count as unused.
+    idle: Option<u64>,
+    has_frequency: bool,
+}
+
+impl Options {
+    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut words = args.from(4).iter().peekable();
+        while let Some(word) = words.next() {
+            let has_argument = words.peek().is_some();
+            match word {
+                _ if is(word, "REPLACE") => options.is_replacing = true,
+                _ if is(word, "ABSTTL") => options.is_absolute = true,
+                _ if is(word, "IDLETIME") && has_argument && !options.has_frequency => {
+                    let idle = integer(words.next().unwrap_or_default())?;
+                    let idle = u64::try_from(idle);
+                    let text = CommandError::Text("ERR Invalid IDLETIME value, must be >= 0");
+                    options.idle = Some(idle.map_err(|_| text)?);
+                }
+                _ if is(word, "FREQ") && has_argument && options.idle.is_none() => {
+                    let frequency = integer(words.next().unwrap_or_default())?;
+                    if !(0..=255).contains(&frequency) {
+                        return Err(CommandError::Text("ERR Invalid FREQ value, must be >= 0 and <= 255"));
+                    }
+                    options.has_frequency = true;
+                }
+                _ => return Err(CommandError::Syntax),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]: O(N), N = bytes of the value
+pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (key, payload) = (&args[1], &args[3]);
+    let options = Options::parse(args)?;
+    let was_there = keyspace.contains(key);
+    if was_there && !options.is_replacing {
+        return Err(CommandError::Text("BUSYKEY Target key name already exists."));
+    }
+    let deadline = deadline(integer(&args[2])?, options.is_absolute, keyspace.now_ms())?;
+    let value = rdb::undump(payload).map_err(|refusal| {
+        CommandError::Text(match refusal {
+            Refusal::Footer => "ERR DUMP payload version or checksum are wrong",
+            Refusal::Value => "ERR Bad data format",
+        })
+    })?;
+    if deadline.is_some_and(|deadline| deadline <= keyspace.now_ms()) {
+        // It comes too late: all that is left to do is to replace what was there, by nothing.
+        if keyspace.remove(key) {
+            keyspace.note_change(key, 1);
+            keyspace.notify(Class::GENERIC, "del", key);
+            keyspace.effects().tell([b"DEL".as_slice(), key]);
+        }
+    } else {
+        store(keyspace, key, value, deadline, options.idle);
+        tell(keyspace, key, payload, deadline);
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// When the key expires, if at all.
+fn deadline(ttl: i64, is_absolute: bool, now_ms: u64) -> Result<Option<u64>, CommandError> {
+    let ttl = u64::try_from(ttl).map_err(|_| CommandError::Text("ERR Invalid TTL value, must be >= 0"))?;
+    let deadline = if is_absolute { ttl } else { ttl.saturating_add(now_ms).min(i64::MAX as u64) };
+    Ok((ttl > 0).then_some(deadline))
+}
+
+fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadline: Option<u64>, idle: Option<u64>) {
+    value.store_in(keyspace, key, deadline);
+    let last_used = keyspace.second().saturating_sub(idle.unwrap_or(0));
+    if let Some(node) = keyspace.peek(key) {
+        Node::touch(node, last_used);
+    }
+    keyspace.notify(Class::GENERIC, "restore", key);
+    keyspace.note_change(key, 1);
+}
+
+fn tell<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], payload: &[u8], deadline: Option<u64>) {
+    if keyspace.effects().is_logged() {
+        let mut digits = itoa::Buffer::new();
+        let deadline = digits.format(deadline.unwrap_or(0)).as_bytes();
+        keyspace.effects().tell([b"RESTORE", key, deadline, payload, b"REPLACE", b"ABSTTL"]);
+    }
+}

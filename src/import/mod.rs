@@ -1,0 +1,191 @@
+//! `shardrace import PATH --dir DIR`: brings the data of a Redis into a new log of ours.
+//!
+//! PATH is a snapshot (`dump.rdb`), a log (`appendonly.aof`), or a directory with a log in several files
+//! (`appendonlydir`). All of it is read into memory first, as the server itself would hold it; then each key goes to the
+//! log as one RESTORE, in the layout that the other flags (`--engine`, `--shards`) ask for. A server that is started
+//! with the same flags has every key.
+
+mod redis_log;
+
+use crate::aof::{FsyncPolicy, Log, LogControl, Manifest, Recovered, SystemDisk, recover};
+use crate::clock::Clock;
+use crate::config::{CommandLineEnd, Config, Directive};
+use crate::engine::Logs;
+use crate::keyspace::{Databases, Effects, Keyspace, Node, Store};
+use crate::rdb::{self, FileKey, FileSummary};
+use crate::routing::shard_of;
+use crate::server;
+use redis_log::RedisLog;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the log that are written at once.
+const CHUNK: u64 = 1024 * 1024;
+
+/// Runs the command line; gives what is to be told to the operator.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> {
+    const USAGE: &str = "usage: shardrace import PATH --dir DIR [--engine ENGINE] [--shards N] [--databases N]";
+    let mut arguments = arguments;
+    let binary = arguments.next().unwrap_or_default();
+    let path = arguments.nth(1).map(PathBuf::from).filter(|path| !path.to_string_lossy().starts_with('-'));
+    let path = path.ok_or(USAGE)?;
+    let flags = std::iter::once(binary).chain(arguments);
+    let config = Config::from_command_line(flags).map_err(|end| match end {
+        CommandLineEnd::Asked(text) | CommandLineEnd::Refused(text) => text,
+    })?;
+    config.apply_limits();
+    server::apply_limits(&config);
+    let dir = server::log_dir(&config);
+    if !Manifest::read(&SystemDisk, &dir)?.chains().is_empty() {
+        return Err(format!("{} holds a log already; import makes a new one", dir.display()));
+    }
+    let mut import = Import::new(config.number(Directive::Databases) as usize);
+    import.read(&path)?;
+    import.write_log(&config, &dir)
+}
+
+/// What was read so far.
+struct Import {
+    keyspace: Keyspace<Databases>,
+    report: String,
+    passed_over: u64,
+}
+
+impl Import {
+    fn new(databases: usize) -> Self {
+        let stores = Databases::of_part(databases, 0, 1);
+        // The clock stands at 0, as in every replay: a key that expired does so once everything is read.
+        let keyspace = Keyspace::new(stores, 0, fastrand::Rng::new(), Effects::new(false));
+        Self { keyspace, report: String::new(), passed_over: 0 }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<(), String> {
+        if path.is_dir() {
+            return redis_log::files(path)?.iter().try_for_each(|path| self.read_file(path));
+        }
+        self.read_file(path)
+    }
+
+    /// Reads a snapshot, a log, or a snapshot with a log behind it.
+    fn read_file(&mut self, path: &Path) -> Result<(), String> {
+        let describe = |reason: String| format!("{}: {reason}", path.display());
+        let bytes = std::fs::read(path).map_err(|error| describe(error.to_string()))?;
+        let mut log_start = 0;
+        if bytes.starts_with(b"REDIS") {
+            let summary = self.read_snapshot(&bytes).map_err(describe)?;
+            let FileSummary { version, server, keys, len, .. } = summary;
+            let server = if server.is_empty() { "an unknown version" } else { &server };
+            self.say(&format!("{}: snapshot of Redis {server} (RDB {version}), {keys} keys", path.display()));
+            log_start = len;
+        }
+        if log_start < bytes.len() || log_start == 0 {
+            self.keyspace.select(0);
+            let mut log = RedisLog::new(&bytes, log_start);
+            log.replay(&mut self.keyspace).map_err(describe)?;
+            self.say(&format!("{}: log, {} commands{}", path.display(), log.applied, log.cut()));
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.report, "{line}").expect("writing to memory does not fail");
+    }
+
+    fn read_snapshot(&mut self, bytes: &[u8]) -> Result<FileSummary, String> {
+        let keyspace = &mut self.keyspace;
+        let summary = rdb::read_file(bytes, &mut |FileKey { database, key, value, expire_at }| {
+            let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
+            keyspace.select(number.ok_or_else(|| too_few_databases(database))?);
+            value.store_in(keyspace, &key, expire_at);
+            Ok(())
+        })?;
+        self.passed_over += summary.passed_over;
+        Ok(summary)
+    }
+
+    /// Writes each key to the segment of its owner, and all of it to the disk.
+    fn write_log(mut self, config: &Config, dir: &Path) -> Result<String, String> {
+        let clock = Clock::System;
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let layout = server::layout(config, cores);
+        let control = LogControl::new(FsyncPolicy::No);
+        let recovered = recover(&Log {
+            disk: &SystemDisk,
+            dir,
+            layout: layout.clone(),
+            databases: self.keyspace.databases(),
+            boot: server::boot_id(),
+            now_ms: clock.now_ms(),
+            control: control.clone(),
+        })?;
+        let now_ms = clock.now_ms();
+        let mut writer = LogWriter { recovered: &recovered, now_ms, effects: Effects::new(true), keys: 0, expired: 0 };
+        let mut databases = 0;
+        for database in 0..self.keyspace.store().in_use() {
+            self.keyspace.select(database);
+            writer.effects.select(database);
+            let keys_before = writer.keys;
+            let mut outcome = Ok(());
+            self.keyspace.for_each(&mut |node| {
+                if outcome.is_ok() {
+                    outcome = writer.write(node);
+                }
+            });
+            outcome?;
+            databases += usize::from(writer.keys > keys_before);
+        }
+        let LogWriter { keys, expired, .. } = writer;
+        if control.is_failing() {
+            return Err(format!("can't write the log in {}", dir.display()));
+        }
+        Logs { threads: recovered.threads, control, clock }.finish();
+        let (engine, shards) = (layout.engine, layout.shards);
+        let target = dir.display();
+        let passed_over = self.passed_over;
+        self.say(&format!(
+            "{keys} keys in {databases} databases written to {target} (engine={engine}, shards={shards})"
+        ));
+        self.say(&format!("{expired} keys had expired; {passed_over} functions or values of modules were passed over"));
+        Ok(self.report.trim_end().to_owned())
+    }
+}
+
+fn too_few_databases(database: u64) -> String {
+    format!("it has a database {database}: `--databases` allows for fewer")
+}
+
+struct LogWriter<'a> {
+    recovered: &'a Recovered,
+    now_ms: u64,
+    effects: Effects,
+    keys: u64,
+    expired: u64,
+}
+
+impl LogWriter<'_> {
+    fn write(&mut self, node: &Node) -> Result<(), String> {
+        if node.expire_at().is_some_and(|at| at <= self.now_ms) {
+            self.expired += 1;
+            return Ok(());
+        }
+        let payload = rdb::dump(node.value());
+        if payload.len() >= u32::MAX as usize / 2 {
+            let key = String::from_utf8_lossy(node.key()).into_owned();
+            return Err(format!("the value of the key {key} has {} bytes: a record holds 2 GB", payload.len()));
+        }
+        let mut digits = itoa::Buffer::new();
+        let deadline = digits.format(node.expire_at().unwrap_or(0)).as_bytes();
+        self.effects.add([b"RESTORE", node.key(), deadline, &payload, b"REPLACE", b"ABSTTL"]);
+        let segments = &self.recovered.segments;
+        let segment = &segments[shard_of(node.key(), segments.len())];
+        segment.append_payload(self.effects.payload());
+        self.effects.clear();
+        self.keys += 1;
+        if segment.appended() / CHUNK != (segment.appended() - payload.len() as u64) / CHUNK {
+            segment.commit(segment.appended());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! Reads values. Collections are built element by element, in the encodings that their sizes ask for here.
+
+use super::reader::{Reader, parse_score};
+use super::{Malformed, container, kind, stream, ziplist};
+use crate::keyspace::{
+    Collection, End, Entry, Hash, Intset, Keyspace, List, Listpack, NewValue, Object, Set, SortedSet, Store,
+};
+use crate::resp::parse_i64;
+
+/// A value that was read.
+#[derive(Debug)]
+pub enum Loaded {
+    /// A string.
+    Text(Vec<u8>),
+    /// A collection.
+    Object(Object),
+}
+
+impl Loaded {
+    /// Sets a key to the value, whatever it was, expiring at `expire_at` if at all.
+    pub fn store_in<S: Store>(self, keyspace: &mut Keyspace<S>, key: &[u8], expire_at: Option<u64>) {
+        match self {
+            Self::Text(text) => {
+                let value = parse_i64(&text).map_or(NewValue::Text(&text), NewValue::Integer);
+                keyspace.set(key, value, expire_at);
+            }
+            Self::Object(object) => keyspace.set(key, NewValue::Object(object), expire_at),
+        }
+    }
+
+    /// Reads a value of a type. O(N) bytes; memory in proportion to them.
+    pub fn read(kind: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match kind {
+            kind::STRING => reader.string().map(|text| Self::Text(text.into_owned())),
+            kind::LIST | kind::LIST_ZIPLIST | kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => list(kind, reader),
+            kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => set(kind, reader),
+            kind::HASH | kind::HASH_ZIPMAP | kind::HASH_ZIPLIST | kind::HASH_LISTPACK => hash(kind, reader),
+            kind::SORTED_SET | kind::SORTED_SET_TEXT | kind::SORTED_SET_ZIPLIST | kind::SORTED_SET_LISTPACK => {
+                sorted_set(kind, reader)
+            }
+            kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => {
+                Ok(Self::Object(stream::read(kind, reader)?.into_object()))
+            }
+            _ => Err(Malformed::Unknown(kind)),
+        }
+    }
+}
+
+/// The collection as a value; there is none without elements.
+fn loaded<C: Collection>(collection: C, is_empty: bool) -> Result<Loaded, Malformed> {
+    if is_empty { Err(Malformed::Empty) } else { Ok(Loaded::Object(collection.into_object())) }
+}
+
+fn ensure(holds: bool) -> Result<(), Malformed> {
+    if holds { Ok(()) } else { Err(Malformed::Bad) }
+}
+
+/// The listpack in a string.
+pub fn listpack(bytes: &[u8]) -> Result<Listpack, Malformed> {
+    Listpack::from_untrusted(bytes).ok_or(Malformed::Bad)
+}
+
+fn list(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+    let mut list = List::default();
+    let mut digits = itoa::Buffer::new();
+    let mut push = |element: Entry<'_>| {
+        let element = element.bytes(&mut digits);
+        list.prepare(std::iter::once(element));
+        list.push(element, End::Tail);
+        Ok(())
+    };
+    let nodes = if kind == kind::LIST_ZIPLIST { 1 } else { reader.length()? };
+    for _ in 0..nodes {
+        match kind {
+            kind::LIST => push(Entry::Bytes(&reader.string()?))?,
+            kind::LIST_LISTPACKS => match reader.length()? {
+                container::PLAIN => push(Entry::Bytes(&reader.string()?))?,
+                container::PACKED => listpack(&reader.string()?)?.iter().try_for_each(&mut push)?,
+                _ => return Err(Malformed::Bad),
+            },
+            _ => ziplist::for_each_element(&reader.string()?, &mut push)?,
+        }
+    }
+    let is_empty = list.is_empty();
+    loaded(list, is_empty)
+}
+
+fn set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+    let set = match kind {
+        kind::SET => {
+            let count = reader.length()?;
+            members(count, (0..count).map(|_| reader.string()))?
+        }
+        kind::SET_LISTPACK => {
+            let listpack = listpack(&reader.string()?)?;
+            members(listpack.len() as u64, listpack.iter().map(|entry| Ok(entry.to_vec())))?
+        }
+        _ => {
+            let integers = Intset::from_untrusted(&reader.string()?).ok_or(Malformed::Bad)?;
+            members(integers.len() as u64, integers.iter().map(|integer| Ok(integer.to_string().into_bytes())))?
+        }
+    };
+    let is_empty = set.is_empty();
+    loaded(set, is_empty)
+}
+
+fn members<M: AsRef<[u8]>>(count: u64, members: impl Iterator<Item = Result<M, Malformed>>) -> Result<Set, Malformed> {
+    let mut set = None;
+    for member in members {
+        let member = member?;
+        let member = member.as_ref();
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        ensure(set.get_or_insert_with(|| Set::for_members(member, count)).insert(member))?;
+    }
+    Ok(set.unwrap_or_default())
+}
+
+fn hash(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+    let mut hash = Hash::default();
+    match kind {
+        kind::HASH => {
+            for _ in 0..reader.length()? {
+                let (name, value) = (reader.string()?, reader.string()?);
+                ensure(hash.set(&name, &value))?;
+            }
+        }
+        kind::HASH_ZIPMAP => {
+            ziplist::for_each_pair(&reader.string()?, |name, value| ensure(hash.set(name, value)))?;
+        }
+        _ => for_each_pair(kind == kind::HASH_ZIPLIST, &reader.string()?, |name, value| {
+            ensure(hash.set(name, value.bytes(&mut itoa::Buffer::new())))
+        })?,
+    }
+    let is_empty = hash.is_empty();
+    loaded(hash, is_empty)
+}
+
+fn sorted_set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+    let mut set = SortedSet::default();
+    let mut insert = |member: &[u8], score: f64| {
+        ensure(!score.is_nan())?;
+        ensure(set.insert(member, score).is_none())
+    };
+    match kind {
+        kind::SORTED_SET | kind::SORTED_SET_TEXT => {
+            for _ in 0..reader.length()? {
+                let member = reader.string()?;
+                let score = if kind == kind::SORTED_SET { reader.score() } else { reader.text_score() }?;
+                insert(&member, score)?;
+            }
+        }
+        _ => for_each_pair(kind == kind::SORTED_SET_ZIPLIST, &reader.string()?, |member, score| {
+            let score = match score {
+                Entry::Integer(integer) => integer as f64,
+                Entry::Bytes(text) => parse_score(text)?,
+            };
+            insert(member, score)
+        })?,
+    }
+    let is_empty = set.is_empty();
+    loaded(set, is_empty)
+}
+
+/// Calls `visit` with elements two by two, of a ziplist or a listpack.
+fn for_each_pair(
+    is_ziplist: bool,
+    bytes: &[u8],
+    mut visit: impl FnMut(&[u8], Entry<'_>) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    let mut first: Option<Vec<u8>> = None;
+    let mut take = |element: Entry<'_>| match first.take() {
+        None => {
+            first = Some(element.to_vec());
+            Ok(())
+        }
+        Some(first) => visit(&first, element),
+    };
+    if is_ziplist {
+        ziplist::for_each_element(bytes, &mut take)?;
+    } else {
+        listpack(bytes)?.iter().try_for_each(&mut take)?;
+    }
+    ensure(first.is_none())
+}

@@ -1,0 +1,267 @@
+//! Snapshot files: every key of every database at one moment.
+
+use super::decode::Loaded;
+use super::encode::{write_kind, write_length, write_raw, write_value};
+use super::reader::Reader;
+use super::{CRC64, Malformed, VERSION, VERSION_MAX, kind};
+use crate::keyspace::{Keyspace, Node, Store};
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+const MAGIC: &[u8] = b"REDIS";
+/// Versions before this have no checksum.
+const FIRST_WITH_CRC: u32 = 5;
+/// Bytes that are written at once.
+const CHUNK: usize = 64 * 1024;
+
+mod opcode {
+    pub const FUNCTION: u8 = 0xF5;
+    pub const MODULE_AUX: u8 = 0xF7;
+    pub const IDLE: u8 = 0xF8;
+    pub const FREQUENCY: u8 = 0xF9;
+    pub const AUX: u8 = 0xFA;
+    pub const RESIZE: u8 = 0xFB;
+    pub const EXPIRE_MS: u8 = 0xFC;
+    pub const EXPIRE_S: u8 = 0xFD;
+    pub const SELECT: u8 = 0xFE;
+    pub const END: u8 = 0xFF;
+}
+
+/// Writes every key that has not expired. O(N)
+pub fn write_snapshot<S: Store>(keyspace: &mut Keyspace<S>, out: &mut dyn Write) -> io::Result<()> {
+    let mut file = FileWriter { out, chunk: Vec::new(), digest: CRC64.digest() };
+    file.chunk.extend_from_slice(format!("REDIS{VERSION:04}").as_bytes());
+    let created = keyspace.second().to_string();
+    for (name, value) in [("redis-ver", crate::info::REDIS_VERSION), ("redis-bits", "64"), ("ctime", &created)] {
+        file.chunk.push(opcode::AUX);
+        write_raw(&mut file.chunk, name.as_bytes());
+        write_raw(&mut file.chunk, value.as_bytes());
+    }
+    for database in 0..keyspace.store().in_use() {
+        keyspace.within(database, |keyspace| file.write_database(database, keyspace))?;
+    }
+    file.chunk.push(opcode::END);
+    file.flush()?;
+    let crc = file.digest.finalize();
+    file.out.write_all(&crc.to_le_bytes())
+}
+
+struct FileWriter<'a> {
+    out: &'a mut dyn Write,
+    chunk: Vec<u8>,
+    digest: crc::Digest<'static, u64, crc::Table<16>>,
+}
+
+impl FileWriter<'_> {
+    fn write_database<S: Store>(&mut self, database: usize, keyspace: &Keyspace<S>) -> io::Result<()> {
+        if keyspace.is_empty() {
+            return Ok(());
+        }
+        let mut expiring = 0;
+        let mut keys = 0;
+        keyspace.for_each(&mut |node| {
+            keys += 1;
+            expiring += u64::from(node.expire_at().is_some());
+        });
+        self.chunk.push(opcode::SELECT);
+        write_length(&mut self.chunk, database as u64);
+        self.chunk.push(opcode::RESIZE);
+        write_length(&mut self.chunk, keys);
+        write_length(&mut self.chunk, expiring);
+        let mut outcome = Ok(());
+        keyspace.for_each(&mut |node| {
+            if outcome.is_ok() {
+                outcome = self.write_node(node);
+            }
+        });
+        outcome
+    }
+
+    fn write_node(&mut self, node: &Node) -> io::Result<()> {
+        if let Some(at) = node.expire_at() {
+            self.chunk.push(opcode::EXPIRE_MS);
+            self.chunk.extend_from_slice(&at.to_le_bytes());
+        }
+        write_kind(&mut self.chunk, node.value());
+        write_raw(&mut self.chunk, node.key());
+        write_value(&mut self.chunk, node.value());
+        if self.chunk.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.digest.update(&self.chunk);
+        self.out.write_all(&self.chunk)?;
+        self.chunk.clear();
+        self.chunk.shrink_to(CHUNK);
+        Ok(())
+    }
+}
+
+/// A key of a file.
+#[derive(Debug)]
+pub struct FileKey<'a> {
+    /// The number of its database.
+    pub database: u64,
+    /// Its name.
+    pub key: Cow<'a, [u8]>,
+    /// What it holds.
+    pub value: Loaded,
+    /// When it expires: Unix time in milliseconds.
+    pub expire_at: Option<u64>,
+}
+
+/// What was in a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileSummary {
+    /// The version of the format.
+    pub version: u32,
+    /// The version of the server that wrote it, as it says.
+    pub server: String,
+    /// How many keys there were.
+    pub keys: u64,
+    /// How many bytes the snapshot takes: a log may follow it.
+    pub len: usize,
+    /// Values of modules, functions and the like that were passed over.
+    pub passed_over: u64,
+}
+
+/// Reads a file; gives each key to `take`. The error says what is wrong with the file, and where.
+pub fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), String>) -> Result<FileSummary, String> {
+    let (version, rest) = header(bytes)?;
+    let mut file = FileReader {
+        reader: Reader::new(rest),
+        summary: FileSummary { version, ..FileSummary::default() },
+        database: 0,
+        expire_at: None,
+    };
+    loop {
+        let at = bytes.len() - file.reader.left();
+        match file.next(take) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(Stop::Refused(reason)) => return Err(reason),
+            Err(Stop::Malformed(malformed)) => return Err(describe(malformed, at)),
+        }
+    }
+    let end = bytes.len() - file.reader.left();
+    let mut summary = file.summary;
+    summary.len = end;
+    if version >= FIRST_WITH_CRC {
+        let crc = file.reader.array().map(u64::from_le_bytes).map_err(|_| "it ends before its checksum".to_owned())?;
+        // Zero stands for none: `rdbchecksum no`.
+        if crc != 0 && crc != CRC64.checksum(&bytes[..end]) {
+            return Err("its checksum is wrong: it is damaged".into());
+        }
+        summary.len += 8;
+    }
+    Ok(summary)
+}
+
+fn header(bytes: &[u8]) -> Result<(u32, &[u8]), String> {
+    let rest = bytes.strip_prefix(MAGIC).ok_or("it is no RDB file")?;
+    let (digits, rest) = rest.split_first_chunk::<4>().ok_or("it is no RDB file")?;
+    let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or("it is no RDB file")?;
+    if version == 0 || version > u32::from(VERSION_MAX) {
+        return Err(format!("it is of RDB version {version}; versions up to {VERSION_MAX} can be read"));
+    }
+    Ok((version, rest))
+}
+
+fn describe(malformed: Malformed, at: usize) -> String {
+    match malformed {
+        Malformed::Unknown(kind) => format!("at byte {at}: a value of type {kind}, which is not known here"),
+        Malformed::Bad | Malformed::Empty => format!("at byte {at}: it is damaged, or ends"),
+    }
+}
+
+/// Why reading ends before the end.
+enum Stop {
+    Malformed(Malformed),
+    Refused(String),
+}
+
+impl From<Malformed> for Stop {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+struct FileReader<'a> {
+    reader: Reader<'a>,
+    summary: FileSummary,
+    database: u64,
+    expire_at: Option<u64>,
+}
+
+impl FileReader<'_> {
+    /// Reads what an opcode or a type begins; false at the end.
+    fn next(&mut self, take: &mut dyn FnMut(FileKey<'_>) -> Result<(), String>) -> Result<bool, Stop> {
+        let reader = &mut self.reader;
+        match reader.byte()? {
+            opcode::END => return Ok(false),
+            opcode::SELECT => self.database = reader.length()?,
+            opcode::EXPIRE_MS => self.expire_at = Some(deadline(i64::from_le_bytes(reader.array()?))),
+            opcode::EXPIRE_S => {
+                let seconds = i64::from(i32::from_le_bytes(reader.array()?));
+                self.expire_at = Some(deadline(seconds * 1000));
+            }
+            opcode::RESIZE => _ = (reader.length()?, reader.length()?),
+            opcode::IDLE => _ = reader.length()?,
+            opcode::FREQUENCY => _ = reader.byte()?,
+            opcode::AUX => {
+                let (name, value) = (reader.string()?, reader.string()?);
+                if name.as_ref() == b"redis-ver" {
+                    self.summary.server = String::from_utf8_lossy(&value).into_owned();
+                }
+            }
+            opcode::FUNCTION => {
+                reader.string()?;
+                self.summary.passed_over += 1;
+            }
+            opcode::MODULE_AUX => {
+                let _module = reader.length()?;
+                pass_over_module(reader)?;
+                self.summary.passed_over += 1;
+            }
+            kind => self.key(kind, take)?,
+        }
+        Ok(true)
+    }
+
+    fn key(&mut self, kind: u8, take: &mut dyn FnMut(FileKey<'_>) -> Result<(), String>) -> Result<(), Stop> {
+        let key = self.reader.string()?;
+        let expire_at = self.expire_at.take();
+        if kind == kind::MODULE {
+            let _module = self.reader.length()?;
+            pass_over_module(&mut self.reader)?;
+            self.summary.passed_over += 1;
+            return Ok(());
+        }
+        let value = match Loaded::read(kind, &mut self.reader) {
+            // Redis passes over these, too: versions of it have written them.
+            Err(Malformed::Empty) => return Ok(()),
+            value => value?,
+        };
+        self.summary.keys += 1;
+        take(FileKey { database: self.database, key, value, expire_at }).map_err(Stop::Refused)
+    }
+}
+
+/// A time before 1970 has come as well as any.
+fn deadline(ms: i64) -> u64 {
+    u64::try_from(ms).unwrap_or(0).max(1)
+}
+
+/// Passes over what a module has written: parts, each with its type.
+fn pass_over_module(reader: &mut Reader<'_>) -> Result<(), Malformed> {
+    loop {
+        match reader.length()? {
+            0 => return Ok(()),
+            1 | 2 => _ = reader.length()?,
+            3 => _ = reader.take(4)?,
+            4 => _ = reader.take(8)?,
+            5 => _ = reader.string()?,
+            _ => return Err(Malformed::Bad),
+        }
+    }
+}

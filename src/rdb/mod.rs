@@ -1,0 +1,89 @@
+//! Redis's RDB format: the payloads of DUMP and RESTORE, and snapshot files.
+//!
+//! ```text
+//! file:    "REDIS" version (4 digits) | opcode … | 0xFF | CRC-64 of all before, u64
+//! opcode:  0xFA name value                 a note about the file
+//!          0xFE number                     what follows is of this database
+//!          0xFB keys, keys that expire     how many, to make room
+//!          0xFC milliseconds i64 | 0xFD seconds i32    when the next key expires
+//!          0xF8 seconds | 0xF9 u8          how long the next key was not used, or how often it was
+//!          type key value                  a key
+//! payload: type value | version u16 | CRC-64 of all before, u64
+//!
+//! length:  00xxxxxx | 01xxxxxx xxxxxxxx | 0x80 u32 | 0x81 u64          (big endian)
+//! string:  length bytes | 0xC0 i8 | 0xC1 i16 | 0xC2 i32 | 0xC3 length length LZF
+//! ```
+//!
+//! All other integers are little endian. Values are a string, or counts and strings; or one string that is a listpack, an
+//! intset, a ziplist or a zipmap. What is read is built anew, element by element: a payload is somebody else's bytes.
+//! Reads version 11 and older; writes [`VERSION`], which Redis 7.0 and later read.
+//!
+//! The format is described at <https://rdb.fnordig.de/file_format.html> and in the source of Redis (`rdb.c`).
+
+mod decode;
+mod encode;
+mod file;
+mod lzf;
+mod payload;
+mod reader;
+mod save;
+
+mod stream;
+#[cfg(test)]
+mod tests;
+mod ziplist;
+
+pub use decode::Loaded;
+pub use file::{FileKey, FileSummary, read_file, write_snapshot};
+pub use payload::{Refusal, dump, undump};
+pub use save::{NotSaved, SAVES, Saves};
+
+use crc::{CRC_64_REDIS, Crc, Table};
+
+/// The version that is written: that of Redis 7.0.
+pub const VERSION: u16 = 10;
+/// The newest version that is read: that of Redis 7.2.
+pub const VERSION_MAX: u16 = 11;
+
+static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+
+/// What is wrong with bytes that should be of this format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
+    /// They are not.
+    Bad,
+    /// A collection without elements: keys of those do not exist.
+    Empty,
+    /// A value of a type that is not known here.
+    Unknown(u8),
+}
+
+/// The types of values, by the numbers that they have in a file.
+mod kind {
+    pub const STRING: u8 = 0;
+    pub const LIST: u8 = 1;
+    pub const SET: u8 = 2;
+    pub const SORTED_SET_TEXT: u8 = 3;
+    pub const HASH: u8 = 4;
+    pub const SORTED_SET: u8 = 5;
+    pub const MODULE: u8 = 7;
+    pub const HASH_ZIPMAP: u8 = 9;
+    pub const LIST_ZIPLIST: u8 = 10;
+    pub const SET_INTSET: u8 = 11;
+    pub const SORTED_SET_ZIPLIST: u8 = 12;
+    pub const HASH_ZIPLIST: u8 = 13;
+    pub const LIST_ZIPLISTS: u8 = 14;
+    pub const STREAM: u8 = 15;
+    pub const HASH_LISTPACK: u8 = 16;
+    pub const SORTED_SET_LISTPACK: u8 = 17;
+    pub const LIST_LISTPACKS: u8 = 18;
+    pub const STREAM_2: u8 = 19;
+    pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_3: u8 = 21;
+}
+
+/// How a node of a list is stored.
+mod container {
+    pub const PLAIN: u64 = 1;
+    pub const PACKED: u64 = 2;
+}

@@ -1,0 +1,44 @@
+//! The payloads of DUMP and RESTORE: one value, a version and a checksum.
+
+use super::decode::Loaded;
+use super::encode::{write_kind, write_value};
+use super::reader::Reader;
+use super::{CRC64, VERSION, VERSION_MAX};
+use crate::keyspace::Value;
+
+const VERSION_LEN: usize = 2;
+const CRC_LEN: usize = 8;
+/// What the compressed strings of one payload may become: a few bytes of a client stand for hundreds.
+const EXPANSION_MAX: usize = 1 << 30;
+
+/// Why a payload is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It comes from a version that is too new, or is not what was written.
+    Footer,
+    /// It is no value.
+    Value,
+}
+
+/// The payload of a value. O(N)
+pub fn dump(value: Value<'_>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    write_kind(&mut payload, value);
+    write_value(&mut payload, value);
+    payload.extend_from_slice(&VERSION.to_le_bytes());
+    let crc = CRC64.checksum(&payload);
+    payload.extend_from_slice(&crc.to_le_bytes());
+    payload
+}
+
+/// The value of a payload. O(N)
+pub fn undump(payload: &[u8]) -> Result<Loaded, Refusal> {
+    let (rest, crc) = payload.split_last_chunk::<CRC_LEN>().ok_or(Refusal::Footer)?;
+    let (value, version) = rest.split_last_chunk::<VERSION_LEN>().ok_or(Refusal::Footer)?;
+    if u16::from_le_bytes(*version) > VERSION_MAX || u64::from_le_bytes(*crc) != CRC64.checksum(rest) {
+        return Err(Refusal::Footer);
+    }
+    let mut reader = Reader::within(value, EXPANSION_MAX);
+    let kind = reader.byte().map_err(|_| Refusal::Value)?;
+    Loaded::read(kind, &mut reader).map_err(|_| Refusal::Value)
+}

@@ -1,0 +1,257 @@
+//! What is written reads back; what somebody changed is refused, or is another value, and never a panic.
+
+use super::*;
+use crate::keyspace::stream::StreamId;
+use crate::keyspace::{
+    Collection, Databases, Effects, End, Hash, Keyspace, List, NewValue, Set, SortedSet, Stream, Value,
+};
+use proptest::prelude::*;
+
+const KEY: &[u8] = b"key";
+
+fn keyspace() -> Keyspace<Databases> {
+    Keyspace::new(Databases::of_part(16, 0, 1), 1_000, fastrand::Rng::with_seed(1), Effects::new(false))
+}
+
+/// The payload of what was put into a keyspace.
+fn dumped(keyspace: &mut Keyspace<Databases>) -> Vec<u8> {
+    dump(keyspace.peek(KEY).expect("the key is there").value())
+}
+
+fn with_crc(mut payload: Vec<u8>) -> Vec<u8> {
+    payload.truncate(payload.len() - 8);
+    let crc = CRC64.checksum(&payload);
+    payload.extend_from_slice(&crc.to_le_bytes());
+    payload
+}
+
+/// What does not depend on the order of a hash table, which no two have alike.
+fn in_any_order(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = payload[..payload.len() - 8].to_vec();
+    bytes.sort_unstable();
+    bytes
+}
+
+/// One value of each type and encoding.
+fn values() -> Vec<Vec<u8>> {
+    let long = |n: usize| format!("{n:0100}").into_bytes();
+    let short = |n: usize| format!("element:{n}").into_bytes();
+    let list = |elements: &mut dyn Iterator<Item = Vec<u8>>| {
+        let mut list = List::default();
+        elements.for_each(|element| {
+            list.prepare(std::iter::once(element.as_slice()));
+            list.push(&element, End::Tail);
+        });
+        list.into_object()
+    };
+    let set = |members: &mut dyn Iterator<Item = Vec<u8>>| {
+        let mut set = None;
+        members.for_each(|member| {
+            set.get_or_insert_with(|| Set::for_members(&member, 1)).insert(&member);
+        });
+        set.unwrap_or_default().into_object()
+    };
+    let hash = |count: usize| {
+        let mut hash = Hash::default();
+        (0..count).for_each(|n| _ = hash.set(&short(n), n.to_string().as_bytes()));
+        hash.into_object()
+    };
+    let sorted_set = |count: usize| {
+        let mut set = SortedSet::default();
+        (0..count).for_each(|n| _ = set.insert(&short(n), n as f64 / 3.0 - 5.0));
+        set.into_object()
+    };
+    let objects = [
+        list(&mut (0..10).map(short)),
+        list(&mut (0..300).map(long).chain([vec![b'x'; 20_000]])),
+        set(&mut (0..100).map(|n: usize| (n * n * n).to_string().into_bytes())),
+        set(&mut (0..10).map(short)),
+        set(&mut (0..200).map(short)),
+        hash(10),
+        hash(600),
+        sorted_set(10),
+        sorted_set(200),
+        stream().into_object(),
+    ];
+    let objects = objects.into_iter().map(NewValue::Object);
+    let texts =
+        [NewValue::Integer(-1), NewValue::Integer(i64::MAX), NewValue::Integer(70_000), NewValue::Text(b"text")];
+    let dumped_one = |value| {
+        let mut keyspace = keyspace();
+        keyspace.set(KEY, value, None);
+        dumped(&mut keyspace)
+    };
+    texts.into_iter().chain(objects).map(dumped_one).collect()
+}
+
+fn stream() -> Stream {
+    let mut stream = Stream::default();
+    let id = |ms| StreamId { ms, seq: ms % 3 };
+    for ms in 1..250 {
+        let fields: Vec<Vec<u8>> = match ms % 50 {
+            0 => vec![b"other".to_vec(), b"1".to_vec(), b"more".to_vec(), vec![b'v'; 100]],
+            _ => vec![b"name".to_vec(), ms.to_string().into_bytes()],
+        };
+        stream.push(id(ms), fields.iter().map(Vec::as_slice));
+    }
+    (1..20).chain([100, 150, 249]).for_each(|ms| assert!(stream.delete(id(ms))));
+    let mut group = crate::keyspace::stream::Group::new(id(120), Some(120));
+    assert!(group.add_consumer(b"one", 5) && group.add_consumer(b"two", 6));
+    (30..60).for_each(|ms| group.assign(id(ms), if ms % 2 == 0 { b"one" } else { b"two" }, 7, ms));
+    stream.groups.insert(b"group".as_slice().into(), group);
+    stream.groups.insert(b"idle".as_slice().into(), crate::keyspace::stream::Group::new(StreamId::MIN, None));
+    stream
+}
+
+#[test]
+fn every_value_reads_back_as_it_was_written() {
+    for payload in values() {
+        let mut keyspace = keyspace();
+        undump(&payload).expect("it was written").store_in(&mut keyspace, KEY, None);
+        assert!(in_any_order(&dumped(&mut keyspace)) == in_any_order(&payload), "type {}", payload[0]);
+    }
+}
+
+#[test]
+fn the_bytes_are_those_of_redis() {
+    for (value, wanted) in [
+        (NewValue::Integer(10), b"\x00\xC0\x0A\x0A\x00".as_slice()),
+        (NewValue::Text(b"hello"), b"\x00\x05hello\x0A\x00"),
+        (NewValue::Integer(1 << 40), b"\x00\x0D1099511627776\x0A\x00"),
+    ] {
+        let mut keyspace = keyspace();
+        keyspace.set(KEY, value, None);
+        let payload = dumped(&mut keyspace);
+        assert_eq!(payload[..payload.len() - 8], *wanted);
+        assert_eq!(with_crc(payload.clone()), payload);
+    }
+    assert_eq!(CRC64.checksum(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+}
+
+#[test]
+fn a_payload_of_a_newer_version_or_with_another_checksum_is_refused() {
+    let payload = dump(Value::Integer(1));
+    let mut newer = payload.clone();
+    newer[3] = VERSION_MAX as u8;
+    assert!(undump(&with_crc(newer.clone())).is_ok());
+    newer[3] += 1;
+    assert_eq!(undump(&with_crc(newer)).err(), Some(Refusal::Footer));
+    for at in 0..payload.len() {
+        let mut other = payload.clone();
+        other[at] ^= 1;
+        assert_eq!(undump(&other).err(), Some(Refusal::Footer), "byte {at}");
+    }
+    (0..payload.len()).for_each(|cut| assert_eq!(undump(&payload[..cut]).err(), Some(Refusal::Footer)));
+}
+
+#[test]
+fn a_collection_without_elements_or_with_the_same_twice_is_refused() {
+    let twice: [&[u8]; 4] =
+        [b"\x02\x02\x01a\x01a", b"\x04\x02\x01a\x01b\x01a\x01b", b"\x03\x02\x01a\x011\x01a\x012", b"\x03\x01\x01a\xFD"];
+    let empty: [&[u8]; 4] = [b"\x01\x00", b"\x02\x00", b"\x04\x00", b"\x05\x00"];
+    for value in twice.iter().chain(&empty) {
+        let payload = with_crc([*value, &[10, 0], &[0; 8]].concat());
+        assert_eq!(undump(&payload).err(), Some(Refusal::Value), "{value:?}");
+    }
+}
+
+#[test]
+fn counts_that_are_only_said_cost_nothing() {
+    const MANY: &[u8] = b"\x81\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF";
+    const LZF: &[u8] = b"\xC3\x01\x81\x00\x00\x00\x00\x3F\xFF\xFF\xFF\x00";
+    for kind in 0..=30 {
+        for rest in [MANY, &[MANY, b"\x01a"].concat(), &[b"\x01\x1Fa", MANY].concat(), LZF] {
+            if kind == kind::STRING && rest.len() == MANY.len() + 3 {
+                continue; // A string with something behind it, which Redis takes, too.
+            }
+            let payload = with_crc([&[kind], rest, &[10, 0], &[0; 8]].concat());
+            assert_eq!(undump(&payload).err(), Some(Refusal::Value), "type {kind}");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_holds_every_key_of_every_database() {
+    let mut keyspace = keyspace();
+    for (number, payload) in values().iter().enumerate() {
+        keyspace.select(number % 3 * 5);
+        let expire_at = (number % 2 == 0).then_some(5_000 + number as u64);
+        undump(payload).expect("it was written").store_in(&mut keyspace, format!("key:{number}").as_bytes(), expire_at);
+    }
+    keyspace.set(b"expired", NewValue::Integer(1), Some(900));
+    let mut bytes = Vec::new();
+    write_snapshot(&mut keyspace, &mut bytes).expect("memory takes it");
+    let mut count = 0;
+    let summary = read_file(&[&bytes[..], b"behind"].concat(), &mut |found| {
+        keyspace.select(found.database as usize);
+        let node = keyspace.peek(&found.key).expect("it was there");
+        assert_eq!(node.expire_at(), found.expire_at);
+        let payload = dump(node.value());
+        found.value.store_in(&mut keyspace, KEY, None);
+        assert!(in_any_order(&dumped(&mut keyspace)) == in_any_order(&payload), "type {}", payload[0]);
+        count += 1;
+        Ok(())
+    });
+    let summary = summary.expect("it was written");
+    assert_eq!((summary.version, summary.keys, summary.len, count), (10, 14, bytes.len(), 14));
+    for at in [5, 50, 500, bytes.len() - 1] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(read_file(&damaged, &mut |_| Ok(())).is_err(), "byte {at}");
+        assert!(read_file(&bytes[..at], &mut |_| Ok(())).is_err(), "cut at {at}");
+    }
+}
+
+/// Reads a payload that may be anything; where it is a value, it must be one that can be used and written.
+fn use_it(payload: &[u8]) {
+    let Ok(loaded) = undump(payload) else { return };
+    let mut keyspace = keyspace();
+    loaded.store_in(&mut keyspace, KEY, None);
+    let again = dumped(&mut keyspace);
+    let mut second = self::keyspace();
+    undump(&again).expect("what was read is written well").store_in(&mut second, KEY, None);
+    assert_eq!(dumped(&mut second).len(), again.len());
+    if let Some(stream) = keyspace.node_mut(KEY).and_then(|node| node.object_mut()).and_then(Stream::of_mut) {
+        let entries = stream.range(StreamId::MIN, StreamId::MAX);
+        let fields: Vec<_> = entries.map(|entry| entry.fields().collect::<Vec<_>>()).collect();
+        assert_eq!(fields.len(), stream.len());
+        if let Some(next) = stream.next_id(1) {
+            stream.push(next, [b"n".as_slice(), b"v"].into_iter());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #[test]
+    fn changed_payloads_are_refused_or_are_values(
+        which in 0..14usize,
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..5),
+        cut in proptest::option::of(any::<proptest::sample::Index>()),
+        kind in proptest::option::of(0..25u8),
+    ) {
+        static VALUES: std::sync::LazyLock<Vec<Vec<u8>>> = std::sync::LazyLock::new(values);
+        let whole = &VALUES[which];
+        let mut value = whole[..whole.len() - 10].to_vec();
+        if let Some(cut) = cut {
+            value.truncate(cut.index(value.len()).max(1));
+        }
+        for (at, byte) in changes {
+            let at = at.index(value.len());
+            value[at] = byte;
+        }
+        if let Some(kind) = kind {
+            value[0] = kind;
+        }
+        use_it(&with_crc([&value[..], &[10, 0], &[0; 8]].concat()));
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_are_values(kind in 0..25u8, bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        use_it(&with_crc([&[kind][..], &bytes, &[11, 0], &[0; 8]].concat()));
+        // One string that is all of it: listpacks and their kin.
+        use_it(&with_crc([&[kind, bytes.len() as u8][..], &bytes, &[11, 0], &[0; 8]].concat()));
+        assert!(read_file(&bytes, &mut |_| Ok(())).is_err());
+        let _any_outcome = read_file(&[b"REDIS0010".as_slice(), &bytes].concat(), &mut |_| Ok(()));
+    }
+}
