@@ -427,6 +427,8 @@ pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
         return Err(CommandError::Text("ERR offset is out of range"));
     };
     let len = match keyspace.node_mut(key) {
+        // Nothing is overwritten: an integer stays one.
+        Some(node) if value.is_empty() => text_of(node.value(), &mut itoa::Buffer::new())?.len(),
         Some(node) => overwrite(node, offset, value)?,
         None if value.is_empty() => 0,
         None => {

@@ -57,6 +57,16 @@ fn object_tells_how_strings_are_kept() {
         $3 | int
         OBJECT ENCODING missing
         $-1
+        SET number 1234
+        +OK
+        SETRANGE number 9 ""
+        :4
+        OBJECT ENCODING number
+        $3 | int
+        SETRANGE number 0 2
+        :4
+        OBJECT ENCODING number
+        $3 | raw
         INCRBYFLOAT sum 8
         $1 | 8
         OBJECT ENCODING sum
