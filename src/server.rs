@@ -1,6 +1,6 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
-use crate::aof::{FsyncPolicy, Layout, Log, LogControl, Recovered, SystemDisk, recover};
+use crate::aof::{DirLock, FsyncPolicy, Layout, Log, LogControl, Recovered, SystemDisk, recover};
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
@@ -248,8 +248,9 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
     let clock = Clock::System;
     // What is replayed is encoded as it was.
     limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
-    let recovered = if config.is_on(Directive::Appendonly) {
-        let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
+    let dir = Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname));
+    let lock = config.is_on(Directive::Appendonly).then(|| DirLock::take(&dir)).transpose()?;
+    let recovered = if lock.is_some() {
         let recovered = recover(&Log {
             disk: &SystemDisk,
             dir: &dir,
@@ -283,7 +284,7 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limit().hard)).unwrap_or(usize::MAX),
     };
-    Ok((foundation, Logs { threads, control, clock }))
+    Ok((foundation, Logs { threads, control, clock, lock }))
 }
 
 /// Everything that is ready before the engine.

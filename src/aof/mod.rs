@@ -6,6 +6,7 @@
 mod control;
 mod disk;
 mod joints;
+mod lock;
 mod manifest;
 mod record;
 mod recovery;
@@ -15,6 +16,7 @@ mod segment;
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, SystemDisk};
 pub use joints::Joints;
+pub use lock::DirLock;
 pub use manifest::{Layout, Manifest};
 pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 pub use recovery::{Log, Recovered, recover};
