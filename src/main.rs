@@ -1,10 +1,18 @@
 //! The `shardrace` binary.
 
 use shardrace::config::{CommandLineEnd, Config};
-use shardrace::{logging, server};
+use shardrace::{check_aof, logging, server};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    if arguments.peek().is_some_and(|first| first == "check-aof") {
+        return check_aof::run(arguments);
+    }
+    serve()
+}
+
+fn serve() -> ExitCode {
     let config = match Config::from_command_line(std::env::args_os()) {
         Ok(config) => config,
         Err(CommandLineEnd::Asked(text)) => {

@@ -335,7 +335,7 @@ impl Start {
 }
 
 /// Names this boot of the operating system; empty where it has no name.
-fn boot_id() -> String {
+pub fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }

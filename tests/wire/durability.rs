@@ -474,7 +474,7 @@ fn a_changed_byte_before_the_last_record_is_refused_by_name() {
 fn a_damaged_manifest_is_refused_by_name() {
     let (data, _) = three_records(MUTEX);
     let manifest = data.log_files().into_iter().find(|path| path.extension().unwrap() == "manifest").unwrap();
-    for text in ["", "format 99\n", "format 1\nchain one engine mutex shards 1\n", "\u{0}\u{0}"] {
+    for text in ["", "format 99\n", "format 1\nchain 1 engine mutex shards 1\n", "\u{0}\u{0}"] {
         std::fs::write(&manifest, text).unwrap();
         let ended = data.start_refused(MUTEX, &[]);
         assert_eq!(ended.status.code(), Some(1), "{text:?}: {}", ended.stderr);
