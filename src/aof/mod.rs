@@ -11,6 +11,7 @@ mod inspect;
 mod joints;
 mod lock;
 mod manifest;
+mod parallel;
 mod record;
 mod recovery;
 mod repair;

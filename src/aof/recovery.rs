@@ -5,11 +5,15 @@
 //! all of their segments have come to it, and given back to a segment that lost it with its tail. A torn tail is cut;
 //! damage before the end is refused, because what follows it may depend on what is lost. Where power may have been
 //! lost, the segments of a chain are cut at the last epoch that all of them have: what is left is a state that was.
+//!
+//! Segments are read and looked through in parallel; so is replayed what each shard did alone, as long as several have
+//! much of that before their next transaction.
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
 use super::joints::Joints;
 use super::manifest::{Layout, Manifest};
+use super::parallel::{Progress, in_parallel};
 use super::record::{
     Frame, JointRecord, Note, Participant, SEGMENT_HEADER, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto,
     segment_header,
@@ -22,6 +26,11 @@ use crate::routing::shard_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Bytes before the next joint record from which on a segment is worth a thread.
+const PARALLEL_MIN: usize = 1 << 20;
+/// Bytes replayed between two looks at the clock.
+const PROGRESS_STEP: usize = 1 << 18;
 
 /// Where a log is, and what it is to be.
 #[derive(Debug)]
@@ -89,6 +98,9 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
         .map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
     let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
     let (segments, threads) = started.unzip();
+    if totals.left_out > 0 {
+        tracing::warn!("{} changes depend on what the log has lost, and were left out", totals.left_out);
+    }
     if totals.records > 0 || totals.cut > 0 {
         tracing::info!(
             "DB loaded from append only file: {:.3} seconds, {} records, {} keys, {} bytes, {} bytes cut",
@@ -109,6 +121,10 @@ struct Totals {
     cut: u64,
     /// The last epoch.
     epoch: u64,
+    /// Whether something is missing on which what comes may depend.
+    has_gap: bool,
+    /// Changes that were left out for that.
+    left_out: u64,
 }
 
 fn empty_stores(databases: usize, count: usize) -> Vec<Databases> {
@@ -154,11 +170,14 @@ impl Chain<'_> {
     /// to it; a segment that ends before it has lost its copy with its tail.
     fn replay(&mut self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
         let mut readers = self.open(stores.len())?;
+        let total = readers.iter().map(|reader| reader.end as u64).sum();
+        let progress = Progress::new(format!("chain {} of the append only file", self.number), total);
         let mut replay = Replay::new();
+        replay.has_gap = totals.has_gap;
         loop {
-            for (index, reader) in readers.iter_mut().enumerate() {
-                reader.replay_own(&mut replay, index, stores, totals)?;
-            }
+            readers.iter_mut().for_each(|reader| reader.replay.has_gap |= replay.has_gap);
+            replay_own_records(&mut readers, stores, &progress)?;
+            replay.has_gap |= readers.iter().any(|reader| reader.replay.has_gap);
             let Some(waiting) = next_joint(&readers)? else { break };
             let payload = waiting.payload.clone();
             let record = JointRecord::parse(&payload).expect("it has been read before");
@@ -172,9 +191,8 @@ impl Chain<'_> {
             let has_gap = replay.has_gap;
             record.participants.iter().for_each(|&(shard, _)| readers[shard].pass(record.number, &payload, has_gap));
         }
-        if replay.left_out > 0 {
-            tracing::warn!("{} changes depend on what the log has lost, and were left out", replay.left_out);
-        }
+        totals.has_gap = replay.has_gap;
+        totals.left_out += replay.left_out + readers.iter().map(|reader| reader.replay.left_out).sum::<u64>();
         readers.into_iter().map(|reader| reader.finish(self.log.disk, totals)).collect()
     }
 
@@ -186,8 +204,8 @@ impl Chain<'_> {
 
     fn open(&mut self, count: usize) -> Result<Vec<SegmentReader>, String> {
         let paths = (0..count).map(|index| Manifest::segment_path(self.log.dir, self.number, index));
-        let mut readers =
-            paths.map(|path| SegmentReader::open(self.log.disk, path)).collect::<Result<Vec<_>, String>>()?;
+        let readers = in_parallel(paths.collect(), |path| SegmentReader::open(self.log.disk, path));
+        let mut readers = readers.into_iter().collect::<Result<Vec<_>, String>>()?;
         let damaged = readers.iter().find(|reader| reader.scan.is_damaged(self.may_have_lost_power));
         if let Some(reader) = damaged {
             return Err(reader.describe_damage());
@@ -201,6 +219,24 @@ impl Chain<'_> {
         }
         Ok(readers)
     }
+}
+
+/// Replays what every shard did alone, up to its next joint record or its end.
+fn replay_own_records(
+    readers: &mut [SegmentReader],
+    stores: &mut [Databases],
+    progress: &Progress,
+) -> Result<(), String> {
+    let shards = stores.len();
+    let big = readers.iter().filter(|reader| reader.len_to_joint() >= PARALLEL_MIN).count();
+    let mut parts = readers.iter_mut().zip(stores).enumerate();
+    if big < 2 {
+        return parts.try_for_each(|(index, (reader, store))| reader.replay_own(index, store, shards, progress));
+    }
+    let replay = |(index, (reader, store)): (usize, (&mut SegmentReader, &mut Databases))| {
+        reader.replay_own(index, store, shards, progress)
+    };
+    in_parallel(parts.collect(), replay).into_iter().collect()
 }
 
 /// Whether a shard has lost more than its copy of a joint record: something that the transaction may have seen.
@@ -249,6 +285,11 @@ struct SegmentReader {
     waiting: Option<Waiting>,
     /// Copies of joint records that it has lost, framed.
     lost: Vec<u8>,
+    /// How many joint records it has come to.
+    joints_seen: usize,
+    replay: Replay,
+    /// What of it was replayed: its own records, and the last epoch.
+    totals: Totals,
 }
 
 /// A joint record that waits for every segment to come to it.
@@ -278,7 +319,19 @@ impl SegmentReader {
         let bytes = bytes.unwrap_or_default();
         let scan = Scan::of(&bytes, &path)?;
         let position = scan.end.min(SEGMENT_HEADER);
-        Ok(Self { path, bytes, position, records: 0, end: scan.end, scan, waiting: None, lost: Vec::new() })
+        Ok(Self {
+            path,
+            bytes,
+            position,
+            records: 0,
+            end: scan.end,
+            scan,
+            waiting: None,
+            lost: Vec::new(),
+            joints_seen: 0,
+            replay: Replay::new(),
+            totals: Totals::default(),
+        })
     }
 
     fn describe_damage(&self) -> String {
@@ -290,39 +343,52 @@ impl SegmentReader {
         )
     }
 
+    /// How many bytes stand before the next joint record that it has not come to.
+    fn len_to_joint(&self) -> usize {
+        let next = self.scan.joints.get(self.joints_seen).copied().unwrap_or(self.end);
+        if self.waiting.is_some() { 0 } else { next.min(self.end).saturating_sub(self.position) }
+    }
+
     /// Replays what this shard did alone, up to a joint record or the end.
     fn replay_own(
         &mut self,
-        replay: &mut Replay,
         index: usize,
-        stores: &mut [Databases],
-        totals: &mut Totals,
+        store: &mut Databases,
+        shards: usize,
+        progress: &Progress,
     ) -> Result<(), String> {
         let Some(salt) = self.scan.salt else { return Ok(()) };
+        let mut noted = self.position;
         while self.waiting.is_none() {
             match decode(&self.bytes[self.position..self.end], salt) {
                 Frame::Record(payload, len) => {
-                    replay.has_gap |= payload == GAP;
-                    let store = Joint::new(stores.len(), [(index, &mut stores[index])]);
-                    replay
-                        .apply(payload, store)
+                    self.replay.has_gap |= payload == GAP;
+                    self.replay
+                        .apply(payload, Joint::new(shards, [(index, &mut *store)]))
                         .map_err(|reason| describe_record(&self.path, self.position, &reason))?;
-                    totals.records += 1;
-                    totals.bytes += len as u64;
+                    self.totals.records += 1;
                     self.position += len;
                     self.records += 1;
                 }
-                Frame::Joint(payload, len) => self.waiting = Some(self.joint(payload, len, stores.len())?),
+                Frame::Joint(payload, len) => {
+                    self.waiting = Some(self.joint(payload, len, shards)?);
+                    self.joints_seen += 1;
+                }
                 Frame::Note(note, len) => {
                     if let Note::Epoch(epoch, _) = note {
-                        totals.epoch = totals.epoch.max(epoch);
+                        self.totals.epoch = self.totals.epoch.max(epoch);
                     }
                     self.position += len;
                 }
                 Frame::End => break,
                 Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
             }
+            if self.position - noted >= PROGRESS_STEP {
+                progress.add((self.position - noted) as u64);
+                noted = self.position;
+            }
         }
+        progress.add((self.position - noted) as u64);
         Ok(())
     }
 
@@ -370,6 +436,9 @@ impl SegmentReader {
     fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Option<Tail>, String> {
         let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.path.display());
         let cut = self.bytes.len() - self.end;
+        totals.records += self.totals.records;
+        totals.bytes += self.end as u64;
+        totals.epoch = totals.epoch.max(self.totals.epoch);
         if cut > 0 {
             totals.cut += cut as u64;
             let why = if self.end < self.scan.end { "not in all segments" } else { "no whole record" };

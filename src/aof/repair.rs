@@ -195,12 +195,18 @@ impl Plan {
         let dir = &log.dir;
         let backup = dir.join(backup_name);
         std::fs::create_dir(&backup)?;
-        let old: Vec<PathBuf> = log.chains.iter().flat_map(|chain| &chain.segments).map(|it| it.path.clone()).collect();
-        let existing = old.iter().filter(|path| path.exists());
-        for path in existing.cloned().chain([dir.join(FILE_NAME)]) {
-            let name = path.file_name().expect("files have names");
-            // What stays is only appended to behind the last chain, and then there is nothing to repair in it.
-            std::fs::hard_link(&path, backup.join(name))?;
+        std::fs::hard_link(dir.join(FILE_NAME), backup.join(FILE_NAME))?;
+        for (index, (chain, fate)) in log.chains.iter().zip(&self.chains).enumerate() {
+            // A server goes on writing to the last chain.
+            let is_written_to = index + 1 == log.chains.len() && matches!(fate, Fate::Kept);
+            for path in chain.segments.iter().map(|segment| &segment.path).filter(|path| path.exists()) {
+                let copy = backup.join(path.file_name().expect("files have names"));
+                if is_written_to {
+                    std::fs::copy(path, copy)?;
+                } else {
+                    std::fs::hard_link(path, copy)?;
+                }
+            }
         }
         SystemDisk.sync_dir(&backup)?;
 
