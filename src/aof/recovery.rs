@@ -285,6 +285,8 @@ struct SegmentReader {
     waiting: Option<Waiting>,
     /// Copies of joint records that it has lost, framed.
     lost: Vec<u8>,
+    /// Whether [`GAP`] stands before the last of them.
+    has_noted_gap: bool,
     /// How many joint records it has come to.
     joints_seen: usize,
     replay: Replay,
@@ -328,6 +330,7 @@ impl SegmentReader {
             scan,
             waiting: None,
             lost: Vec::new(),
+            has_noted_gap: false,
             joints_seen: 0,
             replay: Replay::new(),
             totals: Totals::default(),
@@ -408,14 +411,14 @@ impl SegmentReader {
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.position += waiting.len,
             None => {
-                let is_first = self.lost.is_empty();
                 // A segment without a header, or that was moved away, begins with its first joint record.
                 let salt = *self.scan.salt.get_or_insert_with(|| {
                     let salt = Salt(fastrand::u32(..));
                     self.lost.extend_from_slice(&segment_header(salt));
                     salt
                 });
-                if is_first && has_gap {
+                // Something may be found missing after the first copies were given back.
+                if has_gap && !std::mem::replace(&mut self.has_noted_gap, true) {
                     frame_onto(&mut self.lost, salt, GAP);
                     self.records += 1;
                 }

@@ -522,9 +522,11 @@ fn everysec_syncs_within_seconds_and_not_per_write() {
                 .map(|index| vec!["SET".into(), format!("{{k}}{index}"), "v".into()])
                 .collect::<Vec<Vec<String>>>(),
         );
-        assert!(server.info_number("aof_fsyncs") <= 1, "{setup:?}");
+        // The end of an epoch syncs every segment, and may come at any time.
+        let segments = server.info_number("aof_segments");
+        assert!(server.info_number("aof_fsyncs") <= segments, "{setup:?}");
         crate::harness::wait_until("the second's fsync", || server.info_number("aof_fsyncs") >= 1);
-        assert!(server.info_number("aof_fsyncs") <= 3, "{setup:?}");
+        assert!(server.info_number("aof_fsyncs") <= 3 * segments, "{setup:?}");
     }
 }
 
