@@ -85,6 +85,8 @@ directives! {
     SetMaxListpackValue = ("set-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a set that is a listpack");
     HashMaxListpackEntries = ("hash-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Fields of a hash at most that is a listpack");
     HashMaxListpackValue = ("hash-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a field or value at most in a hash that is a listpack");
+    ZsetMaxListpackEntries = ("zset-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a sorted set at most that is a listpack");
+    ZsetMaxListpackValue = ("zset-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a sorted set that is a listpack");
     Save = ("save", Kind::Choice(&[""]), "", false, "Snapshots; this version has none, so only the empty value is accepted");
     StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
     StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
@@ -99,20 +101,24 @@ directives! {
 }
 
 /// Names from before listpacks, and the directives that they mean.
-pub const ALIASES: [(&str, Directive); 3] = [
+pub const ALIASES: [(&str, Directive); 5] = [
     ("list-max-ziplist-size", Directive::ListMaxListpackSize),
     ("hash-max-ziplist-entries", Directive::HashMaxListpackEntries),
     ("hash-max-ziplist-value", Directive::HashMaxListpackValue),
+    ("zset-max-ziplist-entries", Directive::ZsetMaxListpackEntries),
+    ("zset-max-ziplist-value", Directive::ZsetMaxListpackValue),
 ];
 
 /// The directives that are limits of small collections.
-const LIMITS: [(Directive, Limit); 6] = [
+const LIMITS: [(Directive, Limit); 8] = [
     (Directive::ListMaxListpackSize, Limit::ListNode),
     (Directive::SetMaxIntsetEntries, Limit::SetIntegers),
     (Directive::SetMaxListpackEntries, Limit::SetEntries),
     (Directive::SetMaxListpackValue, Limit::SetValue),
     (Directive::HashMaxListpackEntries, Limit::HashEntries),
     (Directive::HashMaxListpackValue, Limit::HashValue),
+    (Directive::ZsetMaxListpackEntries, Limit::SortedSetEntries),
+    (Directive::ZsetMaxListpackValue, Limit::SortedSetValue),
 ];
 
 /// Limits on replies that a client does not read, in bytes; 0 for none.

@@ -4,7 +4,7 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 13] = [
     Group::Generic,
     Group::String,
     Group::Bitmap,
@@ -12,6 +12,8 @@ const GROUPS: [Group; 11] = [
     Group::List,
     Group::Set,
     Group::Hash,
+    Group::SortedSet,
+    Group::Geo,
     Group::Stream,
     Group::Transactions,
     Group::Connection,

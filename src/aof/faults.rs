@@ -237,7 +237,7 @@ fn naive_state<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<String> {
 }
 
 /// Commands of every kind; each line is one step.
-const STEPS: [&str; 40] = [
+const STEPS: [&str; 45] = [
     "SET <0>s one",
     "SET <1>s two EX 100",
     "APPEND <0>s more",
@@ -270,6 +270,11 @@ const STEPS: [&str; 40] = [
     "COPY <0>l <1>copied",
     "RENAME <1>l <0>moved",
     "EXPIREAT <0>set 4000000000",
+    "ZADD <0>z 1 a 2 b 3.5 c",
+    "ZINCRBY <0>z 0.1 a; ZREM <0>z b",
+    "ZRANGESTORE <1>z <0>z 0 -1",
+    "ZPOPMAX <0>z",
+    "GEOADD <1>geo 13.361389 38.115556 Palermo",
     "MOVE <1>union 2",
     "SET <0>a 1; SET <1>a 2; RPUSH <1>b 3; DEL <0>s",
     "EPOCH",

@@ -10,6 +10,7 @@ use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
 use super::row::ReadingOptions;
 use super::server::LocalCall;
+use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
 use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply, parse_i64};
@@ -107,11 +108,8 @@ pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
     }
 }
 
-/// Serves the first in the line of a key, or finds out that it went away; false when nobody can be served now.
+/// Serves the first in the line of a key, which has what it waits for, or finds out that it went away; false when nobody can be served now.
 fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish }: InLine) -> bool {
-    if !matches!(has_elements(keyspace, key), Ok(true)) {
-        return false;
-    }
     if let Wish::Move(_, _, destination) = &wish
         && !keyspace.covers(destination)
     {
@@ -130,6 +128,7 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
             Ok(_) => move_one(keyspace, key, &destination, from, to, reply),
             Err(error) => reply.error(error),
         },
+        Wish::PopElement(..) | Wish::PopElements(..) => pop_waiting(keyspace, key, &wish, reply),
     }
     keyspace.effects().end_serving();
     keyspace.note_served(waiter, encoded);
@@ -194,7 +193,8 @@ fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize) {
     keyspace.note_change(key, taken);
 }
 
-fn wait_for<'k, S: Store>(
+/// Puts the caller in the lines of keys that hold nothing to take; one that does not wait gets nothing.
+pub fn wait_for<'k, S: Store>(
     keyspace: &mut Keyspace<S>,
     keys: impl IntoIterator<Item = &'k [u8]>,
     wish: &Wish,
@@ -247,7 +247,7 @@ pub fn wait_for_replicas(args: Args<'_>, now_ms: u64) -> Result<Option<Duration>
 pub fn timeout(name: &str, args: Args<'_>) -> Option<Duration> {
     let ms = match name {
         "xread" | "xreadgroup" => parse_timeout_ms(args.get(ReadingOptions::of(args).block_at?)?, 0).ok()?,
-        "blmpop" => parse_timeout(&args[1], 0).ok()?,
+        "blmpop" | "bzmpop" => parse_timeout(&args[1], 0).ok()?,
         _ => parse_timeout(&args[args.len() - 1], 0).ok()?,
     };
     Some(Duration::from_millis(ms)).filter(|wait| !wait.is_zero())
@@ -264,7 +264,7 @@ pub fn parse_timeout_ms(argument: &[u8], now_ms: u64) -> Result<u64, CommandErro
 }
 
 /// A timeout in seconds, with a fraction if it likes, as milliseconds. It must end before time does.
-fn parse_timeout(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
+pub fn parse_timeout(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
     const TOO_LONG: CommandError = CommandError::Text("ERR timeout is out of range");
     const NEGATIVE: CommandError = CommandError::Text("ERR timeout is negative");
     let seconds = Extended::parse(argument);

@@ -67,6 +67,9 @@ fn described(node: &Node) -> String {
         Value::Object(Object::List(list)) => len_of(&mut list.range(0..list.len()).map(Entry::len)),
         Value::Object(Object::Set(set)) => len_of(&mut set.iter().map(Entry::len)),
         Value::Object(Object::Hash(hash)) => len_of(&mut hash.iter().map(|(field, value)| field.len() + value.len())),
+        Value::Object(Object::SortedSet(set)) => {
+            len_of(&mut set.iter().map(|(member, _)| member.len() + size_of::<f64>()))
+        }
         Value::Object(Object::Stream(stream)) => {
             let entries = stream.range(StreamId::MIN, StreamId::MAX);
             let fields = entries.flat_map(|entry| entry.fields());

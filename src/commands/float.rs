@@ -47,6 +47,22 @@ impl From<i64> for Extended {
     }
 }
 
+impl From<f64> for Extended {
+    fn from(value: f64) -> Self {
+        const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+        const BIAS: i32 = f64::MAX_EXP - 1 + FRACTION_BITS as i32;
+        if value.is_infinite() {
+            return Self::Infinite;
+        }
+        let bits = value.to_bits();
+        let exponent = ((bits >> FRACTION_BITS) & 0x7ff) as i32;
+        let fraction = bits & ((1 << FRACTION_BITS) - 1);
+        let mantissa = if exponent == 0 { fraction } else { fraction | 1 << FRACTION_BITS };
+        let float = Self::rounded(value.is_sign_negative(), mantissa.into(), exponent.max(1) - BIAS);
+        float.expect("every double is in range")
+    }
+}
+
 impl Extended {
     /// Reads a number, or nothing when the text is none or is out of range.
     pub fn parse(text: &[u8]) -> Option<Self> {
@@ -78,6 +94,15 @@ impl Extended {
             }
             _ => None,
         }
+    }
+
+    /// The nearest double: infinite where it is out of the range of those, and nothing for infinity, whose sign is lost.
+    pub fn to_double(self) -> Option<f64> {
+        let Self::Finite { is_negative, mantissa, exponent } = self else { return None };
+        // In two steps, either of which is in range, so that the smallest numbers come out too.
+        let half = exponent / 2;
+        let magnitude = mantissa as f64 * f64::powi(2.0, half.max(-1000)) * f64::powi(2.0, exponent - half.max(-1000));
+        Some(if is_negative { -magnitude } else { magnitude })
     }
 
     /// A thousand times the number, rounded up to an integer; nothing when it is out of range.
@@ -487,6 +512,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_double_is_kept_both_ways(bits: u64) {
+            let value = f64::from_bits(bits);
+            prop_assume!(value.is_finite());
+            prop_assert_eq!(Extended::from(value).to_double(), Some(value));
+        }
+
         #[test]
         fn integers_of_64_bits_are_kept(value: i64) {
             let text = value.to_string();

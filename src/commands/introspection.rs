@@ -6,7 +6,7 @@
 use super::arguments::is;
 use super::glob;
 use super::lookup::{find, find_subcommand};
-use super::row::{Command, Flags, Group, Keys, Request, Response};
+use super::row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 use super::server::LocalCall;
 use super::table::{COMMANDS, CommandId, command};
 use super::{CommandError, Outcome};
@@ -90,12 +90,13 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@read", row.flags.has(Flags::READONLY)),
         ("@write", row.flags.has(Flags::WRITE)),
         ("@set", row.group == Group::Set || is_sort),
-        ("@sortedset", is_sort),
+        ("@sortedset", row.group == Group::SortedSet || is_sort),
         ("@list", row.group == Group::List || is_sort),
         ("@hash", row.group == Group::Hash),
         ("@string", row.group == Group::String),
         ("@bitmap", row.group == Group::Bitmap),
         ("@hyperloglog", row.group == Group::Hyperloglog),
+        ("@geo", row.group == Group::Geo),
         ("@stream", row.group == Group::Stream && !is_container),
         ("@admin", is_admin),
         ("@fast", is_fast),
@@ -134,8 +135,13 @@ fn own_keys(row: &Command) -> Keys {
 }
 
 fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
-    let Keys { first, last, step, count_at, streams_from, .. } = own_keys(row);
-    reply.set(usize::from(first > 0) + usize::from(count_at > 0) + usize::from(streams_from > 0));
+    let Keys { first, last, step, count_at, streams_from, options } = own_keys(row);
+    let stored_from = match options {
+        OptionKeys::StoredFrom(start) => Some(start),
+        _ => None,
+    };
+    let single = [first > 0, count_at > 0, streams_from > 0].into_iter().filter(|&is_there| is_there).count();
+    reply.set(single + 2 * usize::from(stored_from.is_some()));
     if first > 0 {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
         let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
@@ -148,7 +154,13 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
     if streams_from > 0 {
         // The first half of what follows the word.
         let range = [("lastkey", -1), ("keystep", 1), ("limit", 2)];
-        write_key_specification(row, Search::Streams(streams_from), ("range", &range), reply);
+        write_key_specification(row, Search::Word("STREAMS", streams_from), ("range", &range), reply);
+    }
+    if let Some(start) = stored_from {
+        let range = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
+        for word in ["STORE", "STOREDIST"] {
+            write_key_specification(row, Search::Word(word, start), ("range", &range), reply);
+        }
     }
 }
 
@@ -157,19 +169,19 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
 enum Search {
     /// At a position.
     Index(u16),
-    /// Behind the word STREAMS, which stands at a position or after it.
-    Streams(u16),
+    /// Behind a word, which stands at a position or after it.
+    Word(&'static str, u16),
 }
 
 fn write_key_specification(row: &Command, search: Search, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
     // What XREADGROUP writes is beside the entries.
-    let access = if row.is_write() && matches!(search, Search::Index(_)) { "RW" } else { "RO" };
+    let access = if row.is_write() && !matches!(search, Search::Word("STREAMS", _)) { "RW" } else { "RO" };
     reply.map(3);
     reply.bulk(b"flags");
     write_words([access].into_iter(), reply);
     match search {
         Search::Index(index) => write_search("begin_search", "index", &[("index", i64::from(index))], reply),
-        Search::Streams(from) => write_keyword_search("STREAMS", from, reply),
+        Search::Word(word, from) => write_keyword_search(word, from, reply),
     }
     write_search("find_keys", find.0, find.1, reply);
 }

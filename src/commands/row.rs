@@ -172,6 +172,8 @@ pub enum OptionKeys {
     SortReadOnly,
     /// DEBUG: OBJECT names one.
     DebugObject,
+    /// GEORADIUS and its kin: from so many arguments on, STORE and STOREDIST name one.
+    StoredFrom(u16),
 }
 
 impl Keys {
@@ -208,6 +210,13 @@ impl Keys {
     /// A subcommand names a key.
     pub const DEBUG: Self = Self { options: OptionKeys::DebugObject, ..Self::NONE };
 
+    /// The first argument is a key, the second says how many keys follow.
+    pub const ONE_AND_COUNTED: Self = Self { count_at: 2, ..Self::ONE };
+    /// The first argument is a key, and options behind so many arguments name others.
+    pub const ONE_AND_STORED_FROM_5: Self = Self { options: OptionKeys::StoredFrom(5), ..Self::ONE };
+    /// As above.
+    pub const ONE_AND_STORED_FROM_6: Self = Self { options: OptionKeys::StoredFrom(6), ..Self::ONE };
+
     const fn fixed(first: u16, last: i16, step: u16) -> Self {
         Self { first, last, step, ..Self::NONE }
     }
@@ -222,6 +231,7 @@ impl Keys {
         let of_option = match self.options {
             OptionKeys::Sort => sort::store_position(args),
             OptionKeys::DebugObject => (len == 3 && args.is(1, "OBJECT")).then_some(2),
+            OptionKeys::StoredFrom(start) => stored_position(args, start.into()),
             OptionKeys::None | OptionKeys::SortReadOnly => None,
         };
         fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
@@ -229,7 +239,8 @@ impl Keys {
 
     /// Whether only a request itself tells where its keys stand.
     pub fn are_movable(self) -> bool {
-        self.count_at > 0 || self.streams_from > 0 || self.has_patterns()
+        let is_stored = matches!(self.options, OptionKeys::StoredFrom(_));
+        self.count_at > 0 || self.streams_from > 0 || self.has_patterns() || is_stored
     }
 
     /// Whether a request has more keys than its positions: any.
@@ -258,6 +269,18 @@ impl Keys {
         let count = args.get(first - 1).and_then(parse_i64).and_then(|count| usize::try_from(count).ok())?;
         (1..=args.len() - first).contains(&count).then_some(first..first + count)
     }
+}
+
+/// The position of the key that the last STORE or STOREDIST names.
+fn stored_position(args: Args<'_>, start: usize) -> Option<usize> {
+    let mut at = start;
+    let mut stored = None;
+    while at + 1 < args.len() {
+        let is_store = args.is(at, "STORE") || args.is(at, "STOREDIST");
+        stored = if is_store { Some(at + 1) } else { stored };
+        at += if is_store { 2 } else { 1 };
+    }
+    stored
 }
 
 /// Where the options of XREAD and XREADGROUP stand, as far as they can be read.
@@ -351,6 +374,10 @@ pub enum Group {
     Bitmap,
     /// Strings that count different elements.
     Hyperloglog,
+    /// Sorted sets.
+    SortedSet,
+    /// Positions on the earth, in sorted sets.
+    Geo,
     /// Streams.
     Stream,
     /// Several commands as one.
@@ -372,6 +399,8 @@ impl Group {
             Self::Hash => "hash",
             Self::Bitmap => "bitmap",
             Self::Hyperloglog => "hyperloglog",
+            Self::SortedSet => "sorted-set",
+            Self::Geo => "geo",
             Self::Stream => "stream",
             Self::Transactions => "transactions",
             Self::Connection => "connection",

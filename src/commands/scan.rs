@@ -3,8 +3,8 @@
 use super::arguments::{integer, is, reply_entry};
 use super::keys::type_name;
 use super::{CommandError, Outcome, glob};
-use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, Store};
-use crate::resp::{Args, Reply};
+use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, SortedSet, Store};
+use crate::resp::{Args, DoubleText, Reply};
 
 /// Where a SCAN goes on.
 ///
@@ -88,6 +88,20 @@ pub fn hscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             if elements.let_pass(field) {
                 elements.add(field);
                 elements.add(value);
+            }
+        })
+    })
+}
+
+/// ZSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = members
+pub fn zscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    scan_collection(keyspace, args, reply, |set: &SortedSet, start, count, elements| {
+        // Redis prints the scores of the two encodings in two ways.
+        let print = if set.is_small() { DoubleText::shortest } else { DoubleText::precise };
+        set.walk(start, count, &mut |member, score| {
+            if elements.let_pass(member) {
+                elements.add(member);
+                elements.add(Entry::Bytes(&print(score)));
             }
         })
     })

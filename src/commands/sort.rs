@@ -1,4 +1,4 @@
-//! SORT and SORT_RO: elements of a list or a set, in an order that other keys may give.
+//! SORT and SORT_RO: elements of a list, a set or a sorted set, in an order that other keys may give.
 //!
 //! A pattern of BY or GET names a key for each element, and nobody knows beforehand on which shard: a request with one
 //! that names any is run over all shards together. All keys are only looked at until the result is known, so elements
@@ -210,6 +210,7 @@ fn elements_of(value: Option<Value<'_>>) -> Result<Vec<Cow<'_, [u8]>>, CommandEr
         None => Ok(Vec::new()),
         Some(Value::Object(Object::List(list))) => Ok(list.range(0..list.len()).map(text_of).collect()),
         Some(Value::Object(Object::Set(set))) => Ok(set.iter().map(text_of).collect()),
+        Some(Value::Object(Object::SortedSet(set))) => Ok(set.iter().map(|(member, _)| text_of(member)).collect()),
         Some(_) => Err(CommandError::WrongType),
     }
 }

@@ -4,8 +4,8 @@ use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
-    Outcome, bitfield, bits, blocking, debug, expiry, hashes, hyperloglog, keys, lcs, list_edits, lists, object, scan,
-    server, sets, sort, streams, strings,
+    Outcome, bitfield, bits, blocking, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists, object,
+    scan, server, sets, sort, sorted_sets, streams, strings,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -272,6 +272,53 @@ command_table! {
         ("hrandfield", -2, READ, ONE, OneShard, First, Hash, "6.2.0", "O(N), N = fields replied", "key [count [WITHVALUES]]", "Random fields of a hash.") => hashes::hrandfield;
         ("hscan", -3, READ, ONE, OneShard, First, Hash, "2.8.0", "O(1) for each call, O(N) for the whole, N = fields", "key cursor [MATCH pattern] [COUNT count]", "Walks over the fields of a hash, a page at a time.") => scan::hscan;
         ("hsetnx", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field value", "Sets a field of a hash that does not exist.") => hashes::hsetnx;
+
+        ("zadd", -4, WRITE_FAST, ONE, OneShard, First, SortedSet, "1.2.0", "O(M * log N), M = members given", "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]", "Gives members scores.") => sorted_sets::zadd;
+        ("zincrby", 4, WRITE_FAST, ONE, OneShard, First, SortedSet, "1.2.0", "O(log N)", "key increment member", "Adds to the score of a member.") => sorted_sets::zincrby;
+        ("zrem", -3, SHRINK_FAST, ONE, OneShard, First, SortedSet, "1.2.0", "O(M * log N), M = members given", "key member [member ...]", "Removes members from a sorted set.") => sorted_sets::zrem;
+        ("zcard", 2, READ_FAST, ONE, OneShard, First, SortedSet, "1.2.0", "O(1)", "key", "How many members a sorted set has.") => sorted_sets::zcard;
+        ("zscore", 3, READ_FAST, ONE, OneShard, First, SortedSet, "1.2.0", "O(1)", "key member", "The score of a member.") => sorted_sets::zscore;
+        ("zmscore", -3, READ_FAST, ONE, OneShard, First, SortedSet, "6.2.0", "O(N), N = members given", "key member [member ...]", "The scores of several members.") => sorted_sets::zmscore;
+        ("zrank", -3, READ_FAST, ONE, OneShard, First, SortedSet, "2.0.0", "O(log N)", "key member [WITHSCORE]", "How many members stand before a member.") => sorted_sets::zrank;
+        ("zrevrank", -3, READ_FAST, ONE, OneShard, First, SortedSet, "2.0.0", "O(log N)", "key member [WITHSCORE]", "How many members stand behind a member.") => sorted_sets::zrevrank;
+        ("zcount", 4, READ_FAST, ONE, OneShard, First, SortedSet, "2.0.0", "O(log N)", "key min max", "How many members have scores in a range.") => sorted_sets::zcount;
+        ("zlexcount", 4, READ_FAST, ONE, OneShard, First, SortedSet, "2.8.9", "O(log N)", "key min max", "How many members are in a range.") => sorted_sets::zlexcount;
+        ("zrange", -4, READ, ONE, OneShard, First, SortedSet, "1.2.0", "O(log N + M), M = members replied", "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]", "The members of a range of ranks, of scores, or of members.") => sorted_sets::zrange;
+        ("zrangestore", -5, WRITE, TWO, Joint, First, SortedSet, "6.2.0", "O(log N + M), M = members stored", "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]", "Stores the members of a range.") => sorted_sets::zrangestore;
+        ("zrevrange", -4, READ, ONE, OneShard, First, SortedSet, "1.2.0", "O(log N + M), M = members replied", "key start stop [WITHSCORES]", "The members of a range of ranks, from the highest score down.") => sorted_sets::zrevrange;
+        ("zrangebyscore", -4, READ, ONE, OneShard, First, SortedSet, "1.0.5", "O(log N + M), M = members replied", "key min max [WITHSCORES] [LIMIT offset count]", "The members with scores in a range.") => sorted_sets::zrangebyscore;
+        ("zrevrangebyscore", -4, READ, ONE, OneShard, First, SortedSet, "2.2.0", "O(log N + M), M = members replied", "key max min [WITHSCORES] [LIMIT offset count]", "The members with scores in a range, from the highest score down.") => sorted_sets::zrevrangebyscore;
+        ("zrangebylex", -4, READ, ONE, OneShard, First, SortedSet, "2.8.9", "O(log N + M), M = members replied", "key min max [LIMIT offset count]", "The members in a range, where all scores are the same.") => sorted_sets::zrangebylex;
+        ("zrevrangebylex", -4, READ, ONE, OneShard, First, SortedSet, "2.8.9", "O(log N + M), M = members replied", "key max min [LIMIT offset count]", "The members in a range, the last first, where all scores are the same.") => sorted_sets::zrevrangebylex;
+        ("zremrangebyrank", 4, SHRINK, ONE, OneShard, First, SortedSet, "2.0.0", "O(M * log N), M = members removed", "key start stop", "Removes the members of a range of ranks.") => sorted_sets::zremrangebyrank;
+        ("zremrangebyscore", 4, SHRINK, ONE, OneShard, First, SortedSet, "1.2.0", "O(M * log N), M = members removed", "key min max", "Removes the members with scores in a range.") => sorted_sets::zremrangebyscore;
+        ("zremrangebylex", 4, SHRINK, ONE, OneShard, First, SortedSet, "2.8.9", "O(M * log N), M = members removed", "key min max", "Removes the members in a range, where all scores are the same.") => sorted_sets::zremrangebylex;
+        ("zpopmin", -2, SHRINK_FAST, ONE, OneShard, First, SortedSet, "5.0.0", "O(M * log N), M = members taken", "key [count]", "Takes the members with the lowest scores.") => sorted_sets::zpopmin;
+        ("zpopmax", -2, SHRINK_FAST, ONE, OneShard, First, SortedSet, "5.0.0", "O(M * log N), M = members taken", "key [count]", "Takes the members with the highest scores.") => sorted_sets::zpopmax;
+        ("zmpop", -4, SHRINK, COUNTED, Joint, First, SortedSet, "7.0.0", "O(K) + O(M * log N), K = keys, M = members taken", "numkeys key [key ...] <MIN | MAX> [COUNT count]", "Takes members from the first sorted set that exists.") => sorted_sets::zmpop;
+        ("bzpopmin", -3, WAITING_POP.and(Flags::FAST), BUT_LAST, Joint, First, SortedSet, "5.0.0", "O(K + log N), K = keys", "key [key ...] timeout", "Takes the member with the lowest score of the first sorted set that has one, or waits for one.") => sorted_sets::bzpopmin;
+        ("bzpopmax", -3, WAITING_POP.and(Flags::FAST), BUT_LAST, Joint, First, SortedSet, "5.0.0", "O(K + log N), K = keys", "key [key ...] timeout", "Takes the member with the highest score of the first sorted set that has one, or waits for one.") => sorted_sets::bzpopmax;
+        ("bzmpop", -5, SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS), COUNTED_SECOND, Joint, First, SortedSet, "7.0.0", "O(K) + O(M * log N), K = keys, M = members taken", "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]", "Takes members from the first sorted set that has some, or waits for some.") => sorted_sets::bzmpop;
+        ("zrandmember", -2, READ, ONE, OneShard, First, SortedSet, "6.2.0", "O(M * log N), M = members replied", "key [count [WITHSCORES]]", "Random members of a sorted set.") => sorted_sets::zrandmember;
+        ("zscan", -3, READ, ONE, OneShard, First, SortedSet, "2.8.0", "O(1) for each call, O(N) for the whole, N = members", "key cursor [MATCH pattern] [COUNT count]", "Walks over the members of a sorted set, a page at a time.") => scan::zscan;
+        ("zunion", -3, READ, COUNTED, Joint, First, SortedSet, "6.2.0", "O(N * log N), N = members of all", "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]", "The members that any of several sorted sets has.") => sorted_sets::zunion;
+        ("zunionstore", -4, WRITE, ONE_AND_COUNTED, Joint, First, SortedSet, "2.0.0", "O(N * log N), N = members of all", "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]", "Stores the members that any of several sorted sets has.") => sorted_sets::zunionstore;
+        ("zinter", -3, READ, COUNTED, Joint, First, SortedSet, "6.2.0", "O(N * K), N = members of the smallest, K = keys", "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]", "The members that all of several sorted sets have.") => sorted_sets::zinter;
+        ("zinterstore", -4, WRITE, ONE_AND_COUNTED, Joint, First, SortedSet, "2.0.0", "O(N * K), N = members of the smallest, K = keys", "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]", "Stores the members that all of several sorted sets have.") => sorted_sets::zinterstore;
+        ("zdiff", -3, READ, COUNTED, Joint, First, SortedSet, "6.2.0", "O(N * K), N = members of the first, K = keys", "numkeys key [key ...] [WITHSCORES]", "The members of the first sorted set that no other has.") => sorted_sets::zdiff;
+        ("zdiffstore", -4, WRITE, ONE_AND_COUNTED, Joint, First, SortedSet, "6.2.0", "O(N * K), N = members of the first, K = keys", "destination numkeys key [key ...]", "Stores the members of the first sorted set that no other has.") => sorted_sets::zdiffstore;
+        ("zintercard", -3, READ, COUNTED, Joint, First, SortedSet, "7.0.0", "O(N * K), N = members of the smallest, K = keys", "numkeys key [key ...] [LIMIT limit]", "How many members all of several sorted sets have.") => sorted_sets::zintercard;
+
+        ("geoadd", -5, WRITE, ONE, OneShard, First, Geo, "3.2.0", "O(M * log N), M = members given", "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]", "Gives members positions.") => geo::geoadd;
+        ("geodist", -4, READ, ONE, OneShard, First, Geo, "3.2.0", "O(1)", "key member1 member2 [M | KM | FT | MI]", "The distance between two members.") => geo::geodist;
+        ("geohash", -2, READ, ONE, OneShard, First, Geo, "3.2.0", "O(N), N = members given", "key [member [member ...]]", "The geohashes of members.") => geo::geohash;
+        ("geopos", -2, READ, ONE, OneShard, First, Geo, "3.2.0", "O(N), N = members given", "key [member [member ...]]", "The positions of members.") => geo::geopos;
+        ("georadius", -6, WRITE, ONE_AND_STORED_FROM_6, Joint, First, Geo, "3.2.0", "O(N + log M), N = members in the areas around, M = members in the shape", "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]", "The members within a radius of a position.") => geo::georadius;
+        ("georadius_ro", -6, READ, ONE, OneShard, First, Geo, "3.2.10", "O(N + log M), N = members in the areas around, M = members in the shape", "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]", "The members within a radius of a position.") => geo::georadius_ro;
+        ("georadiusbymember", -5, WRITE, ONE_AND_STORED_FROM_5, Joint, First, Geo, "3.2.0", "O(N + log M), N = members in the areas around, M = members in the shape", "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]", "The members within a radius of a member.") => geo::georadiusbymember;
+        ("georadiusbymember_ro", -5, READ, ONE, OneShard, First, Geo, "3.2.10", "O(N + log M), N = members in the areas around, M = members in the shape", "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]", "The members within a radius of a member.") => geo::georadiusbymember_ro;
+        ("geosearch", -7, READ, ONE, OneShard, First, Geo, "6.2.0", "O(N + log M), N = members in the areas around, M = members in the shape", "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]", "The members within a circle or a box.") => geo::geosearch;
+        ("geosearchstore", -8, WRITE, TWO, Joint, First, Geo, "6.2.0", "O(N + log M), N = members in the areas around, M = members in the shape", "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]", "Stores the members within a circle or a box.") => geo::geosearchstore;
 
         ("xadd", -5, WRITE_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(1), and O(N), N = entries trimmed", "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]", "Adds an entry to a stream.") => streams::xadd;
         ("xlen", 2, READ_FAST, ONE, OneShard, First, Stream, "5.0.0", "O(1)", "key", "How many entries a stream has.") => streams::xlen;

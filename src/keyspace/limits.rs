@@ -19,14 +19,20 @@ pub enum Limit {
     HashEntries,
     /// `hash-max-listpack-value`
     HashValue,
+    /// `zset-max-listpack-entries`
+    SortedSetEntries,
+    /// `zset-max-listpack-value`
+    SortedSetValue,
 }
 
-static VALUES: [AtomicI64; 6] = [
+static VALUES: [AtomicI64; 8] = [
     AtomicI64::new(-2),
     AtomicI64::new(512),
     AtomicI64::new(128),
     AtomicI64::new(64),
     AtomicI64::new(512),
+    AtomicI64::new(64),
+    AtomicI64::new(128),
     AtomicI64::new(64),
 ];
 

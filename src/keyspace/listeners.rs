@@ -1,6 +1,7 @@
 //! Who wants to know when a key changes: transactions that watch it, and connections that wait for something to take.
 
 use super::hashing::ProcessHash;
+use super::object::Kind;
 use super::stream::Reading;
 use super::waiter::Waiter;
 use std::collections::{HashMap, VecDeque};
@@ -42,6 +43,20 @@ pub enum Wish {
     PopMany(End, usize),
     /// Move an element from this end to that end of the list of a key: BLMOVE, BRPOPLPUSH.
     Move(End, End, Box<[u8]>),
+    /// Take the element with the lowest score (head) or the highest (tail): BZPOPMIN, BZPOPMAX.
+    PopElement(End),
+    /// Take up to so many elements: BZMPOP.
+    PopElements(End, usize),
+}
+
+impl Wish {
+    /// Whether it can be fulfilled with a collection of a type. A line may hold wishes for several types.
+    pub fn is_for(&self, kind: Kind) -> bool {
+        match self {
+            Self::Pop(_) | Self::PopMany(..) | Self::Move(..) => kind == Kind::List,
+            Self::PopElement(_) | Self::PopElements(..) => kind == Kind::SortedSet,
+        }
+    }
 }
 
 /// A connection in the line of a key.
@@ -135,17 +150,17 @@ impl Listeners {
         self.waiting.contains_key(key) || self.reading.contains_key(key)
     }
 
-    /// The first in the line of a key that still waits.
-    pub fn first_in_line(&mut self, key: &[u8]) -> Option<InLine> {
+    /// The first in the line of a key that still waits, for what the key holds.
+    pub fn first_in_line(&mut self, key: &[u8], kind: Kind) -> Option<InLine> {
         let line = self.waiting.get_mut(key)?;
         while line.front().is_some_and(|first| !first.waiter.is_waiting()) {
             line.pop_front();
         }
-        let first = line.front().cloned();
-        if first.is_none() {
+        if line.is_empty() {
             self.waiting.remove(key);
+            return None;
         }
-        first
+        line.iter().find(|place| place.wish.is_for(kind) && place.waiter.is_waiting()).cloned()
     }
 
     /// The keys that somebody listens to. One that is listened to in several ways comes as often.
@@ -201,10 +216,22 @@ mod tests {
         waiters.iter().for_each(|waiter| listeners.wait(b"k", waiter, &Wish::Pop(End::Head)));
         assert!(listeners.note_change(b"k"));
         assert!(waiters[0].give_up());
-        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k").expect("two are left").waiter, &waiters[1]));
+        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k", Kind::List).expect("two are left").waiter, &waiters[1]));
         waiters[1..].iter().for_each(|waiter| assert!(waiter.give_up()));
-        assert!(listeners.first_in_line(b"k").is_none());
+        assert!(listeners.first_in_line(b"k", Kind::List).is_none());
         assert!(listeners.is_empty());
+    }
+
+    #[test]
+    fn a_key_serves_those_who_wait_for_its_type() {
+        let mut listeners = Listeners::default();
+        let (for_list, for_set) = (Arc::new(Waiter::new(false)), Arc::new(Waiter::new(false)));
+        listeners.wait(b"k", &for_list, &Wish::Pop(End::Head));
+        listeners.wait(b"k", &for_set, &Wish::PopElement(End::Head));
+        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k", Kind::SortedSet).expect("one waits").waiter, &for_set));
+        assert!(for_set.give_up());
+        assert!(listeners.first_in_line(b"k", Kind::SortedSet).is_none());
+        assert!(Arc::ptr_eq(&listeners.first_in_line(b"k", Kind::List).expect("one waits").waiter, &for_list));
     }
 
     #[test]

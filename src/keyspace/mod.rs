@@ -18,6 +18,7 @@ mod node;
 mod object;
 mod segmented;
 mod set;
+pub mod sorted_set;
 mod store;
 pub mod stream;
 mod table;
@@ -37,9 +38,10 @@ pub use list::{Elements, Position, Quicklist};
 pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
 pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};
-pub use object::{Bytes, Collection, Hash, List, Object, Set};
+pub use object::{Bytes, Collection, Hash, Kind, List, Object, Set};
 pub use segmented::Segmented;
 pub use set::Spot;
+pub use sorted_set::{Cut, SortedSet};
 pub use store::{Store, Table};
 pub use stream::Stream;
 pub use table::{ElementTable, Field, Keyed, Member};
@@ -270,18 +272,29 @@ impl<S: Store> Keyspace<S> {
         self.ready.push_back((self.database(), key.into()));
     }
 
-    /// A changed key that somebody waits for, with the first in its line; its database is selected.
+    /// A changed key that has something for somebody who waits for it, with the first in its line; its database is
+    /// selected.
     pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
-        while let Some((database, key)) = self.ready.front() {
-            self.store.select(*database);
-            self.effects.select(*database);
-            let first = self.store.with_listeners(hash_of(key), key, |listeners| listeners.first_in_line(key));
-            if let Some(first) = first {
-                return Some((key.clone(), first));
+        while let Some((database, key)) = self.ready.pop_front() {
+            self.store.select(database);
+            self.effects.select(database);
+            if let Some(first) = self.first_in_line(&key) {
+                self.ready.push_front((database, key.clone()));
+                return Some((key, first));
             }
-            self.ready.pop_front();
         }
         None
+    }
+
+    fn first_in_line(&mut self, key: &[u8]) -> Option<InLine> {
+        let hash = hash_of(key);
+        let place = self.locate_live(hash, key)?;
+        // The object stays where it is while its listeners are asked.
+        let kind = match self.store.at(place, hash, key).value() {
+            Value::Object(object) => object.kind(),
+            Value::Integer(_) | Value::Text(_) => return None,
+        };
+        self.store.with_listeners(hash, key, |listeners| listeners.first_in_line(key, kind))
     }
 
     /// The key that was ready has nothing more to take, or not for who is first in its line.
@@ -413,6 +426,30 @@ impl<S: Store> Keyspace<S> {
             self.read_collection::<C>(key)?;
         }
         Ok(keys.map(|key| self.collection(key)).collect())
+    }
+
+    /// The collections of several keys together, of whatever types, for a command that reads: each is counted as a hit
+    /// or a miss.
+    pub fn read_objects<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<&Object>>, CommandError> {
+        // As above.
+        for key in keys.clone() {
+            if matches!(self.read(key), Some(Value::Integer(_) | Value::Text(_))) {
+                return Err(CommandError::WrongType);
+            }
+        }
+        Ok(keys.map(|key| self.object(key)).collect())
+    }
+
+    fn object(&self, key: &[u8]) -> Option<&Object> {
+        let hash = hash_of(key);
+        let node = self.store.at(self.store.locate(hash, key)?, hash, key);
+        match node.value() {
+            Value::Object(object) if !is_due(node, self.now_ms) => Some(object),
+            _ => None,
+        }
     }
 
     fn collection<C: Collection>(&self, key: &[u8]) -> Option<&C> {

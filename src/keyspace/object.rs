@@ -3,6 +3,7 @@
 pub use super::hash::Hash;
 pub use super::list::List;
 pub use super::set::Set;
+use super::sorted_set::SortedSet;
 use super::stream::Stream;
 
 /// An element, member or field: bytes of a fixed length.
@@ -17,17 +18,46 @@ pub enum Object {
     Set(Set),
     /// See [`Hash`](type@Hash).
     Hash(Hash),
+    /// See [`SortedSet`].
+    SortedSet(SortedSet),
     /// See [`Stream`]; boxed, because it is larger than the others.
     Stream(Box<Stream>),
 }
 
+/// The type of a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// See [`List`].
+    List,
+    /// See [`Set`].
+    Set,
+    /// See [`Hash`](type@Hash).
+    Hash,
+    /// See [`SortedSet`].
+    SortedSet,
+    /// See [`Stream`].
+    Stream,
+}
+
 impl Object {
+    /// The type.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::List(_) => Kind::List,
+            Self::Set(_) => Kind::Set,
+            Self::Hash(_) => Kind::Hash,
+            Self::SortedSet(_) => Kind::SortedSet,
+            Self::Stream(_) => Kind::Stream,
+        }
+    }
+
     /// The type's name as TYPE replies it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::List(_) => "list",
             Self::Set(_) => "set",
             Self::Hash(_) => "hash",
+            Self::SortedSet(_) => "zset",
             Self::Stream(_) => "stream",
         }
     }
@@ -38,6 +68,7 @@ impl Object {
             Self::List(list) => list.encoding(),
             Self::Set(set) => set.encoding(),
             Self::Hash(hash) => hash.encoding(),
+            Self::SortedSet(set) => set.encoding(),
             Self::Stream(_) => "stream",
         }
     }

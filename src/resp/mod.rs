@@ -1,11 +1,13 @@
 //! The RESP protocol, versions 2 and 3: requests in, replies out.
 
 mod args;
+mod double;
 mod number;
 mod parser;
 mod reply;
 
 pub use args::{Args, Span};
+pub use double::DoubleText;
 pub use number::{parse_i64, parse_u64};
 pub use parser::{Limits, ProtocolError, RequestParser, Step, split_line};
 pub use reply::{Reply, quoted};

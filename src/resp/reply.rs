@@ -1,5 +1,7 @@
 //! Replies, written straight into the buffer that goes to the socket.
 
+use super::DoubleText;
+
 /// Appends replies to a buffer, in the protocol version that the connection speaks.
 #[derive(Debug)]
 pub struct Reply<'a> {
@@ -79,6 +81,22 @@ impl<'a> Reply<'a> {
     /// An integer as a bulk string.
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// A double; a bulk string in RESP2.
+    pub fn double(&mut self, value: f64) {
+        self.double_text(&DoubleText::shortest(value));
+    }
+
+    /// A double in digits of the command's own; a bulk string in RESP2.
+    pub fn double_text(&mut self, text: &[u8]) {
+        if self.resp3 {
+            self.out.push(b',');
+            self.out.extend_from_slice(text);
+            self.end();
+        } else {
+            self.bulk(text);
+        }
     }
 
     /// A text with its format; a bulk string in RESP2.

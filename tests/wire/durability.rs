@@ -1,6 +1,7 @@
 //! Durability: what was acknowledged is there after kill -9, whichever engine comes next; what is damaged is refused.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request};
+use shardrace::aof::{Manifest, SystemDisk};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -276,6 +277,106 @@ fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting
     }
 }
 
+/// Another boot of the machine than the one that the log was written in, as far as the server can tell.
+fn pretend_to_reboot(data: &Data) {
+    let dir = data.path().join("appendonlydir");
+    let mut manifest = Manifest::read(&SystemDisk, &dir).unwrap();
+    manifest.boot = "another".into();
+    manifest.write(&SystemDisk, &dir).unwrap();
+}
+
+/// Under everysec a power loss may take the last epoch of each segment, or leave it: what is left is a state that was.
+#[test]
+fn after_a_power_loss_all_segments_end_with_the_same_epoch_and_after_a_kill_with_their_last_record() {
+    for setup in MANY_SHARDS {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        let keys = spread_keys();
+        keys.iter().for_each(|key| client.expect(&format!("SET {key} old"), "+OK\r\n"));
+        let fsyncs = server.info_number("aof_fsyncs");
+        let segments = server.info_number("aof_segments");
+        crate::harness::wait_until("an epoch ends", || server.info_number("aof_fsyncs") >= fsyncs + segments);
+        // Each write has seen the one before it.
+        keys.iter().for_each(|key| client.expect(&format!("SET {key} new"), "+OK\r\n"));
+        let data = server.kill();
+        let killed = data.copy();
+        assert_eq!(value_of_spread(&mut killed.start(setup, &[]).client()), vec![text("new"); SPREAD], "a kill");
+        for lost in data.segments() {
+            // The power loss takes the end of one segment and nothing of the others.
+            let crashed = data.copy();
+            let name = lost.file_name().unwrap();
+            let len = std::fs::metadata(&lost).unwrap().len() as usize;
+            cut(&crashed, name.as_ref(), len - 3);
+            pretend_to_reboot(&crashed);
+            let server = crashed.start(setup, &[]);
+            let found = value_of_spread(&mut server.client());
+            let last_old = found.iter().rposition(|value| *value == text("old"));
+            assert!(last_old.is_some(), "{setup:?}: something was lost: {found:?}");
+            let first_new = found.iter().position(|value| *value == text("new")).unwrap_or(SPREAD);
+            assert!(last_old.unwrap() < first_new || first_new == SPREAD, "{setup:?}: a write without its past");
+            // And it goes on from there.
+            server.client().expect("SET later v", "+OK\r\n");
+            server.kill().start(setup, &[]).client().expect("GET later", "$1\r\nv\r\n");
+        }
+    }
+}
+
+/// A clean stop ends an epoch in every segment: the machine may be turned off then.
+#[test]
+fn nothing_is_cut_at_another_boot_after_a_clean_stop() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        spread_keys().iter().for_each(|key| client.expect(&format!("SET {key} 1"), "+OK\r\n"));
+        let (_, data, _) = server.stop();
+        pretend_to_reboot(&data);
+        assert_eq!(value_of_spread(&mut data.start(setup, &[]).client()), vec![text("1"); SPREAD], "{setup:?}");
+    }
+}
+
+/// Under always nothing that was acknowledged may go, whatever epoch it is of.
+#[test]
+fn nothing_acknowledged_under_always_is_cut_at_another_boot() {
+    for setup in MANY_SHARDS {
+        let server = Server::start(setup, &["--appendfsync", "always"]);
+        let mut client = server.client();
+        spread_keys().iter().for_each(|key| client.expect(&format!("SET {key} 1"), "+OK\r\n"));
+        let data = server.kill();
+        pretend_to_reboot(&data);
+        assert_eq!(value_of_spread(&mut data.start(setup, &[]).client()), vec![text("1"); SPREAD], "{setup:?}");
+    }
+}
+
+/// A group is whole in the log of each shard that it was for.
+#[test]
+fn an_mset_that_one_segment_has_lost_comes_back_whole() {
+    for setup in MANY_SHARDS {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        let keys = spread_keys();
+        let mset = |value: &str| -> Vec<String> {
+            let pairs = keys.iter().flat_map(|key| [key.clone(), value.to_owned()]);
+            ["MSET".to_owned()].into_iter().chain(pairs).collect()
+        };
+        assert_eq!(client.value(&mset("1")), Value::Simple("OK".into()));
+        let segments = server.data().segments();
+        let before: Vec<_> = segments.iter().map(|path| std::fs::metadata(path).unwrap().len() as usize).collect();
+        assert_eq!(segments.len(), setup.shards);
+        assert_eq!(client.value(&mset("2")), Value::Simple("OK".into()));
+        // Another write depends on it, on one shard.
+        client.expect(&format!("INCR {}", keys[0]), ":3\r\n");
+        let data = server.kill();
+        let holds_incr = |path: &std::path::Path| std::fs::read(path).unwrap().windows(4).any(|bytes| bytes == b"INCR");
+        for (path, before) in segments.iter().zip(before).filter(|(path, _)| !holds_incr(path)) {
+            let torn = data.copy();
+            cut(&torn, path.file_name().unwrap().as_ref(), before);
+            let mut wanted = vec![text("2"); SPREAD];
+            wanted[0] = text("3");
+            assert_eq!(value_of_spread(&mut torn.start(setup, &[]).client()), wanted, "{setup:?}");
+        }
+    }
+}
+
 #[test]
 fn another_engine_and_another_shard_count_find_every_transaction() {
     let actor = |shards| Setup { engine: "actor", shards, threads: 2 };
@@ -522,7 +623,7 @@ fn everysec_syncs_within_seconds_and_not_per_write() {
                 .map(|index| vec!["SET".into(), format!("{{k}}{index}"), "v".into()])
                 .collect::<Vec<Vec<String>>>(),
         );
-        // The end of an epoch syncs every segment, and may come at any time.
+        // Where one segment ends an epoch, all do.
         let segments = server.info_number("aof_segments");
         assert!(server.info_number("aof_fsyncs") <= segments, "{setup:?}");
         crate::harness::wait_until("the second's fsync", || server.info_number("aof_fsyncs") >= 1);

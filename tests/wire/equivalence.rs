@@ -207,8 +207,9 @@ impl Generator {
             23..37 => self.generic_request(),
             37..49 => self.list_request(),
             49..62 => self.set_request(),
-            62..74 => self.hash_request(),
-            74..89 => self.joint_request(),
+            62..71 => self.hash_request(),
+            71..79 => self.sorted_set_request(),
+            79..89 => self.joint_request(),
             89..96 => self.transaction_request(),
             96..98 => self.odd_request(),
             _ => self.connection_request(),
@@ -344,7 +345,7 @@ impl Generator {
     }
 
     fn any_key(&mut self) -> Vec<u8> {
-        let kind = ["string", "list", "set", "hash"][self.random.usize(..4)];
+        let kind = ["string", "list", "set", "hash", "zset"][self.random.usize(..5)];
         self.key(kind)
     }
 
@@ -504,6 +505,123 @@ impl Generator {
     }
 
     /// A command over several keys together.
+    /// A score that Redis 7.0, which prints 17 digits, prints as 7.2 does: a few bits in binary.
+    fn score(&mut self) -> Vec<u8> {
+        const EDGES: [&str; 12] = ["inf", "-inf", "+inf", "nan", "", " 1", "x", "1e400", "0x10", "-0", "1e3", "1."];
+        if self.chance(85) {
+            format!("{}", f64::from(self.random.i32(-40..40)) / 8.0).into_bytes()
+        } else {
+            self.pick(&EDGES)
+        }
+    }
+
+    fn score_bound(&mut self) -> Vec<u8> {
+        let score = self.score();
+        if self.chance(30) { [b"(", &*score].concat() } else { score }
+    }
+
+    fn member_bound(&mut self) -> Vec<u8> {
+        match self.random.u32(..10) {
+            0 => b"-".to_vec(),
+            1 => b"+".to_vec(),
+            2 => self.value(),
+            _ => [self.pick(&["[", "("]), self.member()].concat(),
+        }
+    }
+
+    fn range_options(&mut self, request: &mut Request) {
+        for _ in 0..self.random.u32(..3) {
+            match self.random.u32(..5) {
+                0..2 => request.push(self.pick(&["WITHSCORES", "withscores", "BOGUS"])),
+                2 => request.push(self.pick(&["REV", "BYSCORE", "BYLEX"])),
+                _ => request.extend([b"LIMIT".to_vec(), self.index(), self.index()]),
+            }
+        }
+    }
+
+    fn sorted_set_request(&mut self) -> Request {
+        let key = self.key("zset");
+        let mut request = vec![Vec::new(), key];
+        let name = match self.random.u32(..24) {
+            0..7 => {
+                if self.chance(40) {
+                    let options = ["NX", "XX", "GT", "LT", "CH", "INCR", "ch"];
+                    (0..self.random.u32(1..3)).for_each(|_| request.push(self.pick(&options)));
+                }
+                for _ in 0..self.random.u32(1..6) {
+                    let (score, member) = (self.score(), self.member());
+                    request.extend([score, member]);
+                }
+                b"ZADD".to_vec()
+            }
+            7 => {
+                request.extend([self.score(), self.member()]);
+                b"ZINCRBY".to_vec()
+            }
+            8 => {
+                (0..self.random.u32(1..4)).for_each(|_| request.push(self.member()));
+                self.pick(&["ZREM", "ZMSCORE"])
+            }
+            9..11 => {
+                request.push(self.member());
+                self.pick(&["ZSCORE", "ZRANK", "ZREVRANK"])
+            }
+            11 => b"ZCARD".to_vec(),
+            12..14 => {
+                request.extend([self.score_bound(), self.score_bound()]);
+                self.pick(&["ZCOUNT", "ZCOUNT", "ZREMRANGEBYSCORE"])
+            }
+            14..17 => {
+                request.extend([self.score_bound(), self.score_bound()]);
+                self.range_options(&mut request);
+                self.pick(&["ZRANGEBYSCORE", "ZREVRANGEBYSCORE"])
+            }
+            17..20 => {
+                request.extend([self.index(), self.index()]);
+                self.range_options(&mut request);
+                self.pick(&["ZRANGE", "ZREVRANGE", "ZRANGE"])
+            }
+            20 => {
+                request.extend([self.index(), self.index()]);
+                b"ZREMRANGEBYRANK".to_vec()
+            }
+            // Which members are in a range where scores differ is not said: only what is wrong with it.
+            21 => {
+                request[1] = b"zset:none".to_vec();
+                request.extend([self.member_bound(), self.member_bound()]);
+                self.pick(&["ZLEXCOUNT", "ZRANGEBYLEX", "ZREMRANGEBYLEX"])
+            }
+            _ => {
+                if self.chance(50) {
+                    request.push(self.index());
+                }
+                self.pick(&["ZPOPMIN", "ZPOPMAX"])
+            }
+        };
+        request[0] = name;
+        request
+    }
+
+    /// Keys with weights and an aggregate. What is stored is never a sum: it could grow beyond the digits that Redis 7.0
+    /// and 7.2 print alike.
+    fn weighted_keys(&mut self, is_stored: bool) -> Request {
+        let kind = if self.chance(80) { "zset" } else { "set" };
+        let mut arguments = self.counted_keys(kind, 3);
+        let keys = arguments.len() - 1;
+        if self.chance(40) {
+            arguments.push(b"WEIGHTS".to_vec());
+            (0..keys).for_each(|_| arguments.push(self.pick(&["1", "-1", "0", "1", "x"])));
+        }
+        if is_stored || self.chance(40) {
+            let aggregates = if is_stored { ["MIN", "MAX", "min", "AVG"] } else { ["MIN", "MAX", "SUM", "sum"] };
+            arguments.extend([b"AGGREGATE".to_vec(), self.pick(&aggregates)]);
+        }
+        if !is_stored && self.chance(60) {
+            arguments.push(b"WITHSCORES".to_vec());
+        }
+        arguments
+    }
+
     fn joint_request(&mut self) -> Request {
         let name = self.pick(&[
             "MSETNX",
@@ -527,11 +645,23 @@ impl Generator {
             "SINTERSTORE",
             "SUNIONSTORE",
             "SDIFFSTORE",
+            "ZUNION",
+            "ZINTER",
+            "ZDIFF",
+            "ZINTERCARD",
+            "ZUNIONSTORE",
+            "ZINTERSTORE",
+            "ZDIFFSTORE",
+            "ZRANGESTORE",
+            "ZMPOP",
+            "BZPOPMIN",
+            "BZPOPMAX",
+            "BZMPOP",
         ]);
         let arguments = match name.as_slice() {
             b"MSETNX" => (0..self.random.usize(1..4)).flat_map(|_| [self.key("string"), self.value()]).collect(),
             b"RENAME" | b"RENAMENX" | b"COPY" => {
-                let kind = ["string", "list", "set", "hash"][self.random.usize(..4)];
+                let kind = ["string", "list", "set", "hash", "zset"][self.random.usize(..5)];
                 let mut arguments = vec![self.key(kind), self.key(kind)];
                 if name == b"COPY" {
                     self.copy_options(&mut arguments);
@@ -552,6 +682,28 @@ impl Generator {
             b"BLPOP" | b"BRPOP" => {
                 let mut arguments: Request = (0..self.random.usize(1..4)).map(|_| self.key("list")).collect();
                 arguments.push(self.timeout());
+                arguments
+            }
+            b"ZUNION" | b"ZINTER" => self.weighted_keys(false),
+            b"ZUNIONSTORE" | b"ZINTERSTORE" => [vec![self.key("zset")], self.weighted_keys(true)].concat(),
+            b"ZDIFF" => self.counted_keys("zset", 3),
+            b"ZDIFFSTORE" => [vec![self.key("zset")], self.counted_keys("zset", 3)].concat(),
+            b"ZINTERCARD" => self.counted_keys("zset", 3),
+            b"ZRANGESTORE" => vec![self.key("zset"), self.key("zset"), self.index(), self.index()],
+            b"BZPOPMIN" | b"BZPOPMAX" => {
+                let mut arguments: Request = (0..self.random.usize(1..4)).map(|_| self.key("zset")).collect();
+                arguments.push(self.timeout());
+                arguments
+            }
+            b"ZMPOP" | b"BZMPOP" => {
+                let mut arguments = self.counted_keys("zset", 3);
+                arguments.push(self.pick(&["MIN", "MAX", "max", "UP"]));
+                if self.chance(50) {
+                    arguments.extend([self.pick(&["COUNT", "count", "COUNT", "LIMIT"]), self.index()]);
+                }
+                if name == b"BZMPOP" {
+                    arguments.insert(0, self.timeout());
+                }
                 arguments
             }
             b"RPOPLPUSH" => vec![self.key("list"), self.key("list")],
@@ -626,8 +778,10 @@ impl Generator {
 fn takes_more(request: &Request) -> bool {
     let name = request[0].to_ascii_uppercase();
     match name.as_slice() {
-        b"BLPOP" | b"BRPOP" => false,
+        b"BLPOP" | b"BRPOP" | b"BZPOPMIN" | b"BZPOPMAX" => false,
         b"SRANDMEMBER" => request.len() > 2,
+        // Redis 7.2 has an option there.
+        b"ZRANK" | b"ZREVRANK" => false,
         _ => true,
     }
 }
@@ -745,6 +899,7 @@ fn dump(address: SocketAddr) -> BTreeMap<Vec<u8>, Dumped> {
                 pairs.sort();
                 pairs.concat()
             }
+            "zset" => ask(&[b"ZRANGE", &key, b"0", b"-1", b"WITHSCORES"]).byte_strings(),
             other => panic!("{other:?} is no type of this version"),
         };
         all.insert(key, (kind, content, deadline_ms));

@@ -139,6 +139,11 @@ impl KeyspaceShard {
     }
 
     fn run_command(&mut self, op: &Op, args: Args<'_>, whole: Option<&[u8]>, replies: &mut Vec<u8>) {
+        // The connection will be closed: what it sent behind an endless reply is not run, unless another shard runs a
+        // part of it too.
+        if self.has_overflowed && !op.is_part {
+            return;
+        }
         let mark = replies.len();
         if whole.is_some() {
             self.keyspace.effects().leave_out_own();
@@ -147,7 +152,8 @@ impl KeyspaceShard {
         commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.context.resp3));
         if let Some(segment) = &self.segment {
             self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
-            if let Some(payload) = whole {
+            // What is refused is refused by every shard.
+            if let Some(payload) = whole.filter(|_| replies.get(mark) != Some(&b'-')) {
                 frame_joint_onto(&mut self.records, segment.salt(), payload);
                 self.record_count += 1;
             }
