@@ -1,6 +1,8 @@
 //! What the log makes of cut, changed and failing files: judged by a naive model, which applies whatever a file still
 //! holds whole, in the order in which it was written.
 
+mod repairs;
+
 use super::control::{FsyncPolicy, LogControl};
 use super::manifest::{Layout, Manifest};
 use super::recovery::{Log, Recovered, recover};
