@@ -2,11 +2,12 @@
 
 use crate::commands::{CommandId, command};
 use crate::keyspace::Waiter;
+use crate::pubsub::{Kind, Subscriber};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::net::TcpStream;
 
 /// One connection. Its task writes these fields; CLIENT LIST and the housekeeping read them.
@@ -50,6 +51,8 @@ pub struct Client {
     pub labels: Mutex<Labels>,
     /// What it waits with while it waits for something to take.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
+    /// The queue of its messages, since its first SUBSCRIBE.
+    pub subscriber: OnceLock<Arc<Subscriber>>,
 }
 
 fn add(counter: &AtomicU64, value: u64) {
@@ -84,6 +87,21 @@ impl Client {
         add(&self.commands, commands);
     }
 
+    /// Whether it listens to a channel.
+    pub fn is_listening(&self) -> bool {
+        self.subscriber.get().is_some_and(|subscriber| subscriber.is_listening())
+    }
+
+    /// Bytes of replies and messages that it has not taken.
+    pub fn unread_bytes(&self) -> u64 {
+        self.output_bytes.load(Ordering::Relaxed)
+            + self.subscriber.get().map_or(0, |subscriber| subscriber.queued_bytes())
+    }
+
+    fn subscriptions(&self, kind: Kind) -> usize {
+        self.subscriber.get().map_or(0, |subscriber| subscriber.count(kind))
+    }
+
     /// Ends the connection: its task sees the end of the stream.
     pub fn shut_down(&self, how: std::net::Shutdown) {
         // An error means that the socket is closed already, which is what is wanted.
@@ -98,14 +116,16 @@ impl Client {
         let labels = self.labels.lock().clone();
         let last = self.last_command.load(Ordering::Relaxed);
         let cmd = if last == u16::MAX { "NULL" } else { command(CommandId(last)).name };
+        let unread = self.unread_bytes();
         let mut flags = String::new();
         for (flag, letter) in [(&self.no_evict, 'e'), (&self.no_touch, 'T')] {
             flags.extend(flag.load(Ordering::Relaxed).then_some(letter));
         }
+        flags.extend(self.is_listening().then_some('P'));
         flags.extend(self.waiter.lock().is_some().then_some('b'));
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
-             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem={} tot-mem={} events=r cmd={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi=-1 qbuf={} \
+             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll={} omem={} tot-mem={} events=r cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
@@ -116,10 +136,14 @@ impl Client {
             age_s(load(&self.last_seen_ms)),
             if flags.is_empty() { "N" } else { &flags },
             self.database.load(Ordering::Relaxed),
+            self.subscriptions(Kind::Channel),
+            self.subscriptions(Kind::Pattern),
+            self.subscriptions(Kind::ShardChannel),
             load(&self.query_bytes),
             load(&self.output_bytes),
-            load(&self.output_bytes),
-            load(&self.query_bytes) + load(&self.output_bytes),
+            self.subscriber.get().map_or(0, |subscriber| subscriber.queued()),
+            unread,
+            load(&self.query_bytes) + unread,
             cmd,
             if self.resp3.load(Ordering::Relaxed) { 3 } else { 2 },
             labels.lib_name,

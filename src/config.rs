@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command};
 use parking_lot::RwLock;
 
 use crate::aof::FsyncPolicy;
-use crate::keyspace::Limit;
+use crate::keyspace::{Class, Limit};
 use crate::resp::{parse_i64, parse_u64};
 
 /// What a directive's value may be.
@@ -25,8 +25,10 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// Any text.
     Text,
-    /// `normal HARD SOFT SECONDS`: see [`OutputLimit`].
+    /// `CLASS HARD SOFT SECONDS`, for one class of connections or several: see [`OutputLimits`].
     OutputLimit,
+    /// Letters of classes of events: see [`Class`].
+    Events,
 }
 
 /// One directive: a flag, a line of the config file, a parameter of CONFIG.
@@ -60,6 +62,7 @@ macro_rules! directives {
 
 const YES_NO: Kind = Kind::Choice(&["no", "yes"]);
 const GB: u64 = 1 << 30;
+const MB: u64 = 1 << 20;
 
 directives! {
     Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: who owns the data");
@@ -94,7 +97,8 @@ directives! {
     ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
     HllSparseMaxBytes = ("hll-sparse-max-bytes", Kind::Memory(0, GB), "3000", true, "Longest HyperLogLog in the sparse encoding; a longer one becomes dense");
     ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, 2 * GB), "1gb", true, "Bytes of a request that has not ended");
-    ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 268435456 33554432 60", true, "normal HARD SOFT SECONDS: bytes of unread replies at which a connection is closed at once, or after SECONDS over SOFT; 0 for no limit");
+    ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 268435456 33554432 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
+    NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
     Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning"]), "notice", false, "What is logged; RUST_LOG takes precedence");
     Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr");
     LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
@@ -130,6 +134,60 @@ pub struct OutputLimit {
     pub soft: u64,
     /// For how long.
     pub soft_seconds: u64,
+}
+
+impl OutputLimit {
+    const fn new(hard: u64, soft: u64, soft_seconds: u64) -> Self {
+        Self { hard, soft, soft_seconds }
+    }
+}
+
+/// The limits of each class of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Connections that have no subscription.
+    pub normal: OutputLimit,
+    /// Replicas: there are none.
+    pub slave: OutputLimit,
+    /// Connections that have one.
+    pub pubsub: OutputLimit,
+}
+
+impl OutputLimits {
+    const DEFAULT: Self = Self {
+        normal: OutputLimit::new(256 * MB, 32 * MB, 60),
+        slave: OutputLimit::new(256 * MB, 64 * MB, 60),
+        pubsub: OutputLimit::new(32 * MB, 8 * MB, 60),
+    };
+
+    /// These limits with what a text changes of them.
+    fn changed(mut self, text: &str) -> Result<Self, &'static str> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.is_empty() || !words.len().is_multiple_of(4) {
+            return Err("Wrong number of arguments in buffer limit configuration.");
+        }
+        for class in words.chunks_exact(4) {
+            let limit = match class[0].to_lowercase().as_str() {
+                "normal" => &mut self.normal,
+                "slave" | "replica" => &mut self.slave,
+                "pubsub" => &mut self.pubsub,
+                _ => return Err("Invalid client class specified in buffer limit configuration."),
+            };
+            *limit = parse_output_limit(&class[1..])
+                .ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
+        }
+        Ok(self)
+    }
+}
+
+/// As CONFIG GET replies it.
+impl std::fmt::Display for OutputLimits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let classes = [("normal", self.normal), (" slave", self.slave), (" pubsub", self.pubsub)];
+        classes.into_iter().try_for_each(|(name, OutputLimit { hard, soft, soft_seconds })| {
+            write!(f, "{name} {hard} {soft} {soft_seconds}")
+        })
+    }
 }
 
 /// The values of all directives.
@@ -174,9 +232,16 @@ impl Config {
         self.texts.read()[directive as usize].clone()
     }
 
-    /// The limits on unread replies.
-    pub fn output_limit(&self) -> OutputLimit {
-        parse_output_limit(&self.text(Directive::ClientOutputBufferLimit)).expect("a value is checked when it is given")
+    /// The limits on what connections do not read.
+    pub fn output_limits(&self) -> OutputLimits {
+        let text = self.text(Directive::ClientOutputBufferLimit);
+        OutputLimits::DEFAULT.changed(&text).expect("a value is checked when it is given")
+    }
+
+    /// Which events of keys are published.
+    pub fn events(&self) -> Class {
+        // Not from the text: `A` hides an `n`.
+        Class::from_bits(self.number(Directive::NotifyKeyspaceEvents) as u32)
     }
 
     /// Tells the keyspaces of this process the limits of small collections.
@@ -209,8 +274,11 @@ impl Config {
         let index = index_of(row.name).expect("the row is in the table");
         let number = check(row, value)?;
         self.numbers[index].store(number, Ordering::Relaxed);
-        self.texts.write()[index] = match row.kind {
+        let mut texts = self.texts.write();
+        texts[index] = match row.kind {
             Kind::Choice(words) => words[number as usize].to_owned(),
+            Kind::OutputLimit => OutputLimits::DEFAULT.changed(&texts[index])?.changed(value)?.to_string(),
+            Kind::Events => Class::from_bits(number as u32).to_string(),
             _ => value.to_owned(),
         };
         Ok(())
@@ -309,6 +377,7 @@ fn value_name(kind: Kind) -> String {
         Kind::Choice(words) => words.join("|"),
         Kind::Text => "TEXT".into(),
         Kind::OutputLimit => "LIMIT".into(),
+        Kind::Events => "LETTERS".into(),
     }
 }
 
@@ -337,11 +406,14 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
             })
         }
         Kind::Text => Ok(0),
-        Kind::OutputLimit => parse_output_limit(value)
-            .map(|_| 0)
-            .ok_or_else(|| "argument must be 'normal' followed by a hard limit, a soft limit and its seconds".into()),
+        Kind::OutputLimit => OutputLimits::DEFAULT.changed(value).map(|_| 0).map_err(str::to_owned),
+        Kind::Events => {
+            Class::parse(value).map(|classes| u64::from(classes.bits())).ok_or_else(|| UNKNOWN_EVENTS.into())
+        }
     }
 }
+
+const UNKNOWN_EVENTS: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
 
 /// Bytes with a unit: 1k = 1000, 1kb = 1024.
 fn parse_memory(text: &str) -> Option<u64> {
@@ -360,15 +432,10 @@ fn parse_memory(text: &str) -> Option<u64> {
     lower[..digits].parse::<u64>().ok()?.checked_mul(unit)
 }
 
-fn parse_output_limit(text: &str) -> Option<OutputLimit> {
-    match text.split_whitespace().collect::<Vec<_>>()[..] {
-        [class, hard, soft, seconds] if class.eq_ignore_ascii_case("normal") => Some(OutputLimit {
-            hard: parse_memory(hard)?,
-            soft: parse_memory(soft)?,
-            soft_seconds: parse_u64(seconds.as_bytes())?,
-        }),
-        _ => None,
-    }
+/// HARD SOFT SECONDS
+fn parse_output_limit(words: &[&str]) -> Option<OutputLimit> {
+    let [hard, soft, seconds] = words else { return None };
+    Some(OutputLimit::new(parse_memory(hard)?, parse_memory(soft)?, parse_u64(seconds.as_bytes())?))
 }
 
 #[cfg(test)]
@@ -391,6 +458,25 @@ mod tests {
         }
         for text in ["", "x", "1kbb", "-1", "1.5mb", "99999999999999999999", "99999999999gb"] {
             assert_eq!(parse_memory(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn output_limits_change_for_the_classes_that_are_named() {
+        let config = Config::default();
+        assert_eq!(config.output_limits(), OutputLimits::DEFAULT);
+        let index = Directive::ClientOutputBufferLimit as usize;
+        config.set(&[(index, "replica 1 2 3 pubsub 1mb 1k 9".to_owned())]).expect("valid");
+        assert_eq!(config.get(index), "normal 268435456 33554432 60 slave 1 2 3 pubsub 1048576 1000 9");
+        for (value, reason) in [
+            ("", "Wrong number"),
+            ("pubsub 1 2", "Wrong number"),
+            ("master 1 2 3", "Invalid client class"),
+            ("pubsub 1 2 x", "Error in hard"),
+            ("pubsub -1 2 3", "Error in hard"),
+        ] {
+            let (_, told) = config.set(&[(index, value.to_owned())]).expect_err("invalid");
+            assert!(told.contains(reason), "{value}: {told}");
         }
     }
 

@@ -32,6 +32,16 @@ enum Event {
     Readable,
     Writable,
     Replies,
+    Messages,
+}
+
+/// Messages that leave when replies have left which they may be caused by.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// Messages that had come then.
+    messages: u64,
+    /// Requests that had been taken on.
+    requests: u64,
 }
 
 /// Serves one connection until it ends.
@@ -43,9 +53,18 @@ pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session
         is_closing: false,
         multi: None,
         watched: None,
+        subscription: None,
     };
     let mut connection = Connection {
-        requests: Requests { server, client, session, state, parser: RequestParser::default(), deferred: None },
+        requests: Requests {
+            server,
+            client,
+            session,
+            state,
+            parser: RequestParser::default(),
+            deferred: None,
+            awaits_replies: false,
+        },
         partial: Vec::new(),
         taken: 0,
         has_unparsed: false,
@@ -53,6 +72,7 @@ pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session
         out: Vec::new(),
         written: 0,
         is_blocked: false,
+        due: None,
     };
     if let Err(error) = connection.run().await {
         tracing::debug!(client = connection.requests.client.id, "Connection ended: {error}");
@@ -77,6 +97,8 @@ struct Connection<S> {
     written: usize,
     /// Whether the socket took less than it was given.
     is_blocked: bool,
+    /// The messages that leave next.
+    due: Option<Due>,
 }
 
 impl<S: Session> Connection<S> {
@@ -84,6 +106,9 @@ impl<S: Session> Connection<S> {
         loop {
             self.requests.session.flush().await;
             self.requests.session.collect(&mut self.out);
+            if self.requests.state.subscription.is_some() {
+                self.take_messages().await;
+            }
             self.send_replies().await?;
             // Last: what was collected on the way may be what a deferred request waits for.
             if self.requests.go_on(&mut self.out) {
@@ -96,12 +121,77 @@ impl<S: Session> Connection<S> {
                 self.take_on_partial()?;
                 continue;
             }
+            // Replies that were collected on the way may have let them go.
+            if self.wants_messages() && self.due.is_some_and(|due| self.is_free(due)) {
+                continue;
+            }
             self.give_back_buffers();
             match self.next_event().await? {
                 Event::Readable => self.read()?,
                 Event::Writable => self.is_blocked = false,
-                Event::Replies => {}
+                Event::Replies | Event::Messages => {}
             }
+        }
+    }
+
+    /// Moves messages to the output, for as long as that is due.
+    async fn take_messages(&mut self) {
+        self.move_messages();
+        self.wait_for_log().await;
+        // Publishers may be faster than any socket.
+        tokio::task::coop::consume_budget().await;
+    }
+
+    /// Moves messages to the output: between replies, and behind the replies to whatever may have caused them. What has
+    /// no room stays in the queue, where publishers see it.
+    fn move_messages(&mut self) {
+        while let Some(due) = self.due_messages() {
+            if self.out.capacity() == 0 {
+                self.out = buffers::take();
+            }
+            let Requests { state, .. } = &mut self.requests;
+            let subscription = state.subscription.as_mut().expect("the caller has seen it");
+            let room = self.written + OUTPUT_HIGH_WATER;
+            let is_done = subscription.take_messages(due.messages, state.context.resp3, &mut self.out, room);
+            if !is_done {
+                break;
+            }
+            self.due = None;
+        }
+        self.note_unsent();
+    }
+
+    /// The messages that may leave now.
+    fn due_messages(&mut self) -> Option<Due> {
+        if !self.wants_messages() {
+            return None;
+        }
+        let Requests { session, state, .. } = &mut self.requests;
+        if self.due.is_none() {
+            let (messages, is_empty) = state.subscription.as_ref()?.subscriber().received();
+            self.due = (!is_empty).then(|| Due { messages, requests: session.taken_on() });
+        }
+        // Behind the look at the queue: a reply that is older than a message in it is seen here.
+        self.due.filter(|due| self.is_free(*due))
+    }
+
+    /// Whether nothing holds these messages back.
+    fn is_free(&self, due: Due) -> bool {
+        let Requests { session, deferred, .. } = &self.requests;
+        deferred.as_ref().is_none_or(Deferred::lets_messages_pass) && session.replied() >= due.requests
+    }
+
+    /// Whether the output takes messages. A connection that ends takes no more: its output is to become empty.
+    fn wants_messages(&self) -> bool {
+        self.unsent() < OUTPUT_HIGH_WATER && !self.requests.state.is_closing && !self.is_at_end
+    }
+
+    /// A message of a change is not shown before the log allows it, as replies are not.
+    async fn wait_for_log(&mut self) {
+        let Requests { session, state, .. } = &mut self.requests;
+        let marks = state.subscription.as_mut().map(|subscription| subscription.take_marks()).unwrap_or_default();
+        if !session.is_released(&marks) {
+            session.released(&marks).await;
         }
     }
 
@@ -124,7 +214,10 @@ impl<S: Session> Connection<S> {
         let wants_replies = is_session_waiting || self.requests.deferred.is_some();
         let wants_read = !self.is_at_end && !self.requests.state.is_closing && self.has_room_to_read();
         let wants_write = self.is_blocked;
-        let Requests { client, session, deferred, .. } = &mut self.requests;
+        let wants_messages = self.wants_messages()
+            && self.due.is_none()
+            && self.requests.deferred.as_ref().is_none_or(Deferred::lets_messages_pass);
+        let Requests { client, session, deferred, state, .. } = &mut self.requests;
         let mut replies = pin!(async {
             match deferred {
                 Some(deferred) if !is_session_waiting => deferred.changed(session).await,
@@ -140,6 +233,12 @@ impl<S: Session> Connection<S> {
             }
             if wants_write && let Poll::Ready(result) = client.stream.poll_write_ready(context) {
                 return Poll::Ready(result.map(|()| Event::Writable));
+            }
+            // Last: whatever else there is to do, messages are taken along.
+            if let Some(subscription) = &state.subscription
+                && subscription.subscriber().poll(context, wants_messages).is_ready()
+            {
+                return Poll::Ready(Ok(Event::Messages));
             }
             Poll::Pending
         })
@@ -215,6 +314,10 @@ impl<S: Session> Connection<S> {
         if self.out.capacity() == 0 {
             self.out = buffers::take();
         }
+        if self.requests.state.subscription.is_some() {
+            // What has come before this read leaves before its replies.
+            self.move_messages();
+        }
         let room = self.written + OUTPUT_HIGH_WATER;
         let (consumed, has_stopped) = self.requests.take_on(input, &mut self.out, room);
         self.has_unparsed = has_stopped && consumed < input.len();
@@ -264,8 +367,11 @@ impl<S: Session> Connection<S> {
     /// A client that takes no replies is cut off before they take the server's memory. (The soft limit is the
     /// housekeeping's: a blocked connection has no occasion to look at the time.)
     fn check_output(&mut self) -> io::Result<()> {
-        let hard = self.requests.server.output_hard_max();
-        if !self.requests.session.is_overflowed() && (self.unsent() as u64) <= hard {
+        let Requests { server, session, state, .. } = &self.requests;
+        let has_overflowed =
+            state.subscription.as_ref().is_some_and(|subscription| subscription.subscriber().is_overflowed());
+        let hard = if state.is_listening() { server.pubsub.queue_bytes_max() } else { server.output_hard_max() };
+        if !has_overflowed && !session.is_overflowed() && (self.unsent() as u64) <= hard {
             return Ok(());
         }
         self.requests.server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
@@ -274,7 +380,11 @@ impl<S: Session> Connection<S> {
     }
 
     fn note_unsent(&self) {
-        set_if_changed(&self.requests.client.output_bytes, self.unsent() as u64);
+        let unsent = self.unsent() as u64;
+        set_if_changed(&self.requests.client.output_bytes, unsent);
+        if let Some(subscription) = &self.requests.state.subscription {
+            subscription.subscriber().set_unsent(unsent);
+        }
     }
 
     fn unsent(&self) -> usize {
@@ -283,7 +393,10 @@ impl<S: Session> Connection<S> {
 
     /// Whether another read's worth of requests may be taken on.
     fn has_room(&self) -> bool {
-        self.unsent() < OUTPUT_HIGH_WATER && self.requests.session.has_room() && self.requests.deferred.is_none()
+        self.unsent() < OUTPUT_HIGH_WATER
+            && self.requests.session.has_room()
+            && self.requests.deferred.is_none()
+            && !(self.requests.awaits_replies && self.requests.has_unreplied())
     }
 
     /// Whether the socket is read. While a request waits for others it is, up to `client-query-buffer-limit`: to see
@@ -325,6 +438,8 @@ struct Requests<S> {
     parser: RequestParser,
     /// A request whose reply comes later: none is taken on before.
     deferred: Option<Deferred>,
+    /// Whether the next request publishes or subscribes, and must not run before those before it have.
+    awaits_replies: bool,
 }
 
 impl<S: Session> Requests<S> {
@@ -335,6 +450,7 @@ impl<S: Session> Requests<S> {
             bulk_len_max: self.server.config.number(Directive::ProtoMaxBulkLen) as usize,
             authenticated: self.state.is_authenticated,
         };
+        self.awaits_replies = false;
         let mut consumed = 0;
         let mut commands = 0;
         let has_stopped = loop {
@@ -346,7 +462,11 @@ impl<S: Session> Requests<S> {
                 Ok(Step::Incomplete) => break false,
                 Ok(Step::Nothing(len)) => consumed += len,
                 Ok(Step::Request(len)) => {
-                    self.take_on_one(&input[consumed..], out);
+                    if !self.take_on_one(&input[consumed..], out) {
+                        // Its bytes stay; they are parsed again.
+                        self.awaits_replies = true;
+                        break true;
+                    }
                     consumed += len;
                     commands += 1;
                 }
@@ -366,8 +486,9 @@ impl<S: Session> Requests<S> {
         (consumed, has_stopped)
     }
 
-    /// Takes on the request that the parser found at the start of `input`.
-    fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) {
+    /// Takes on the request that the parser found at the start of `input`; false when it has to wait for the replies to
+    /// those before it.
+    fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
         let args = parser.args(input);
         match accepted(args, state, server, client) {
@@ -383,12 +504,26 @@ impl<S: Session> Requests<S> {
                     let Self { server, client, session, state, .. } = self;
                     self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
                 } else if command.request == Request::Local {
+                    let is_about_messages = command.flags.has(Flags::PUBSUB) || command.name == "reset";
+                    if is_about_messages && session.replied() < session.taken_on() {
+                        return false;
+                    }
                     run_local(&self.server, &self.client, session, state, id, args, out);
+                    if is_about_messages && let Some(subscription) = &mut state.subscription {
+                        // Those that it caused come right behind its reply.
+                        subscription.take_all_messages(state.context.resp3, out);
+                    }
                 } else {
                     session.submit(id, args, state.context, out);
                 }
             }
         }
+        true
+    }
+
+    /// Whether a request has no reply yet.
+    fn has_unreplied(&self) -> bool {
+        self.session.replied() < self.session.taken_on()
     }
 
     /// Gives up a request that waits.
@@ -436,7 +571,7 @@ fn run_local<S: Session>(
     out: &mut Vec<u8>,
 ) {
     session.reply_here(state.context.resp3, out, |reply| {
-        commands::dispatch_local(id, &mut LocalCall { server, client, state }, args, reply);
+        commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: false }, args, reply);
     });
 }
 
@@ -458,6 +593,9 @@ fn accepted(
     if !state.is_authenticated && !command.flags.has(commands::Flags::NO_AUTH) {
         return Err(CommandError::Text("NOAUTH Authentication required."));
     }
+    if state.is_subscriber_mode() && !is_for_subscribers(command) {
+        return Err(not_for_subscribers(id, args));
+    }
     if server.log_control.is_failing() && may_write(command, state) {
         let reason = server.log_control.failure().unwrap_or_default();
         return Err(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")));
@@ -467,6 +605,32 @@ fn accepted(
         return Err(CommandError::Arity(command.name.to_owned()));
     }
     Ok((id, command))
+}
+
+fn is_for_subscribers(command: &Command) -> bool {
+    const NAMES: [&str; 9] = [
+        "ping",
+        "subscribe",
+        "ssubscribe",
+        "unsubscribe",
+        "sunsubscribe",
+        "psubscribe",
+        "punsubscribe",
+        "quit",
+        "reset",
+    ];
+    NAMES.contains(&command.name)
+}
+
+fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
+    match commands::subcommand(id, args) {
+        Err(error) => error,
+        Ok(id) => CommandError::Owned(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
+             context",
+            commands::command(id).name
+        )),
+    }
 }
 
 /// Whether a command, or the transaction that it ends, may change something.

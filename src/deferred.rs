@@ -195,7 +195,7 @@ fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, 
         if commands::command(id).request == Request::Local {
             let Parties { server, client, session, state } = parties;
             session.reply_here(state.context.resp3, out, |reply| {
-                commands::dispatch_local(id, &mut LocalCall { server, client, state }, args, reply);
+                commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: true }, args, reply);
             });
         } else {
             // HELLO and SELECT may have changed it.
@@ -208,6 +208,15 @@ impl Deferred {
     /// Whether it waits for others than the engine.
     pub fn is_waiting(&self) -> bool {
         matches!(self, Self::Waiting { .. } | Self::Asleep(..))
+    }
+
+    /// Whether messages may pass it: what it causes itself comes behind its reply.
+    pub fn lets_messages_pass(&self) -> bool {
+        match self {
+            Self::Running(..) => false,
+            Self::Asleep(..) => true,
+            Self::Waiting { place, .. } => place.waiter.state() == Wait::Waiting,
+        }
     }
 
     /// What is left to run when the connection ends: a waiter that was called gives its turn to the next in the line.
@@ -297,7 +306,7 @@ fn write_all<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>
         reply.array(transaction.len());
         for (id, args, encoded) in transaction.replies() {
             if commands::command(id).request == Request::Local {
-                commands::dispatch_local(id, &mut LocalCall { server, client, state }, args, reply);
+                commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: true }, args, reply);
             } else {
                 reply.raw(encoded);
             }

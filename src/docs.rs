@@ -4,7 +4,7 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 13] = [
+const GROUPS: [Group; 14] = [
     Group::Generic,
     Group::String,
     Group::Bitmap,
@@ -15,6 +15,7 @@ const GROUPS: [Group; 13] = [
     Group::SortedSet,
     Group::Geo,
     Group::Stream,
+    Group::PubSub,
     Group::Transactions,
     Group::Connection,
     Group::Server,
@@ -104,7 +105,8 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Choice([""]) => "empty".to_owned(),
         Kind::Choice(words) => words.join(", "),
         Kind::Text => "text".to_owned(),
-        Kind::OutputLimit => "`normal HARD SOFT SECONDS`".to_owned(),
+        Kind::OutputLimit => "`CLASS HARD SOFT SECONDS ...`".to_owned(),
+        Kind::Events => "letters".to_owned(),
     };
     let default = if row.default.is_empty() { "(empty)" } else { row.default };
     let mutable = if row.mutable { "yes" } else { "" };

@@ -110,6 +110,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
 
 fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let totals = server.totals_since_reset(metrics);
+    let names = server.pubsub.counts();
     fields([
         ("total_connections_received", &totals.connections),
         ("total_commands_processed", &totals.commands),
@@ -123,6 +124,9 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("evicted_keys", &0),
         ("keyspace_hits", &totals.hits),
         ("keyspace_misses", &totals.misses),
+        ("pubsub_channels", &names.channels),
+        ("pubsub_patterns", &names.patterns),
+        ("pubsubshard_channels", &names.shard_channels),
     ])
 }
 

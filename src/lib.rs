@@ -21,6 +21,7 @@ pub mod keyspace;
 pub mod limits;
 pub mod logging;
 pub mod memory;
+pub mod pubsub;
 pub mod resp;
 pub mod routing;
 pub mod server;

@@ -8,14 +8,15 @@ use crate::connection;
 use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
 use crate::keyspace::{Databases, Table};
 use crate::limits;
+use crate::pubsub::PubSub;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,8 @@ pub struct Server {
     pub stats: Stats,
     /// The engine's figures.
     pub engine: Arc<dyn Metered>,
+    /// Who listens to which channel.
+    pub pubsub: Arc<PubSub>,
     /// Where the time comes from.
     pub clock: Clock,
     /// When the server started.
@@ -124,7 +127,10 @@ impl Server {
         self.config.apply_limits();
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
-        self.output_hard_max.store(unlimited_if_zero(self.config.output_limit().hard), Ordering::Relaxed);
+        let limits = self.config.output_limits();
+        self.output_hard_max.store(unlimited_if_zero(limits.normal.hard), Ordering::Relaxed);
+        self.pubsub.set_queue_bytes_max(unlimited_if_zero(limits.pubsub.hard));
+        self.pubsub.set_notified(self.config.events());
         apply_limits(&self.config);
     }
 
@@ -180,7 +186,8 @@ pub fn run(config: Config) -> Result<(), String> {
         let listener = listen(&config)?;
         apply_limits(&config);
         let (foundation, logs) = lay_foundation(&config, cores)?;
-        let start = Start { config, listener, logs, threads: threads.get() };
+        let pubsub = Arc::clone(&foundation.pubsub);
+        let start = Start { config, listener, pubsub, logs, threads: threads.get() };
         match start.config.text(Directive::Engine).as_str() {
             "mutex" => start.serve(Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(Arc::new(DashmapEngine::new(foundation))).await,
@@ -281,8 +288,9 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         map_shards: or_default(wanted, || 4 * cores),
+        pubsub: Arc::default(),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
-        reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limit().hard)).unwrap_or(usize::MAX),
+        reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
     };
     Ok((foundation, Logs { threads, control, clock, lock }))
 }
@@ -291,13 +299,14 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
 struct Start {
     config: Config,
     listener: TcpListener,
+    pubsub: Arc<PubSub>,
     logs: Logs,
     threads: usize,
 }
 
 impl Start {
     async fn serve<E: Engine>(self, engine: Arc<E>) -> Result<(), String> {
-        let Self { config, listener, logs, threads } = self;
+        let Self { config, listener, pubsub, logs, threads } = self;
         let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
         fit_maxclients(&config);
         let clock = Clock::System;
@@ -308,6 +317,7 @@ impl Start {
             started: Instant::now(),
             run_id: (0..40).map(|_| fastrand::digit(16)).collect(),
             os: operating_system(),
+            pubsub,
             port,
             threads,
             log_control: logs.control.clone(),
@@ -477,6 +487,7 @@ fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client
         no_touch: AtomicBool::new(false),
         labels: Mutex::new(Labels::default()),
         waiter: Mutex::default(),
+        subscriber: OnceLock::new(),
     }
 }
 
@@ -492,16 +503,18 @@ async fn keep_house(server: Arc<Server>) {
             continue;
         }
         let mut totals = *server.stats.departed.lock();
-        let (limit, timeout_s) = (server.config.output_limit(), server.config.number(Directive::Timeout));
+        let (limits, timeout_s) = (server.config.output_limits(), server.config.number(Directive::Timeout));
         for client in server.clients.list() {
             totals.add_client(&client);
+            let is_listening = client.is_listening();
+            let limit = if is_listening { limits.pubsub } else { limits.normal };
             if is_over_soft_limit(&client, limit, now_ms) {
                 tracing::warn!(client = client.id, "Client closed for overcoming of output buffer limits.");
                 server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
                 client.shut_down(Shutdown::Both);
             }
             let idle_ms = now_ms.saturating_sub(client.last_seen_ms.load(Ordering::Relaxed));
-            if timeout_s > 0 && idle_ms > timeout_s * 1000 {
+            if timeout_s > 0 && !is_listening && idle_ms > timeout_s * 1000 {
                 tracing::debug!(client = client.id, "Closing idle client");
                 client.shut_down(Shutdown::Both);
             }
@@ -511,9 +524,9 @@ async fn keep_house(server: Arc<Server>) {
     }
 }
 
-/// Whether a connection's unread replies have been over the soft limit for too long.
+/// Whether a connection's unread replies and messages have been over the soft limit for too long.
 fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool {
-    let is_over = limit.soft > 0 && client.output_bytes.load(Ordering::Relaxed) > limit.soft;
+    let is_over = limit.soft > 0 && client.unread_bytes() > limit.soft;
     let since_ms = client.output_over_since_ms.load(Ordering::Relaxed);
     if !is_over || since_ms == 0 {
         client.output_over_since_ms.store(if is_over { now_ms } else { 0 }, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use super::arguments::{integer, is};
 use super::bits::{BAD_OFFSET, bit_offset, checked_offset};
 use super::text::{lengthen, text_of};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, NewValue, Store};
+use crate::keyspace::{Class, Keyspace, NewValue, Store};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding
@@ -62,7 +62,11 @@ fn change_fields<S: Store>(
         reply.integer(shown);
     }
     // A string that grew is another, though every step may have failed.
-    keyspace.note_change(key, changes.max(usize::from(has_grown)));
+    let changes = changes.max(usize::from(has_grown));
+    if changes > 0 {
+        keyspace.note_change(key, changes);
+        keyspace.notify(Class::STRING, "setbit", key);
+    }
     Ok(())
 }
 

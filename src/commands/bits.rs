@@ -3,7 +3,7 @@
 use super::arguments::{integer, is};
 use super::text::{lengthen, text_of};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, NewValue, Store};
+use crate::keyspace::{Class, Keyspace, NewValue, Store};
 use crate::limits::STRING_LEN_MAX;
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
@@ -32,7 +32,10 @@ pub fn setbit<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     let (byte, mask) = (&mut text[offset / 8], 0x80 >> (offset % 8));
     let was_set = *byte & mask != 0;
     *byte = if bit { *byte | mask } else { *byte & !mask };
-    keyspace.note_change(key, usize::from(has_grown || was_set != bit));
+    if has_grown || was_set != bit {
+        keyspace.note_change(key, 1);
+        keyspace.notify(Class::STRING, "setbit", key);
+    }
     reply.flag(was_set);
     Ok(())
 }
@@ -192,11 +195,14 @@ pub fn bitop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         result.iter_mut().for_each(|byte| *byte = !*byte);
     }
     if result.is_empty() {
-        let is_removed = keyspace.remove(target);
-        keyspace.note_change(target, usize::from(is_removed));
+        if keyspace.remove(target) {
+            keyspace.note_change(target, 1);
+            keyspace.notify(Class::GENERIC, "del", target);
+        }
     } else {
         keyspace.set(target, NewValue::Text(&result), None);
         keyspace.note_change(target, 1);
+        keyspace.notify(Class::STRING, "set", target);
     }
     reply.count(result.len());
     Ok(())

@@ -156,7 +156,7 @@ fn pop_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, repl
     let list = list_of(keyspace, key);
     reply_entry(reply, list.peek(end).expect("a list that is kept is not empty"));
     list.truncate(1, end);
-    end_taking(keyspace, key, 1);
+    end_taking(keyspace, key, end, 1);
     keyspace.effects().tell([pop_name(end), key]);
 }
 
@@ -164,7 +164,7 @@ fn pop_many_with_key<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End,
     reply.array(2);
     reply.bulk(key);
     let taken = lists::pop_elements(list_of(keyspace, key), most, end, reply);
-    end_taking(keyspace, key, taken);
+    end_taking(keyspace, key, end, taken);
     keyspace.effects().tell([pop_name(end), key, taken.to_string().as_bytes()]);
 }
 
@@ -186,11 +186,9 @@ fn list_of<'a, S: Store>(keyspace: &'a mut Keyspace<S>, key: &[u8]) -> &'a mut L
 }
 
 /// Removes a list that is empty now, and notes what was taken.
-fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], taken: usize) {
-    if list_of(keyspace, key).shrink() {
-        keyspace.remove(key);
-    }
-    keyspace.note_change(key, taken);
+fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken: usize) {
+    let is_empty = list_of(keyspace, key).shrink();
+    lists::note_popped(keyspace, key, taken, end, is_empty);
 }
 
 /// Puts the caller in the lines of keys that hold nothing to take; one that does not wait gets nothing.

@@ -4,7 +4,7 @@
 
 use super::arguments::{integer, is};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, Node, Store};
+use crate::keyspace::{Class, Keyspace, Node, Store};
 use crate::resp::{Args, Reply, quoted};
 
 const MS_PER_S: i64 = 1000;
@@ -164,6 +164,7 @@ fn apply_deadline<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], at: i64, for
         return false;
     }
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::GENERIC, if deadline.is_some() { "expire" } else { "del" }, key);
     match deadline {
         Some(_) if form == TimeForm::PxAt => {}
         Some(deadline) => tell_deadline(keyspace, key, deadline),
@@ -272,7 +273,10 @@ fn seconds(milliseconds: u64) -> u64 {
 /// PERSIST key: O(log N), N = keys that expire
 pub fn persist<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let is_changed = remove_deadline(keyspace, &args[1]);
-    keyspace.note_change(&args[1], usize::from(is_changed));
+    if is_changed {
+        keyspace.note_change(&args[1], 1);
+        keyspace.notify(Class::GENERIC, "persist", &args[1]);
+    }
     reply.flag(is_changed);
     Ok(())
 }

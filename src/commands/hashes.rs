@@ -4,7 +4,7 @@ use super::arguments::{integer, reply_entry};
 use super::float::Extended;
 use super::random::{Fields, reply_random, wanted};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Collection, Entry, Hash, Keyspace, Store};
+use crate::keyspace::{Class, Collection, Entry, Hash, Keyspace, Store};
 use crate::resp::{Args, Reply};
 
 /// HSET key field value [field value ...]: O(N), N = fields given
@@ -33,6 +33,7 @@ fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &st
         added += usize::from(hash.set(&args[index], &args[index + 1]));
     }
     keyspace.note_change(&args[1], args.len() / 2 - 1);
+    keyspace.notify(Class::HASH, "hset", &args[1]);
     Ok(added)
 }
 
@@ -44,7 +45,10 @@ pub fn hsetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         hash.prepare(args.from(2).iter());
         hash.set(&args[2], &args[3]);
     }
-    keyspace.note_change(&args[1], usize::from(is_new));
+    if is_new {
+        keyspace.note_change(&args[1], 1);
+        keyspace.notify(Class::HASH, "hset", &args[1]);
+    }
     reply.flag(is_new);
     Ok(())
 }
@@ -113,8 +117,12 @@ pub fn hdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|&field| hash.remove(field)).count();
-    if hash.shrink() {
-        keyspace.remove(key);
+    let is_empty = hash.shrink();
+    if removed > 0 {
+        keyspace.notify(Class::HASH, "hdel", key);
+    }
+    if is_empty {
+        keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, removed);
     reply.count(removed);
@@ -143,6 +151,7 @@ pub fn hincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     let sum = old.checked_add(increment).ok_or(CommandError::Overflow)?;
     hash.set(field, itoa::Buffer::new().format(sum).as_bytes());
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::HASH, "hincrby", key);
     reply.integer(sum);
     Ok(())
 }
@@ -165,6 +174,7 @@ pub fn hincrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     let text = sum.to_string();
     hash.set(field, text.as_bytes());
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::HASH, "hincrbyfloat", key);
     keyspace.effects().tell([b"HSET", key, field, text.as_bytes()]);
     reply.bulk(text.as_bytes());
     Ok(())

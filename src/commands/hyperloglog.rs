@@ -3,7 +3,7 @@
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::hyperloglog::{self, Corrupt, Encoding, Union};
-use crate::keyspace::{Keyspace, NewValue, Node, Store, Value};
+use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::limits::HLL_SPARSE_LEN_MAX;
 use crate::resp::{Args, Reply, quoted};
 
@@ -42,7 +42,10 @@ pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             changes
         }
     };
-    keyspace.note_change(key, changes);
+    if changes > 0 {
+        keyspace.note_change(key, changes);
+        keyspace.notify(Class::STRING, "pfadd", key);
+    }
     reply.flag(changes > 0);
     Ok(())
 }
@@ -119,6 +122,7 @@ pub fn pfmerge<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     union.write_to(&mut bytes, HLL_SPARSE_LEN_MAX.get())?;
     store(keyspace.node_or_new(key, || NewValue::Text(&[])), &bytes);
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::STRING, "pfadd", key);
     reply.ok();
     Ok(())
 }

@@ -97,6 +97,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@bitmap", row.group == Group::Bitmap),
         ("@hyperloglog", row.group == Group::Hyperloglog),
         ("@geo", row.group == Group::Geo),
+        ("@pubsub", row.flags.has(Flags::PUBSUB)),
         ("@stream", row.group == Group::Stream && !is_container),
         ("@admin", is_admin),
         ("@fast", is_fast),
@@ -175,7 +176,11 @@ enum Search {
 
 fn write_key_specification(row: &Command, search: Search, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
     // What XREADGROUP writes is beside the entries.
-    let access = if row.is_write() && !matches!(search, Search::Word("STREAMS", _)) { "RW" } else { "RO" };
+    let access = match search {
+        _ if row.flags.has(Flags::NOT_KEYS) => "not_key",
+        Search::Index(_) if row.is_write() => "RW",
+        _ => "RO",
+    };
     reply.map(3);
     reply.bulk(b"flags");
     write_words([access].into_iter(), reply);
@@ -250,7 +255,7 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
 pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
     let row = find_of_request(request).ok_or(CommandError::Text("ERR Invalid command specified"))?;
-    if row.keys == Keys::NONE {
+    if row.keys == Keys::NONE || row.flags.has(Flags::NOT_KEYS) {
         return Err(CommandError::Text("ERR The command has no key arguments"));
     }
     if !row.accepts(request.len()) {

@@ -3,7 +3,7 @@
 use super::arguments::{integer, is};
 use super::glob;
 use super::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, Store, Value};
+use crate::keyspace::{Class, Keyspace, Store, Value};
 use crate::resp::{Args, Reply};
 
 /// DEL key [key ...], UNLINK key [key ...]: O(N), N = keys and their elements
@@ -12,6 +12,7 @@ pub fn del<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
     for key in args.from(1).iter() {
         if keyspace.remove(key) {
             keyspace.note_change(key, 1);
+            keyspace.notify(Class::GENERIC, "del", key);
             removed += 1;
         }
     }
@@ -77,6 +78,8 @@ fn move_key<S: Store>(keyspace: &mut Keyspace<S>, from: &[u8], to: &[u8]) {
     if keyspace.rename(from, to) {
         keyspace.note_change(from, 1);
         keyspace.note_change(to, 1);
+        keyspace.notify(Class::GENERIC, "rename_from", from);
+        keyspace.notify(Class::GENERIC, "rename_to", to);
     }
 }
 
@@ -90,7 +93,12 @@ pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let is_copied = keyspace.read(from).is_some()
         && (is_replacing || !keyspace.within(database, |keyspace| keyspace.contains(to)))
         && keyspace.copy(from, database, to);
-    keyspace.within(database, |keyspace| keyspace.note_change(to, usize::from(is_copied)));
+    if is_copied {
+        keyspace.within(database, |keyspace| {
+            keyspace.note_change(to, 1);
+            keyspace.notify(Class::GENERIC, "copy_to", to);
+        });
+    }
     reply.flag(is_copied);
     Ok(())
 }
@@ -132,8 +140,14 @@ pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         return Err(CommandError::Text("ERR source and destination objects are the same"));
     }
     let is_moved = !keyspace.within(database, |keyspace| keyspace.contains(key)) && keyspace.move_to(key, database);
-    keyspace.note_change(key, usize::from(is_moved));
-    keyspace.within(database, |keyspace| keyspace.note_change(key, usize::from(is_moved)));
+    if is_moved {
+        keyspace.note_change(key, 1);
+        keyspace.notify(Class::GENERIC, "move_from", key);
+        keyspace.within(database, |keyspace| {
+            keyspace.note_change(key, 1);
+            keyspace.notify(Class::GENERIC, "move_to", key);
+        });
+    }
     reply.flag(is_moved);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::{integer, is, positions};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Collection, End, Entry, Keyspace, List, Store};
+use crate::keyspace::{Class, Collection, End, Entry, Keyspace, List, Store};
 use crate::resp::{Args, Reply};
 
 /// LINSERT key <BEFORE | AFTER> pivot element: O(N), N = elements before the pivot
@@ -27,6 +27,7 @@ pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     list.insert(position, element, side);
     reply.count(list.len());
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::LIST, "linsert", key);
     Ok(())
 }
 
@@ -39,8 +40,12 @@ pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     };
     let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
     let removed = remove_equal(list, element, most, if count < 0 { End::Head } else { End::Tail });
-    if removed > 0 && list.shrink() {
-        keyspace.remove(key);
+    if removed > 0 {
+        let is_empty = list.shrink();
+        keyspace.notify(Class::LIST, "lrem", key);
+        if is_empty {
+            keyspace.remove_emptied(key);
+        }
     }
     keyspace.note_change(key, removed);
     reply.count(removed);
@@ -75,8 +80,11 @@ pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         list.truncate(len - kept.end, End::Tail);
         list.truncate(kept.start, End::Head);
         let removed = len - list.len();
-        if list.shrink() {
-            keyspace.remove(key);
+        let is_empty = list.shrink();
+        // Also where nothing was cut off.
+        keyspace.notify(Class::LIST, "ltrim", key);
+        if is_empty {
+            keyspace.remove_emptied(key);
         }
         keyspace.note_change(key, removed);
     }

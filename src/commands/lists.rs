@@ -2,7 +2,7 @@
 
 use super::arguments::{count, integer, is, number_of_keys, position, positions, positive, reply_entry};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Collection, End, Keyspace, List, Store};
+use crate::keyspace::{Class, Collection, End, Keyspace, List, Store};
 use crate::resp::{Args, Reply};
 
 /// LEFT or RIGHT
@@ -38,7 +38,7 @@ fn push<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<
     let list = keyspace.collection_or_new::<List>(&args[1])?;
     push_elements(list, args.from(2), end);
     reply.count(list.len());
-    keyspace.note_change(&args[1], args.len() - 2);
+    note_pushed(keyspace, &args[1], args.len() - 2, end);
     Ok(())
 }
 
@@ -49,8 +49,35 @@ fn push_existing<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &m
     };
     push_elements(list, args.from(2), end);
     reply.count(list.len());
-    keyspace.note_change(&args[1], args.len() - 2);
+    note_pushed(keyspace, &args[1], args.len() - 2, end);
     Ok(())
+}
+
+fn note_pushed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], count: usize, end: End) {
+    keyspace.note_change(key, count);
+    let event = match end {
+        End::Head => "lpush",
+        End::Tail => "rpush",
+    };
+    keyspace.notify(Class::LIST, event, key);
+}
+
+/// Notes that elements were taken from a list, and removes it where none is left.
+pub fn note_popped<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], count: usize, end: End, is_empty: bool) {
+    if count > 0 {
+        keyspace.notify(Class::LIST, pop_event(end), key);
+    }
+    if is_empty {
+        keyspace.remove_emptied(key);
+    }
+    keyspace.note_change(key, count);
+}
+
+fn pop_event(end: End) -> &'static str {
+    match end {
+        End::Head => "lpop",
+        End::Tail => "rpop",
+    }
 }
 
 fn push_elements(list: &mut List, elements: Args<'_>, end: End) {
@@ -84,10 +111,8 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'
     };
     reply_entry(reply, list.peek(end).expect("keys of empty lists do not exist"));
     list.truncate(1, end);
-    if list.shrink() {
-        keyspace.remove(key);
-    }
-    keyspace.note_change(key, 1);
+    let is_empty = list.shrink();
+    note_popped(keyspace, key, 1, end, is_empty);
     Ok(())
 }
 
@@ -99,10 +124,8 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let taken = pop_elements(list, wanted, end, reply);
-    if list.shrink() {
-        keyspace.remove(key);
-    }
-    keyspace.note_change(key, taken);
+    let is_empty = list.shrink();
+    note_popped(keyspace, key, taken, end, is_empty);
     Ok(())
 }
 
@@ -157,10 +180,8 @@ fn pop_from<S: Store>(
     reply.array(2);
     reply.bulk(key);
     let taken = pop_elements(list, wanted, end, reply);
-    if list.shrink() {
-        keyspace.remove(key);
-    }
-    keyspace.note_change(key, taken);
+    let is_empty = list.shrink();
+    note_popped(keyspace, key, taken, end, is_empty);
     tell_popped(keyspace, key, taken, end);
     Ok(true)
 }
@@ -220,13 +241,13 @@ pub fn move_one<S: Store>(
     let list = keyspace.collection_or_new::<List>(destination).expect(LOOKED_AT);
     list.prepare(std::iter::once(element.as_slice()));
     list.push(&element, to);
-    if keyspace.collection_mut::<List>(source).expect(LOOKED_AT).is_some_and(Collection::shrink) {
-        keyspace.remove(source);
+    note_pushed(keyspace, destination, 1, to);
+    let is_empty = keyspace.collection_mut::<List>(source).expect(LOOKED_AT).is_some_and(Collection::shrink);
+    keyspace.notify(Class::LIST, pop_event(from), source);
+    if is_empty {
+        keyspace.remove_emptied(source);
     }
-    keyspace.note_change(destination, 1);
-    if source != destination {
-        keyspace.note_change(source, 1);
-    }
+    keyspace.note_change(source, usize::from(source != destination));
     element
 }
 
@@ -269,6 +290,7 @@ pub fn lset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     list.set(at, &args[3]);
     list.settle();
     keyspace.note_change(&args[1], 1);
+    keyspace.notify(Class::LIST, "lset", &args[1]);
     reply.ok();
     Ok(())
 }

@@ -24,6 +24,7 @@ mod list_edits;
 mod lists;
 mod lookup;
 mod object;
+mod pubsub;
 mod random;
 mod row;
 mod scan;

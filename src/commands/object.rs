@@ -34,7 +34,7 @@ fn node_of<'a, S: Store>(
     args: Args<'_>,
     subcommand: &str,
 ) -> Result<Option<&'a Node>, CommandError> {
-    if args.len() == 3 { Ok(keyspace.inspect(&args[2])) } else { Err(wrong_arity(subcommand)) }
+    if args.len() == 3 { Ok(keyspace.inspect_unnoticed(&args[2])) } else { Err(wrong_arity(subcommand)) }
 }
 
 fn wrong_arity(subcommand: &str) -> CommandError {

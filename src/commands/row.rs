@@ -98,6 +98,10 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
+    /// Publishes or subscribes. Such a command runs when all requests before it have their replies.
+    pub const PUBSUB: Self = Self(1 << 13);
+    /// Its arguments are no keys, though Redis Cluster routes by them. Not shown.
+    pub const NOT_KEYS: Self = Self(1 << 26);
     /// Reads, and keeps what it has found out in the value. Not shown.
     pub const CACHES: Self = Self(1 << 27);
     /// For those whom the configuration allows it. Not shown.
@@ -110,7 +114,7 @@ impl Flags {
     pub const NOT_QUEUED: Self = Self(1 << 31);
 
     /// The names in the order of the bits.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 14] = [
         "write",
         "readonly",
         "denyoom",
@@ -124,6 +128,7 @@ impl Flags {
         "skip_monitor",
         "skip_slowlog",
         "blocking",
+        "pubsub",
     ];
 
     /// Both sets together.
@@ -380,6 +385,8 @@ pub enum Group {
     Geo,
     /// Streams.
     Stream,
+    /// Messages to channels.
+    PubSub,
     /// Several commands as one.
     Transactions,
     /// The connection.
@@ -402,6 +409,7 @@ impl Group {
             Self::SortedSet => "sorted-set",
             Self::Geo => "geo",
             Self::Stream => "stream",
+            Self::PubSub => "pubsub",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
             Self::Server => "server",

@@ -10,6 +10,7 @@ use super::{CommandError, Context, Outcome};
 use crate::clients::Client;
 use crate::config::{DIRECTIVES, Directive};
 use crate::keyspace::Watch;
+use crate::pubsub::Subscription;
 use crate::resp::{Args, Reply, parse_i64, parse_u64, quoted};
 use crate::server::Server;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub struct LocalCall<'a> {
     pub client: &'a Client,
     /// The connection's own state.
     pub state: &'a mut ConnectionState,
+    /// Whether it runs inside EXEC.
+    pub is_in_exec: bool,
 }
 
 impl LocalCall<'_> {
@@ -50,6 +53,20 @@ pub struct ConnectionState {
     pub multi: Option<Multi>,
     /// The keys that it watches, and what breaks when one changes.
     pub watched: Option<Watched>,
+    /// What it listens to; none before its first SUBSCRIBE.
+    pub subscription: Option<Box<Subscription>>,
+}
+
+impl ConnectionState {
+    /// Whether it listens to anything.
+    pub fn is_listening(&self) -> bool {
+        self.subscription.as_ref().is_some_and(|subscription| subscription.is_active())
+    }
+
+    /// Whether it may only use the commands about subscriptions: RESP2 has no other way to tell messages from replies.
+    pub fn is_subscriber_mode(&self) -> bool {
+        self.subscription.is_some() && !self.context.resp3 && self.is_listening()
+    }
 }
 
 /// What WATCH has gathered: what breaks, and the keys with their databases.
@@ -104,7 +121,7 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
 
 /// Whether a command does nothing by itself, or can have a subcommand.
 fn is_container(name: &str) -> bool {
-    matches!(name, "client" | "command" | "config" | "xgroup" | "xinfo")
+    matches!(name, "client" | "command" | "config" | "pubsub" | "xgroup" | "xinfo")
 }
 
 fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
@@ -118,8 +135,13 @@ pub fn container(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'
 }
 
 /// PING [message]: O(1)
-pub fn ping(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn ping(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match args.len() {
+        1 | 2 if call.state.is_subscriber_mode() => {
+            reply.array(2);
+            reply.bulk(b"pong");
+            reply.bulk(args.get(1).unwrap_or_default());
+        }
         1 => reply.simple("PONG"),
         2 => reply.bulk(&args[1]),
         _ => return Err(CommandError::Arity("ping".into())),
@@ -151,6 +173,11 @@ pub fn quit(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 
 /// RESET: O(1)
 pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if let Some(subscription) = &mut call.state.subscription {
+        subscription.clear();
+        // What was published before comes before.
+        subscription.take_all_messages(call.state.context.resp3, reply.buffer());
+    }
     call.choose_protocol(false);
     call.choose_database(0);
     call.state.is_authenticated = call.server.config.text(Directive::Requirepass).is_empty();
@@ -393,13 +420,14 @@ pub fn client_info(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<
 
 /// CLIENT LIST [TYPE type] [ID client-id [client-id ...]]: O(N), N = connections
 pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let wanted: Box<dyn Fn(u64) -> bool> = if args.len() == 2 {
+    let wanted: Box<dyn Fn(&Client) -> bool> = if args.len() == 2 {
         Box::new(|_| true)
     } else if args.is(2, "TYPE") && args.len() == 4 {
         let kind = String::from_utf8_lossy(&args[3]).to_lowercase();
         match kind.as_str() {
-            "normal" => Box::new(|_| true),
-            "master" | "replica" | "slave" | "pubsub" => Box::new(|_| false),
+            "normal" => Box::new(|client| !client.is_listening()),
+            "pubsub" => Box::new(Client::is_listening),
+            "master" | "replica" | "slave" => Box::new(|_| false),
             _ => {
                 let given = quoted(&args[3], usize::MAX);
                 return Err(CommandError::Owned(format!("ERR Unknown client type '{given}'")));
@@ -408,12 +436,12 @@ pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'
     } else if args.is(2, "ID") && args.len() > 3 {
         let ids = args.from(3).iter().map(|id| parse_u64(id).filter(|&id| id > 0));
         let ids: Vec<u64> = ids.collect::<Option<_>>().ok_or(CommandError::Text("ERR Invalid client ID"))?;
-        Box::new(move |id| ids.contains(&id))
+        Box::new(move |client| ids.contains(&client.id))
     } else {
         return Err(CommandError::Syntax);
     };
     let now_ms = call.server.clock.now_ms();
-    let lines = call.server.clients.list().into_iter().filter(|client| wanted(client.id));
+    let lines = call.server.clients.list().into_iter().filter(|client| wanted(client));
     let text: String = lines.map(|client| client.describe(now_ms) + "\n").collect();
     reply.verbatim(&text);
     Ok(())

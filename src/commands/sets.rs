@@ -3,7 +3,7 @@
 use super::arguments::{count, is, number_of_keys, reply_entry};
 use super::random::{Members, reply_random, wanted};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Collection, Entry, Keyspace, NewValue, Object, Set, Store};
+use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, Object, Set, Store};
 use crate::resp::{Args, Reply};
 
 /// SADD key member [member ...]: O(N), N = members given
@@ -12,7 +12,10 @@ pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let set = set_or_new(keyspace, &args[1], &members[0], members.len())?;
     set.prepare(members.len());
     let added = members.iter().filter(|member| set.insert(member)).count();
-    keyspace.note_change(&args[1], added);
+    if added > 0 {
+        keyspace.note_change(&args[1], added);
+        keyspace.notify(Class::SET, "sadd", &args[1]);
+    }
     reply.count(added);
     Ok(())
 }
@@ -36,8 +39,12 @@ pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|member| set.remove(member)).count();
-    if set.shrink() {
-        keyspace.remove(key);
+    let is_empty = set.shrink();
+    if removed > 0 {
+        keyspace.notify(Class::SET, "srem", key);
+    }
+    if is_empty {
+        keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, removed);
     reply.count(removed);
@@ -98,12 +105,17 @@ fn move_member<S: Store>(
     }
     let set = keyspace.collection_mut::<Set>(source)?.expect("the source was found above");
     set.remove(member);
-    if set.shrink() {
-        keyspace.remove(source);
+    let is_empty = set.shrink();
+    keyspace.notify(Class::SET, "srem", source);
+    if is_empty {
+        keyspace.remove_emptied(source);
     }
     let is_added = set_or_new(keyspace, destination, member, 1)?.insert(member);
     keyspace.note_change(source, 1);
-    keyspace.note_change(destination, usize::from(is_added));
+    if is_added {
+        keyspace.note_change(destination, 1);
+        keyspace.notify(Class::SET, "sadd", destination);
+    }
     Ok(true)
 }
 
@@ -124,17 +136,17 @@ pub fn sdiff<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 
 /// SINTERSTORE destination key [key ...]: O(N * M), N = members of the smallest set, M = keys
 pub fn sinterstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    store_combined(keyspace, args, reply, intersection)
+    store_combined(keyspace, args, reply, intersection, "sinterstore")
 }
 
 /// SUNIONSTORE destination key [key ...]: O(N), N = members of all sets
 pub fn sunionstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    store_combined(keyspace, args, reply, union)
+    store_combined(keyspace, args, reply, union, "sunionstore")
 }
 
 /// SDIFFSTORE destination key [key ...]: O(N * M), N = members of the first set, M = keys
 pub fn sdiffstore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    store_combined(keyspace, args, reply, difference)
+    store_combined(keyspace, args, reply, difference, "sdiffstore")
 }
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit]: O(N * M), N = members of the smallest set, M = keys
@@ -181,6 +193,7 @@ fn store_combined<S: Store>(
     args: Args<'_>,
     reply: &mut Reply<'_>,
     combine: Combine,
+    event: &'static str,
 ) -> Outcome {
     let destination = &args[1];
     let set = combine(&keyspace.read_collections::<Set>(args.from(2).iter())?);
@@ -188,8 +201,10 @@ fn store_combined<S: Store>(
     if len > 0 {
         keyspace.set(destination, NewValue::Object(set.into_object()), None);
         keyspace.note_change(destination, 1);
+        keyspace.notify(Class::SET, event, destination);
     } else if keyspace.remove(destination) {
         keyspace.note_change(destination, 1);
+        keyspace.notify(Class::GENERIC, "del", destination);
     }
     reply.count(len);
     Ok(())
@@ -248,8 +263,10 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'_>) 
     };
     let mut taken = Vec::new();
     take_random(set, &mut random, reply, is_logged.then_some(&mut taken));
-    if set.is_empty() {
-        keyspace.remove(key);
+    let is_empty = set.is_empty();
+    keyspace.notify(Class::SET, "spop", key);
+    if is_empty {
+        keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, 1);
     tell_removed(keyspace, key, &taken);
@@ -271,7 +288,10 @@ fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], wanted: usize, rep
     for _ in 0..wanted {
         take_random(set, &mut random, reply, is_logged.then_some(&mut taken));
     }
-    keyspace.note_change(key, wanted);
+    if wanted > 0 {
+        keyspace.note_change(key, wanted);
+        keyspace.notify(Class::SET, "spop", key);
+    }
     tell_removed(keyspace, key, &taken);
     Ok(())
 }
@@ -281,7 +301,8 @@ fn pop_all<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], reply: &mut Reply<'
     let len = set.len();
     reply.set(len);
     set.iter().for_each(|member| reply_entry(reply, member));
-    keyspace.remove(key);
+    keyspace.notify(Class::SET, "spop", key);
+    keyspace.remove_emptied(key);
     keyspace.note_change(key, len);
     keyspace.effects().tell([b"DEL", key]);
     Ok(())

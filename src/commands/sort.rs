@@ -7,7 +7,9 @@
 use super::arguments::{integer, is};
 use super::float::Extended;
 use super::{CommandError, Outcome};
-use crate::keyspace::{Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value};
+use crate::keyspace::{
+    Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value,
+};
 use crate::resp::{Args, Reply};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -316,6 +318,7 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
     if result.is_empty() {
         if keyspace.remove(destination) {
             keyspace.note_change(destination, 1);
+            keyspace.notify(Class::GENERIC, "del", destination);
             keyspace.effects().tell([b"DEL".as_slice(), destination]);
         }
         return;
@@ -332,6 +335,7 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
     result.iter().for_each(|element| list.push(element, End::Tail));
     keyspace.set(destination, NewValue::Object(list.into_object()), None);
     keyspace.note_change(destination, len);
+    keyspace.notify(Class::LIST, "sortstore", destination);
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub use range::{
 
 use super::arguments::is;
 use super::{CommandError, Outcome};
-use crate::keyspace::{Collection, Entry, Keyspace, NewValue, SortedSet, Store};
+use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, SortedSet, Store};
 use crate::resp::{Args, Reply};
 
 /// ZREM key member [member ...]: O(M * log N), M = members given
@@ -30,15 +30,18 @@ pub fn zrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|&member| set.remove(member).is_some()).count();
-    end_removal(keyspace, key, removed);
+    end_removal(keyspace, key, removed, "zrem");
     reply.count(removed);
     Ok(())
 }
 
-/// Ends a command that took elements out of the sorted set of a key.
-fn end_removal<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], removed: usize) {
+/// Ends a command that took elements out of the sorted set of a key, which is told as `event`.
+fn end_removal<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], removed: usize, event: &'static str) {
+    if removed > 0 {
+        keyspace.notify(Class::ZSET, event, key);
+    }
     if keyspace.collection_mut::<SortedSet>(key).ok().flatten().is_some_and(SortedSet::shrink) {
-        keyspace.remove(key);
+        keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, removed);
 }
@@ -107,14 +110,23 @@ fn rank_of<S: Store>(
     Ok(())
 }
 
-/// Stores a sorted set in place of whatever a key holds, and replies its length; one that is empty removes the key.
-pub fn store_result<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], set: SortedSet, reply: &mut Reply<'_>) {
+/// Stores a sorted set in place of whatever a key holds, which is told as `event`, and replies its length; one that is
+/// empty removes the key.
+pub fn store_result<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    key: &[u8],
+    set: SortedSet,
+    event: &'static str,
+    reply: &mut Reply<'_>,
+) {
     let len = set.len();
     if len > 0 {
         keyspace.set(key, NewValue::Object(set.into_object()), None);
         keyspace.note_change(key, len);
+        keyspace.notify(Class::ZSET, event, key);
     } else if keyspace.remove(key) {
         keyspace.note_change(key, 1);
+        keyspace.notify(Class::GENERIC, "del", key);
     }
     reply.count(len);
 }

@@ -5,7 +5,7 @@ use super::expiry::{ExpiryOption, TimeForm, remove_deadline, tell_deadline, tell
 use super::float::Extended;
 use super::text::{checked_len, lengthen, make_text, text_of};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, NewValue, Node, Store, Value};
+use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// A string as it is stored: an integer where it is one.
@@ -24,9 +24,15 @@ pub fn set<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
         return set_with_options(keyspace, args, reply);
     }
     keyspace.set(&args[1], new_string(&args[2]), None);
-    keyspace.note_change(&args[1], 1);
+    note_set(keyspace, &args[1]);
     reply.ok();
     Ok(())
+}
+
+/// Notes that a key was set to a string.
+fn note_set<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
+    keyspace.note_change(key, 1);
+    keyspace.notify(Class::STRING, "set", key);
 }
 
 fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -43,7 +49,10 @@ fn set_with_options<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     if is_set {
         let kept = if expiry == ExpiryOption::OwnWord { deadline_of(keyspace, key) } else { None };
         keyspace.set(key, new_string(value), deadline.or(kept));
-        keyspace.note_change(key, 1);
+        note_set(keyspace, key);
+        if deadline.is_some() {
+            keyspace.notify(Class::GENERIC, "expire", key);
+        }
         tell_deadline_of_set(keyspace, key, value, expiry, deadline);
     }
     match (replies_old, is_set) {
@@ -131,7 +140,7 @@ pub fn setnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     let is_new = !keyspace.contains(&args[1]);
     if is_new {
         keyspace.set(&args[1], new_string(&args[2]), None);
-        keyspace.note_change(&args[1], 1);
+        note_set(keyspace, &args[1]);
     }
     reply.flag(is_new);
     Ok(())
@@ -157,7 +166,8 @@ fn set_until<S: Store>(
     let (key, value) = (&args[1], &args[3]);
     let deadline = form.deadline(&args[2], keyspace.now_ms(), command)?;
     keyspace.set(key, new_string(value), Some(deadline));
-    keyspace.note_change(key, 1);
+    note_set(keyspace, key);
+    keyspace.notify(Class::GENERIC, "expire", key);
     tell_set_until(keyspace, key, value, deadline);
     reply.ok();
     Ok(())
@@ -172,7 +182,7 @@ pub fn get<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Rep
 pub fn getset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply_string(reply, keyspace.read(&args[1]))?;
     keyspace.set(&args[1], new_string(&args[2]), None);
-    keyspace.note_change(&args[1], 1);
+    note_set(keyspace, &args[1]);
     Ok(())
 }
 
@@ -182,6 +192,7 @@ pub fn getdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     reply_string(reply, keyspace.read(key))?;
     if keyspace.remove(key) {
         keyspace.note_change(key, 1);
+        keyspace.notify(Class::GENERIC, "del", key);
         keyspace.effects().tell([b"DEL", key]);
     }
     Ok(())
@@ -222,6 +233,7 @@ fn getex_option(args: Args<'_>) -> Result<ExpiryOption<'_>, CommandError> {
 fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
     if remove_deadline(keyspace, key) {
         keyspace.note_change(key, 1);
+        keyspace.notify(Class::GENERIC, "persist", key);
         keyspace.effects().tell([b"PERSIST", key]);
     }
 }
@@ -230,9 +242,11 @@ fn persist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) {
 fn expire_at<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], deadline: u64) {
     if deadline > keyspace.now_ms() {
         keyspace.set_expire_at(key, Some(deadline));
+        keyspace.notify(Class::GENERIC, "expire", key);
         tell_deadline(keyspace, key, deadline);
     } else {
         keyspace.remove(key);
+        keyspace.notify(Class::GENERIC, "del", key);
         keyspace.effects().tell([b"DEL", key]);
     }
     keyspace.note_change(key, 1);
@@ -262,7 +276,7 @@ pub fn mset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 fn set_pairs<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) {
     for index in (1..args.len()).step_by(2) {
         keyspace.set(&args[index], new_string(&args[index + 1]), None);
-        keyspace.note_change(&args[index], 1);
+        note_set(keyspace, &args[index]);
     }
 }
 
@@ -290,6 +304,7 @@ pub fn append<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         }
     };
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::STRING, "append", key);
     reply.count(len);
     Ok(())
 }
@@ -340,6 +355,7 @@ fn add<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], increment: i64, reply: 
     let sum = integer_of(node.value())?.checked_add(increment).ok_or(CommandError::Overflow)?;
     node.set(NewValue::Integer(sum), node.expire_at());
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::STRING, "incrby", key);
     reply.integer(sum);
     Ok(())
 }
@@ -365,6 +381,7 @@ pub fn incrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
     let text = sum.to_string();
     keyspace.set(key, new_string(text.as_bytes()), deadline);
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::STRING, "incrbyfloat", key);
     keyspace.effects().tell([b"SET", key, text.as_bytes(), b"KEEPTTL"]);
     reply.bulk(text.as_bytes());
     Ok(())
@@ -416,7 +433,10 @@ pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
             overwrite(keyspace.node_or_new(key, || NewValue::Text(&[])), offset, value)?
         }
     };
-    keyspace.note_change(key, usize::from(!value.is_empty()));
+    if !value.is_empty() {
+        keyspace.note_change(key, 1);
+        keyspace.notify(Class::STRING, "setrange", key);
+    }
     reply.count(len);
     Ok(())
 }

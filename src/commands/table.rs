@@ -5,7 +5,7 @@ use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
     Outcome, bitfield, bits, blocking, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists, object,
-    scan, server, sets, sort, sorted_sets, streams, strings,
+    pubsub, scan, server, sets, sort, sorted_sets, streams, strings,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -68,6 +68,9 @@ const WAITING_READ: Flags = READ.and(Flags::BLOCKING).and(Flags::DEFERS);
 const WAITING_TAKE: Flags = SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS);
 const STATUS: Flags = Flags::LOADING.and(Flags::STALE);
 const ADMIN: Flags = CONNECTION.and(Flags::ADMIN);
+const PUBSUB: Flags = STATUS.and(Flags::PUBSUB);
+const SUBSCRIBE: Flags = PUBSUB.and(Flags::NOSCRIPT);
+const SUBSCRIBE_SHARD: Flags = SUBSCRIBE.and(Flags::NOT_KEYS);
 
 /// Writes the rows and the functions side by side: `row => function`.
 macro_rules! command_table {
@@ -90,6 +93,8 @@ macro_rules! command_table {
     (
         local { $( ($lname:literal, $larity:literal, $lflags:expr, $lgroup:ident, $lsince:literal, $lcost:literal,
                     $lsyntax:literal, $lsummary:literal) => $lfunction:path; )* }
+        shard_channels { $( ($cname:literal, $carity:literal, $cflags:expr, $ckeys:ident, $csince:literal,
+                             $ccost:literal, $csyntax:literal, $csummary:literal) => $cfunction:path; )* }
         keyspace { $( ($name:literal, $arity:literal, $flags:expr, $keys:ident, $request:ident, $response:ident,
                        $group:ident, $since:literal, $cost:literal, $syntax:literal, $summary:literal)
                       => $module:ident::$function:ident; )* }
@@ -99,11 +104,13 @@ macro_rules! command_table {
         subcommands { $( ($sname:literal, $sarity:literal, $sflags:expr, $sgroup:ident, $ssince:literal, $scost:literal,
                           $ssyntax:literal, $ssummary:literal) => $sfunction:path; )* }
     ) => {
-        /// Every command: first those that run in the connection, then those over the keyspace, then subcommands over
-        /// the keyspace, then the other subcommands.
+        /// Every command: first those that run in the connection (those whose channels look like keys at the end), then
+        /// those over the keyspace, then subcommands over the keyspace, then the other subcommands.
         pub static COMMANDS: &[Command] = &[
             $( command_table!(@row $lname, $larity, $lflags, NONE, Local, First, $lgroup, $lsince, $lcost, $lsyntax,
                               $lsummary), )*
+            $( command_table!(@row $cname, $carity, $cflags, $ckeys, Local, First, PubSub, $csince, $ccost, $csyntax,
+                              $csummary), )*
             $( command_table!(@row $name, $arity, $flags, $keys, $request, $response, $group, $since, $cost, $syntax,
                               $summary), )*
             $( command_table!(@row $kname, $karity, $kflags, $kkeys, $krequest, First, $kgroup, $ksince, $kcost,
@@ -111,7 +118,7 @@ macro_rules! command_table {
             $( command_table!(@row $sname, $sarity, $sflags, NONE, Local, First, $sgroup, $ssince, $scost, $ssyntax,
                               $ssummary), )*
         ];
-        const LOCAL: &[LocalFn] = &[ $( $lfunction, )* ];
+        const LOCAL: &[LocalFn] = &[ $( $lfunction, )* $( $cfunction, )* ];
         const SUBCOMMANDS: &[LocalFn] = &[ $( $sfunction, )* ];
         const KEYSPACE: usize = [ $( $name, )* ].len();
         const KEYSPACE_SUBCOMMANDS: usize = [ $( $kname, )* ].len();
@@ -145,6 +152,17 @@ command_table! {
         ("exec", 1, CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
         ("discard", 1, AT_ONCE, Transactions, "2.0.0", "O(N), N = queued commands", "", "Forgets the queued commands.") => server::discard;
         ("unwatch", 1, CONNECTION_FAST, Transactions, "2.2.0", "O(1)", "", "Forgets the watched keys.") => server::unwatch;
+        ("publish", 3, PUBSUB.and(Flags::FAST), PubSub, "2.0.0", "O(N + M), N = subscribers of the channel, M = patterns of all connections", "channel message", "Sends a message to all who listen to a channel.") => pubsub::publish;
+        ("subscribe", -2, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = channels", "channel [channel ...]", "Listens to channels.") => pubsub::subscribe;
+        ("unsubscribe", -1, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = channels", "[channel [channel ...]]", "Listens to channels no more.") => pubsub::unsubscribe;
+        ("psubscribe", -2, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = patterns", "pattern [pattern ...]", "Listens to all channels that match patterns.") => pubsub::psubscribe;
+        ("punsubscribe", -1, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = patterns", "[pattern [pattern ...]]", "Listens no more to channels that match patterns.") => pubsub::punsubscribe;
+        ("pubsub", -2, NONE, PubSub, "2.8.0", "as the subcommand", "subcommand", "Commands about channels.") => server::container;
+    }
+    shard_channels {
+        ("spublish", 3, PUBSUB.and(Flags::FAST).and(Flags::NOT_KEYS), ONE, "7.0.0", "O(N), N = subscribers of the channel", "shardchannel message", "Sends a message to all who listen to a shard channel.") => pubsub::spublish;
+        ("ssubscribe", -2, SUBSCRIBE_SHARD, ALL, "7.0.0", "O(N), N = channels", "shardchannel [shardchannel ...]", "Listens to shard channels.") => pubsub::ssubscribe;
+        ("sunsubscribe", -1, SUBSCRIBE_SHARD, ALL, "7.0.0", "O(N), N = channels", "[shardchannel [shardchannel ...]]", "Listens to shard channels no more.") => pubsub::sunsubscribe;
     }
     keyspace {
         ("watch", -2, AT_ONCE.and(Flags::DEFERS), ALL, Joint, First, Transactions, "2.2.0", "O(N), N = keys", "key [key ...]", "Lets the next transaction run only if these keys do not change.") => transactions::watch;
@@ -361,6 +379,12 @@ command_table! {
         ("command|docs", -2, STATUS, Server, "7.0.0", "O(N), N = commands named", "[command-name [command-name ...]]", "Describes commands to people.") => super::introspection::command_docs;
         ("command|getkeys", -3, STATUS, Server, "2.8.13", "O(N), N = arguments", "command [arg [arg ...]]", "The keys of a request.") => super::introspection::command_getkeys;
         ("command|list", -2, STATUS, Server, "7.0.0", "O(N), N = commands", "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "The names of the commands.") => super::introspection::command_list;
+        ("pubsub|channels", -2, PUBSUB, PubSub, "2.8.0", "O(N), N = channels that have subscribers", "[pattern]", "The channels that have subscribers.") => pubsub::channels;
+        ("pubsub|numpat", 2, PUBSUB, PubSub, "2.8.0", "O(1)", "", "How many patterns have subscribers.") => pubsub::numpat;
+        ("pubsub|numsub", -2, PUBSUB, PubSub, "2.8.0", "O(N), N = channels named", "[channel [channel ...]]", "How many subscribers channels have.") => pubsub::numsub;
+        ("pubsub|shardchannels", -2, PUBSUB, PubSub, "7.0.0", "O(N), N = shard channels that have subscribers", "[pattern]", "The shard channels that have subscribers.") => pubsub::shardchannels;
+        ("pubsub|shardnumsub", -2, PUBSUB, PubSub, "7.0.0", "O(N), N = shard channels named", "[shardchannel [shardchannel ...]]", "How many subscribers shard channels have.") => pubsub::shardnumsub;
+        ("pubsub|help", 2, STATUS, PubSub, "6.2.0", "O(1)", "", "What the subcommands do.") => pubsub::help;
         ("config|get", -3, ADMIN, Server, "2.0.0", "O(N), N = directives", "parameter [parameter ...]", "Values of the configuration.") => server::config_get;
         ("config|set", -4, ADMIN, Server, "2.0.0", "O(N), N = directives given", "parameter value [parameter value ...]", "Changes the configuration.") => server::config_set;
         ("config|resetstat", 2, ADMIN, Server, "2.0.0", "O(1)", "", "Starts the counts of INFO anew.") => server::config_resetstat;

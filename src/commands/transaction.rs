@@ -152,7 +152,9 @@ impl Transaction {
                 Crossing::To(other) => Some(other),
                 Crossing::Nowhere | Crossing::Everywhere => None,
             };
-            for database in std::iter::once(context.database.into()).chain(other) {
+            // What runs in the connection has no keys, though its channels may look like some.
+            let is_keyed = command(id).request != Request::Local;
+            for database in std::iter::once(context.database.into()).chain(other).filter(|_| is_keyed) {
                 command(id).keys.positions(args).for_each(|position| visit(database, &args[position]));
             }
             context = context_after(context, id, args, self.databases);

@@ -12,6 +12,7 @@ use super::{Engine, Foundation, Metered, released};
 use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
 use crate::keyspace::{KeyspaceStats, Store};
+use crate::pubsub::PubSub;
 use actors::{FlumeChannels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
 use batch::Batch;
 use parking_lot::Mutex;
@@ -29,6 +30,7 @@ pub struct ActorEngine {
     router: Router<KeyspaceShard>,
     gauges: Arc<[Gauges]>,
     segments: Vec<Arc<Segment>>,
+    pubsub: Arc<PubSub>,
     clock: Clock,
     is_multi_key_atomic: bool,
     /// What has not been started yet.
@@ -43,25 +45,25 @@ struct Unstarted {
 impl ActorEngine {
     /// An engine with one shard per store of `foundation`.
     pub fn new(foundation: Foundation) -> Self {
-        let Foundation { stores, segments, joints, clock, seed, mailbox_capacity, reply_bytes_max, .. } = foundation;
+        let Foundation { stores, segments, joints, clock, seed, mailbox_capacity, reply_bytes_max, pubsub, .. } =
+            foundation;
         let is_multi_key_atomic = foundation.is_multi_key_atomic;
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let mut seeds = fastrand::Rng::with_seed(seed);
+        let common = shard::Common { pubsub: Arc::clone(&pubsub), joints, clock: clock.clone(), reply_bytes_max };
         let shards = stores.into_iter().enumerate().map(|(index, store)| {
             let segment = segments.get(index).map(Arc::clone);
             KeyspaceShard::new(
                 store,
                 segment,
-                Arc::clone(&joints),
-                clock.clone(),
                 seeds.fork(),
-                reply_bytes_max,
                 shard::GaugesOf { all: Arc::clone(&gauges), index },
+                common.clone(),
             )
         });
         let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), sequencer }));
-        Self { router, gauges, segments, clock, is_multi_key_atomic, unstarted }
+        Self { router, gauges, segments, pubsub, clock, is_multi_key_atomic, unstarted }
     }
 
     /// Starts the shards and the sequencer on the current runtime.

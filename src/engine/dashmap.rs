@@ -15,6 +15,7 @@ use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Crossing, Flags, Request, Transaction};
 use crate::keyspace::{Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, hash_of};
+use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use dashmap::DashMap;
 use parking_lot::Mutex;
@@ -76,6 +77,7 @@ pub struct DashmapEngine {
     databases: Box<[Database]>,
     is_multi_key_atomic: bool,
     segment: Option<Arc<Segment>>,
+    pubsub: Arc<PubSub>,
     clock: Clock,
     seeds: Mutex<fastrand::Rng>,
     counters: Counters,
@@ -99,6 +101,7 @@ impl DashmapEngine {
             databases: (0..store.databases()).map(|_| Database::new(shards)).collect(),
             is_multi_key_atomic: foundation.is_multi_key_atomic,
             segment: foundation.segments.pop(),
+            pubsub: foundation.pubsub,
             clock: foundation.clock,
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
@@ -150,9 +153,12 @@ impl DashmapEngine {
         let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.select(database);
+        keyspace.set_notified(self.pubsub.notified());
         commands::execute(id, &mut keyspace, args, reply);
-        self.log(&mut keyspace);
         let complete = !keyspace.saw_expired();
+        if complete {
+            self.log(&mut keyspace);
+        }
         let stats = keyspace.stats();
         let (_view, _random, effects) = keyspace.into_parts();
         lent.effects = effects;
@@ -172,6 +178,9 @@ impl DashmapEngine {
         }
         if keyspace.has_served() {
             keyspace.deliver(&marks(self.segment.as_deref()));
+        }
+        if keyspace.has_notices() {
+            self.pubsub.publish_notices(keyspace.notices(), &marks(self.segment.as_deref()));
         }
     }
 
@@ -231,6 +240,7 @@ impl DashmapEngine {
         }
         let view = View::shard(&self.databases, database, index);
         let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_some()));
+        keyspace.set_notified(self.pubsub.notified());
         let slice = expire_slice(&mut keyspace, |_| first().map(|deadline| (database, deadline)));
         self.log(&mut keyspace);
         self.counters.add(keyspace.stats());
@@ -261,6 +271,7 @@ impl InlineEngine for DashmapEngine {
         let view = self.transaction_view(transaction);
         let effects = std::mem::take(&mut lent.effects);
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
+        keyspace.set_notified(self.pubsub.notified());
         transaction.run(&mut keyspace);
         self.log(&mut keyspace);
         self.counters.add(keyspace.stats());

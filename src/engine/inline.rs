@@ -96,6 +96,14 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         write(&mut Reply::new(out, resp3));
     }
 
+    fn taken_on(&self) -> u64 {
+        0
+    }
+
+    fn replied(&self) -> u64 {
+        0
+    }
+
     fn begin(&mut self, mut transaction: Box<Transaction>) {
         self.read_clock();
         self.has_written |= transaction.is_write();

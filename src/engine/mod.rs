@@ -20,6 +20,7 @@ use crate::aof::{DirLock, Joints, LogControl, LogThread, Segment};
 use crate::clock::Clock;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
+use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use std::future::Future;
 use std::num::NonZeroUsize;
@@ -43,6 +44,8 @@ pub struct Foundation {
     pub map_shards: NonZeroUsize,
     /// Whether commands over several keys, and transactions, are one step; see `multi-key`.
     pub is_multi_key_atomic: bool,
+    /// Where events of keys are published.
+    pub pubsub: Arc<PubSub>,
     /// Bytes of replies at which a batch's connection is given up; see `client-output-buffer-limit`.
     pub reply_bytes_max: usize,
 }
@@ -79,6 +82,12 @@ pub trait Session: Send + Sync + 'static {
     /// Whether [`submit`](Self::submit) takes a command; one over several shards that needs them together has to be
     /// begun as a transaction of one.
     fn fits(&self, id: CommandId, args: Args<'_>) -> bool;
+
+    /// How many requests have taken a sequence number so far. 0 for a session that keeps no reply waiting.
+    fn taken_on(&self) -> u64;
+
+    /// How many of them have their reply in the output.
+    fn replied(&self) -> u64;
 
     /// Takes on a transaction, behind everything that was submitted. Nothing else is submitted until it is taken back.
     fn begin(&mut self, transaction: Box<Transaction>);

@@ -8,6 +8,7 @@ use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Databases, Effects, Keyspace};
+use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 pub struct MutexEngine {
     owned: Mutex<Owned>,
     segment: Option<Arc<Segment>>,
+    pubsub: Arc<PubSub>,
     clock: Clock,
     seeds: Mutex<fastrand::Rng>,
 }
@@ -47,6 +49,7 @@ impl MutexEngine {
                 expire_lag_ms: 0,
             }),
             segment,
+            pubsub: foundation.pubsub,
             clock: foundation.clock,
             seeds: Mutex::new(seeds),
         }
@@ -75,6 +78,9 @@ impl MutexEngine {
         if keyspace.has_served() {
             keyspace.deliver(&marks(self.segment.as_deref()));
         }
+        if keyspace.has_notices() {
+            self.pubsub.publish_notices(keyspace.notices(), &marks(self.segment.as_deref()));
+        }
     }
 }
 
@@ -84,6 +90,7 @@ impl InlineEngine for MutexEngine {
         owned.commands += transaction.len() as u64;
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
+        keyspace.set_notified(self.pubsub.notified());
         transaction.run(keyspace);
         self.log(keyspace);
     }
@@ -100,6 +107,7 @@ impl InlineEngine for MutexEngine {
         // Another connection's read may have begun later and run first: time does not go back for that.
         keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
         keyspace.select(database);
+        keyspace.set_notified(self.pubsub.notified());
         commands::execute(id, keyspace, args, reply);
         self.log(keyspace);
     }
@@ -132,6 +140,7 @@ impl Engine for MutexEngine {
                 let mut owned = self.owned.lock();
                 let keyspace = &mut owned.keyspace;
                 keyspace.set_now(keyspace.now_ms().max(self.clock.now_ms()));
+                keyspace.set_notified(self.pubsub.notified());
                 let slice = expire_slice(keyspace, |keyspace| keyspace.store().first_deadline());
                 self.log(keyspace);
                 owned.expire_lag_ms = slice.lag_ms;

@@ -15,6 +15,7 @@ mod list;
 mod listeners;
 mod listpack;
 mod node;
+mod notices;
 mod object;
 mod segmented;
 mod set;
@@ -38,6 +39,7 @@ pub use list::{Elements, Position, Quicklist};
 pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
 pub use listpack::{Entry, Listpack};
 pub use node::{LEN_MAX, NewValue, Node, Value};
+pub use notices::{Class, Notice, Notices};
 pub use object::{Bytes, Collection, Hash, Kind, List, Object, Set};
 pub use segmented::Segmented;
 pub use set::Spot;
@@ -81,6 +83,8 @@ pub struct Keyspace<S> {
     ready: VecDeque<(usize, Box<[u8]>)>,
     /// Who was served by the running command, and what.
     served: Vec<(Arc<Waiter>, Vec<u8>)>,
+    /// What was said about keys.
+    notices: Notices,
 }
 
 /// What a connection brings to commands that need more of it than their arguments.
@@ -106,6 +110,7 @@ impl<S: Store> Keyspace<S> {
             caller: Caller::default(),
             ready: VecDeque::new(),
             served: Vec::new(),
+            notices: Notices::default(),
         }
     }
 
@@ -209,6 +214,32 @@ impl<S: Store> Keyspace<S> {
         if has_line {
             self.note_ready(key);
         }
+    }
+
+    /// Says that something happened to a key, for those who subscribed to such events. A command says it once for each
+    /// event, in Redis's order, where its change is made. O(1) while nobody wants to know; else O(length of the key).
+    #[inline]
+    pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
+        if self.notices.wants(class) {
+            self.notices.push(self.store.selected(), event, key);
+        }
+    }
+
+    /// Chooses which events are kept for [`notices`](Self::notices). The engine does before commands run.
+    #[inline]
+    pub fn set_notified(&mut self, classes: Class) {
+        self.notices.set_wanted(classes);
+    }
+
+    /// Whether something was said about keys.
+    #[inline]
+    pub fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    /// What was said about keys, to hand over.
+    pub fn notices(&mut self) -> &mut Notices {
+        &mut self.notices
     }
 
     /// Makes `caller` the one whose commands run.
@@ -373,16 +404,28 @@ impl<S: Store> Keyspace<S> {
     /// The node of a key, for a command that looks at what is about the value: counted as a hit or a miss, not as a use.
     pub fn inspect(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
-        match self.locate_live(hash, key) {
-            Some(place) => {
-                self.stats.hits += 1;
-                Some(self.store.at(place, hash, key))
-            }
-            None => {
-                self.stats.misses += 1;
-                None
-            }
+        let place = self.locate_counted(hash, key);
+        if place.is_none() {
+            self.notify(Class::KEY_MISS, "keymiss", key);
         }
+        place.map(|place| self.store.at(place, hash, key))
+    }
+
+    /// As [`inspect`](Self::inspect), but nobody is told that there is no such key.
+    pub fn inspect_unnoticed(&mut self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        let place = self.locate_counted(hash, key)?;
+        Some(self.store.at(place, hash, key))
+    }
+
+    /// Where a key lives, counted as a hit or a miss.
+    fn locate_counted(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
+        let place = self.locate_live(hash, key);
+        match place {
+            Some(_) => self.stats.hits += 1,
+            None => self.stats.misses += 1,
+        }
+        place
     }
 
     /// The node of a key, uncounted.
@@ -496,7 +539,10 @@ impl<S: Store> Keyspace<S> {
         let second = self.second();
         let node = match self.locate_live(hash, key) {
             Some(place) => self.store.at_mut(place, hash, key),
-            None => self.store.insert(hash, Node::new(key, first(), None)),
+            None => {
+                self.notify(Class::NEW, "new", key);
+                self.store.insert(hash, Node::new(key, first(), None))
+            }
         };
         node.touch(second);
         node
@@ -512,9 +558,10 @@ impl<S: Store> Keyspace<S> {
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);
         let second = self.second();
-        let Some(place) = self.store.locate(hash, key) else {
+        let Some(place) = self.locate_live(hash, key) else {
             self.store.insert(hash, Node::new(key, value, expire_at)).touch(second);
             self.change_deadline(hash, key, None, expire_at);
+            self.notify(Class::NEW, "new", key);
             return;
         };
         let node = self.store.at_mut(place, hash, key);
@@ -539,6 +586,12 @@ impl<S: Store> Keyspace<S> {
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = hash_of(key);
         self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
+    }
+
+    /// Removes the key of a collection that has become empty, and says so.
+    pub fn remove_emptied(&mut self, key: &[u8]) {
+        self.remove(key);
+        self.notify(Class::GENERIC, "del", key);
     }
 
     /// Moves a key to another database, which has no such key; false when there is none.
@@ -577,6 +630,7 @@ impl<S: Store> Keyspace<S> {
         self.remove(node.key());
         node.touch(self.second());
         self.change_deadline(hash, node.key(), None, node.expire_at());
+        self.notify(Class::NEW, "new", node.key());
         self.store.insert(hash, node);
     }
 
@@ -699,6 +753,7 @@ impl<S: Store> Keyspace<S> {
         if self.store.has_listeners() {
             self.tell_listeners(key);
         }
+        self.notify(Class::EXPIRED, "expired", key);
         self.effects.add([b"DEL".as_slice(), key]);
     }
 

@@ -134,6 +134,11 @@ impl<'a> Reply<'a> {
         self.header(b'*', len as i64);
     }
 
+    /// The head of a push, which is no reply to a request; its elements follow. An array in RESP2.
+    pub fn push(&mut self, len: usize) {
+        self.header(if self.resp3 { b'>' } else { b'*' }, len as i64);
+    }
+
     /// The head of an array whose elements have been appended since `mark`, for who does not know their number before.
     /// O(N), N = bytes appended since.
     pub fn array_since(&mut self, mark: usize, len: usize) {
@@ -164,6 +169,11 @@ impl<'a> Reply<'a> {
     /// The head of a set; its members follow. An array in RESP2.
     pub fn set(&mut self, len: usize) {
         self.header(if self.resp3 { b'~' } else { b'*' }, len as i64);
+    }
+
+    /// The buffer itself: for what is encoded already and stands between replies.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out
     }
 
     /// A reply that is encoded already.

@@ -29,7 +29,10 @@ fn a_bad_flag_is_named_with_the_reason() {
         (vec!["--appendonly", "maybe"], ["--appendonly", "'yes' or 'no'"]),
         (vec!["--appendfsync", "sometimes"], ["--appendfsync", "everysec, always, no"]),
         (vec!["--maxclients", "0"], ["--maxclients", "between"]),
-        (vec!["--client-output-buffer-limit", "normal 1"], ["--client-output-buffer-limit", "hard limit"]),
+        (
+            vec!["--client-output-buffer-limit", "normal 1"],
+            ["--client-output-buffer-limit", "Wrong number of arguments in buffer limit"],
+        ),
         (vec!["--proto-max-bulk-len", "1xb"], ["--proto-max-bulk-len", "bytes"]),
         (vec!["--nosuchflag", "1"], ["--nosuchflag", "unexpected"]),
         (vec!["--bind", "nowhere"], ["nowhere", "can't listen"]),

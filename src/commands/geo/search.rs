@@ -83,7 +83,8 @@ fn search<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, form: &Form, rep
         Some(key) => {
             let score = |point: &Point| if query.stores_distance { query.distance(point) } else { point.score };
             let found = points.iter().map(|point| (&*point.member, score(point))).collect();
-            store_result(keyspace, key, found, reply);
+            let event = if form.stores == Stores::Always { "geosearchstore" } else { "georadiusstore" };
+            store_result(keyspace, key, found, event, reply);
         }
     }
     Ok(())

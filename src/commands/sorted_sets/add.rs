@@ -3,7 +3,7 @@
 use crate::commands::arguments::is;
 use crate::commands::double::double;
 use crate::commands::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, SortedSet, Store};
+use crate::keyspace::{Class, Keyspace, SortedSet, Store};
 use crate::resp::{Args, DoubleText, Reply};
 
 /// ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]: O(M * log N), M = members given
@@ -115,6 +115,9 @@ pub fn add_elements<'m, S: Store>(
         }
     }
     keyspace.note_change(key, added + updated);
+    if added + updated > 0 {
+        keyspace.notify(Class::ZSET, "zadd", key);
+    }
     reply.count(if options.counts_changes { added + updated } else { added });
     Ok(())
 }
@@ -158,6 +161,7 @@ fn increment<S: Store>(
     if old != Some(score) {
         set.insert(member, score);
         keyspace.note_change(key, 1);
+        keyspace.notify(Class::ZSET, "zincr", key);
         keyspace.effects().tell([b"ZADD", key, &DoubleText::shortest(score), member]);
     }
     reply.double(score);

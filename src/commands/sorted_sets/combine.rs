@@ -112,7 +112,7 @@ fn store_combined<S: Store>(
 ) -> Outcome {
     let (elements, _) = combined(keyspace, args.from(2), combine, true)?;
     let set = elements.iter().map(|(member, score)| (&**member, *score)).collect();
-    store_result(keyspace, &args[1], set, reply);
+    store_result(keyspace, &args[1], set, combine.name(true), reply);
     Ok(())
 }
 

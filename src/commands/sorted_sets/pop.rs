@@ -99,7 +99,11 @@ pub fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: us
         elements.reverse();
     }
     set.remove_range(ranks);
-    end_removal(keyspace, key, taken);
+    let event = match end {
+        End::Head => "zpopmin",
+        End::Tail => "zpopmax",
+    };
+    end_removal(keyspace, key, taken, event);
     if keyspace.effects().is_logged() {
         let mut effect: Vec<&[u8]> = vec![b"ZREM", key];
         effect.extend(elements.iter().map(|(member, _)| &**member));

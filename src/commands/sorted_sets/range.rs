@@ -83,7 +83,7 @@ pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
             found.insert(member.bytes(&mut digits), score);
         }
     }
-    store_result(keyspace, &args[1], found, reply);
+    store_result(keyspace, &args[1], found, "zrangestore", reply);
     Ok(())
 }
 
@@ -302,7 +302,12 @@ fn remove_range<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, by: By, re
     } else {
         set.remove_range(ranks);
     }
-    end_removal(keyspace, key, removed);
+    let event = match by {
+        By::Rank => "zremrangebyrank",
+        By::Score => "zremrangebyscore",
+        By::Member => "zremrangebylex",
+    };
+    end_removal(keyspace, key, removed, event);
     reply.count(removed);
     Ok(())
 }

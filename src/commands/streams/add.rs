@@ -4,7 +4,7 @@ use super::super::arguments::{integer, is};
 use super::super::{CommandError, Outcome};
 use super::{id, ids, write_id};
 use crate::keyspace::stream::{ChosenId, ENTRY_BYTES_MAX, Rest, StreamId, Trim, block_limits};
-use crate::keyspace::{Keyspace, Store, Stream};
+use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 
 /// The options of XADD and XTRIM.
@@ -48,13 +48,15 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         return Err(CommandError::Text("ERR Elements are too large to be stored"));
     }
     stream.push(id, fields.iter());
-    if let Some(trim) = &options.trim {
-        stream.trim(trim);
-    }
+    let trimmed = options.trim.as_ref().map_or(0, |trim| stream.trim(trim));
     let len = stream.len();
     write_id(id, reply);
     tell_added(keyspace, args, &options, id, len);
     keyspace.note_change(key, 1);
+    keyspace.notify(Class::STREAM, "xadd", key);
+    if trimmed > 0 {
+        keyspace.notify(Class::STREAM, "xtrim", key);
+    }
     Ok(())
 }
 
@@ -112,7 +114,10 @@ pub fn xtrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         keyspace.effects().tell([b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
     }
     reply.count(gone);
-    keyspace.note_change(key, gone);
+    if gone > 0 {
+        keyspace.note_change(key, gone);
+        keyspace.notify(Class::STREAM, "xtrim", key);
+    }
     Ok(())
 }
 
@@ -216,7 +221,10 @@ pub fn xdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     };
     let deleted = ids(args.from(2))?.into_iter().filter(|&id| stream.delete(id)).count();
     reply.count(deleted);
-    keyspace.note_change(key, deleted);
+    if deleted > 0 {
+        keyspace.note_change(key, deleted);
+        keyspace.notify(Class::STREAM, "xdel", key);
+    }
     Ok(())
 }
 
@@ -242,6 +250,7 @@ pub fn xsetid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     }
     reply.ok();
     keyspace.note_unwatched_change(1);
+    keyspace.notify(Class::STREAM, "xsetid", &args[1]);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use super::super::{CommandError, Outcome};
 use super::log::{Given, Owner, give, tell_given, tell_gone, tell_progress};
 use super::{group_of, id, interval_start, no_such_group, write_entry, write_id};
 use crate::keyspace::stream::{Group, Pending, StreamId};
-use crate::keyspace::{Keyspace, Store, Stream};
+use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count]
@@ -37,6 +37,9 @@ pub fn xclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
         tell_progress(keyspace, owner.key, owner.group, last_id, entries_read);
     }
     keyspace.note_unwatched_change(given.len() + gone.len() + usize::from(moves_on) + usize::from(is_new));
+    if is_new {
+        keyspace.notify(Class::STREAM, "xgroup-createconsumer", owner.key);
+    }
     Ok(())
 }
 
@@ -219,6 +222,9 @@ pub fn xautoclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
     }
     tell_gone(keyspace, owner.key, owner.group, &gone);
     keyspace.note_unwatched_change(given.len() + gone.len() + usize::from(is_new));
+    if is_new {
+        keyspace.notify(Class::STREAM, "xgroup-createconsumer", owner.key);
+    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use super::super::{CommandError, Outcome};
 use super::log::{Owner, tell_given};
 use super::{INVALID_ID, id, ids, shown, unknown_arguments};
 use crate::keyspace::stream::{Group, StreamId};
-use crate::keyspace::{Keyspace, Store, Stream};
+use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 
 const NO_SUCH_KEY: CommandError = CommandError::Text(
@@ -72,6 +72,7 @@ pub fn xgroup_create<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply
     } else {
         keyspace.note_unwatched_change(1);
     }
+    keyspace.notify(Class::STREAM, "xgroup-create", key);
     reply.ok();
     Ok(())
 }
@@ -101,6 +102,7 @@ pub fn xgroup_setid<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
     (group.last_id, group.entries_read) = (last_id, options.entries_read);
     tell_group(keyspace, args, last_id);
     keyspace.note_unwatched_change(1);
+    keyspace.notify(Class::STREAM, "xgroup-setid", &args[2]);
     reply.ok();
     Ok(())
 }
@@ -114,6 +116,7 @@ pub fn xgroup_createconsumer<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_
     if is_new {
         tell_given(keyspace, Owner { key: &args[2], group: &args[3], consumer: &args[4] }, &[], now_ms);
         keyspace.note_unwatched_change(1);
+        keyspace.notify(Class::STREAM, "xgroup-createconsumer", &args[2]);
     }
     Ok(())
 }
@@ -123,7 +126,10 @@ pub fn xgroup_delconsumer<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, 
     let stream = keyspace.collection_mut::<Stream>(&args[2])?.ok_or(NO_SUCH_KEY)?;
     let pending = group_mut(stream, args)?.remove_consumer(&args[4]);
     reply.count(pending.unwrap_or(0));
-    keyspace.note_unwatched_change(usize::from(pending.is_some()));
+    if pending.is_some() {
+        keyspace.note_unwatched_change(1);
+        keyspace.notify(Class::STREAM, "xgroup-delconsumer", &args[2]);
+    }
     Ok(())
 }
 
@@ -134,6 +140,7 @@ pub fn xgroup_destroy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, repl
     reply.flag(is_gone);
     if is_gone {
         keyspace.note_unwatched_change(1);
+        keyspace.notify(Class::STREAM, "xgroup-destroy", &args[2]);
         keyspace.wake_line(&args[2]);
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::super::{CommandError, Outcome};
 use super::log::{Owner, give, tell_given, tell_progress};
 use super::{id, shown, write_entry, write_id};
 use crate::keyspace::stream::{GroupReading, Reading, ReadingFrom, StreamId};
-use crate::keyspace::{Keyspace, Store, Stream};
+use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
 
@@ -327,6 +327,7 @@ fn note_seen<S: Store>(keyspace: &mut Keyspace<S>, reading: &Reading) {
             let owner = Owner { key, group: &reader.group, consumer: &reader.consumer };
             tell_given(keyspace, owner, &[], now_ms);
             keyspace.note_unwatched_change(1);
+            keyspace.notify(Class::STREAM, "xgroup-createconsumer", key);
         } else {
             group.consumer_mut(&reader.consumer).expect("it is not new").seen_ms = now_ms;
         }

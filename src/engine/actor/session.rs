@@ -7,7 +7,7 @@ use super::shard::KeyspaceShard;
 use crate::aof::joint_payload;
 use crate::commands::{self, Command, CommandId, Context, Cursor, Request, Transaction};
 use crate::engine::gather::Gather;
-use crate::keyspace::{Effects, LogMark};
+use crate::keyspace::{Class, Effects, LogMark};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
 use actors::{Port, ReorderBuffer};
@@ -358,6 +358,14 @@ impl Session for ActorSession {
         self.insert_here(seq, start);
     }
 
+    fn taken_on(&self) -> u64 {
+        self.next_seq
+    }
+
+    fn replied(&self) -> u64 {
+        self.reorder.next_seq()
+    }
+
     fn begin(&mut self, transaction: Box<Transaction>) {
         self.begun = Some(transaction);
     }
@@ -369,6 +377,10 @@ impl Session for ActorSession {
     fn fits(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
         match command.request {
+            // The parts would tell their events in any order.
+            Request::MultiShard if self.is_atomic() && self.engine.pubsub.notified() != Class::NONE => {
+                self.shard_of_all(command, args).is_some()
+            }
             Request::Joint if self.gathering.len() > 1 => {
                 !command.needs_all(args) && self.shard_of_all(command, args).is_some()
             }

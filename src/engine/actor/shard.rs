@@ -6,6 +6,7 @@ use crate::aof::{Joints, Note, Salt, Segment, frame_joint_onto, frame_note_onto,
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Table, hash_of};
+use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use actors::Shard;
 use std::sync::Arc;
@@ -58,10 +59,21 @@ pub struct GaugesOf {
     pub index: usize,
 }
 
+/// What all shards have in common.
+#[derive(Clone)]
+pub struct Common {
+    pub pubsub: Arc<PubSub>,
+    /// Transactions over several segments of the log.
+    pub joints: Arc<Joints>,
+    pub clock: Clock,
+    pub reply_bytes_max: usize,
+}
+
 /// The only owner of its part of the keys.
 pub struct KeyspaceShard {
     keyspace: Keyspace<Databases>,
     segment: Option<Arc<Segment>>,
+    pubsub: Arc<PubSub>,
     joints: Arc<Joints>,
     /// The turn's records, framed.
     records: Vec<u8>,
@@ -84,16 +96,15 @@ impl KeyspaceShard {
     pub fn new(
         store: Databases,
         segment: Option<Arc<Segment>>,
-        joints: Arc<Joints>,
-        clock: Clock,
         random: fastrand::Rng,
-        reply_bytes_max: usize,
         gauges: GaugesOf,
+        Common { pubsub, joints, clock, reply_bytes_max }: Common,
     ) -> Self {
         let effects = Effects::new(segment.is_some());
         let mut shard = Self {
             keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
             segment,
+            pubsub,
             joints,
             records: Vec::new(),
             record_count: 0,
@@ -255,6 +266,8 @@ impl Shard for KeyspaceShard {
     }
 
     fn execute(&mut self, batch: &mut Box<Batch>) {
+        // For each batch: what a connection configures holds for what it sends afterwards.
+        self.keyspace.set_notified(self.pubsub.notified());
         if let Some(epoch) = batch.ends_epoch() {
             self.end_epoch(epoch);
         } else if batch.is_expiration() {
@@ -285,15 +298,20 @@ impl Shard for KeyspaceShard {
         let count = shards[0].gauges.all.len();
         let indexes: Vec<usize> = shards.iter().map(|shard| shard.gauges.index).collect();
         let segments: Vec<Arc<Segment>> = shards.iter().filter_map(|shard| shard.segment.clone()).collect();
+        let pubsub = Arc::clone(&shards[0].pubsub);
         let joints = Arc::clone(&shards[0].joints);
         let now_ms = shards[0].clock.now_ms();
         let random = shards[0].keyspace.random().fork();
 
         let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
         let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, Effects::new(!segments.is_empty()));
+        keyspace.set_notified(pubsub.notified());
         transaction.run(&mut keyspace);
         transaction.marks = log_jointly(&mut keyspace, &joints, &indexes, &segments);
         keyspace.deliver(&transaction.marks);
+        if keyspace.has_notices() {
+            pubsub.publish_notices(keyspace.notices(), &transaction.marks);
+        }
         let stats = keyspace.stats();
 
         shards[0].keyspace.add_stats(stats);
@@ -318,10 +336,11 @@ impl Shard for KeyspaceShard {
             let is_failing = segment.control().is_failing();
             batches.for_each(|batch| batch.lsn = if is_failing && !batch.is_write() { 0 } else { lsn });
         }
-        if self.keyspace.has_served() {
+        if self.keyspace.has_served() || self.keyspace.has_notices() {
             let marks: Vec<LogMark> =
                 self.segment.iter().map(|segment| (self.gauges.index, segment.appended())).collect();
             self.keyspace.deliver(&marks);
+            self.pubsub.publish_notices(self.keyspace.notices(), &marks);
         }
         self.publish();
     }

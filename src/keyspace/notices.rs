@@ -1,0 +1,244 @@
+//! Keyspace notifications: what commands say about keys, for those who subscribed to it.
+//!
+//! A command says it where it happens, `keyspace.notify(Class::LIST, "lpush", key)`; the engine hands over what was
+//! said when the command's changes are logged, before anybody else touches its keys. The letters are those of Redis's
+//! `notify-keyspace-events`.
+
+use std::fmt;
+
+/// A set of classes of events, and of the two forms in which they are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Class(u32);
+
+impl Class {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// `K`: published to `__keyspace@db__:key`.
+    pub const KEYSPACE: Self = Self(1);
+    /// `E`: published to `__keyevent@db__:event`.
+    pub const KEYEVENT: Self = Self(1 << 1);
+    /// `g`: del, expire, rename and others that do not depend on the type.
+    pub const GENERIC: Self = Self(1 << 2);
+    /// `$`: strings.
+    pub const STRING: Self = Self(1 << 3);
+    /// `l`: lists.
+    pub const LIST: Self = Self(1 << 4);
+    /// `s`: sets.
+    pub const SET: Self = Self(1 << 5);
+    /// `h`: hashes.
+    pub const HASH: Self = Self(1 << 6);
+    /// `z`: sorted sets.
+    pub const ZSET: Self = Self(1 << 7);
+    /// `x`: a key's time has come.
+    pub const EXPIRED: Self = Self(1 << 8);
+    /// `e`: a key was evicted.
+    pub const EVICTED: Self = Self(1 << 9);
+    /// `t`: streams.
+    pub const STREAM: Self = Self(1 << 10);
+    /// `m`: a command that reads found no key. Not in `A`.
+    pub const KEY_MISS: Self = Self(1 << 11);
+    /// `d`: types of modules. There are none; the letter is known.
+    pub const MODULE: Self = Self(1 << 12);
+    /// `n`: a key is new. Not in `A`.
+    pub const NEW: Self = Self(1 << 13);
+
+    /// The forms: without one of them nothing is published.
+    const FORMS: Self = Self(Self::KEYSPACE.0 | Self::KEYEVENT.0);
+    /// What `A` stands for: every class but key misses and new keys.
+    const ALL: Self = Self((1 << 13) - 1 - Self::FORMS.0 - Self::KEY_MISS.0);
+
+    /// The letters in the order in which Redis prints them. Those of `A` come first.
+    const LETTERS: [(char, Self); 14] = [
+        ('g', Self::GENERIC),
+        ('$', Self::STRING),
+        ('l', Self::LIST),
+        ('s', Self::SET),
+        ('h', Self::HASH),
+        ('z', Self::ZSET),
+        ('x', Self::EXPIRED),
+        ('e', Self::EVICTED),
+        ('t', Self::STREAM),
+        ('d', Self::MODULE),
+        ('n', Self::NEW),
+        ('K', Self::KEYSPACE),
+        ('E', Self::KEYEVENT),
+        ('m', Self::KEY_MISS),
+    ];
+
+    /// Both sets together.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the sets have something in common.
+    #[inline]
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether all of `other` is in the set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The set as a number.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The set of a number that [`bits`](Self::bits) gave.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The set without what is never published: nothing is, unless in a form.
+    pub const fn published(self) -> Self {
+        if self.meets(Self::FORMS) { self } else { Self::NONE }
+    }
+
+    /// The set that a text of letters names; none when a letter is unknown.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.chars().try_fold(Self::NONE, |classes, letter| {
+            let class = match letter {
+                'A' => Self::ALL,
+                _ => Self::LETTERS.iter().find(|(known, _)| *known == letter)?.1,
+            };
+            Some(classes.and(class))
+        })
+    }
+}
+
+/// As Redis prints it: `A` where it can, and then no `n`.
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_all = self.has(Self::ALL);
+        if is_all {
+            f.write_str("A")?;
+        }
+        let is_told = |class: Self| !(is_all && Self::ALL.and(Self::NEW).has(class));
+        let letters = Self::LETTERS.iter().filter(|(_, class)| self.has(*class) && is_told(*class));
+        letters.map(|(letter, _)| letter.to_string()).try_for_each(|letter| f.write_str(&letter))
+    }
+}
+
+/// What the running commands have said about keys and was not handed over.
+///
+/// Invariant: the keys stand in `keys` one behind the other, in the order of the notices.
+#[derive(Debug, Default)]
+pub struct Notices {
+    wanted: Class,
+    keys: Vec<u8>,
+    notices: Vec<Kept>,
+}
+
+/// A notice, without its key.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    database: u16,
+    event: &'static str,
+    key_end: usize,
+}
+
+/// What was said about a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Notice<'a> {
+    /// The database of the key.
+    pub database: u16,
+    /// What happened.
+    pub event: &'static str,
+    /// The key.
+    pub key: &'a [u8],
+}
+
+impl Notices {
+    /// Room for keys, in bytes, that is kept from one command to the next.
+    const KEPT: usize = 16 * 1024;
+
+    /// Chooses which classes are kept.
+    #[inline]
+    pub fn set_wanted(&mut self, wanted: Class) {
+        self.wanted = wanted;
+    }
+
+    /// Whether notices of a class are kept.
+    #[inline]
+    pub fn wants(&self, class: Class) -> bool {
+        self.wanted.meets(class)
+    }
+
+    /// Keeps a notice: O(length of the key).
+    #[cold]
+    pub fn push(&mut self, database: usize, event: &'static str, key: &[u8]) {
+        self.keys.extend_from_slice(key);
+        self.notices.push(Kept { database: database as u16, event, key_end: self.keys.len() });
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.notices.is_empty()
+    }
+
+    /// The notices in the order in which they were told.
+    pub fn iter(&self) -> impl Iterator<Item = Notice<'_>> {
+        let mut start = 0;
+        self.notices.iter().map(move |&Kept { database, event, key_end }| {
+            let key = &self.keys[start..key_end];
+            start = key_end;
+            Notice { database, event, key }
+        })
+    }
+
+    /// Forgets them: they were handed over.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.keys.shrink_to(Self::KEPT);
+        self.notices.clear();
+        self.notices.shrink_to(Self::KEPT / size_of::<Kept>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_printed_as_redis_prints_them() {
+        for (given, printed) in [
+            ("", ""),
+            ("KEA", "AKE"),
+            ("AKEmn", "AKEm"),
+            ("nmEK", "nKEm"),
+            ("Kx$l", "$lxK"),
+            ("g$lshzxetd", "A"),
+            ("g$lshzxetdK", "AK"),
+            ("g$lshzxet", "g$lshzxet"),
+            ("KKEE", "KE"),
+        ] {
+            assert_eq!(Class::parse(given).expect("the letters are known").to_string(), printed, "{given}");
+        }
+        assert_eq!(Class::parse("KEQ"), None);
+        assert_eq!(Class::parse("K E"), None);
+    }
+
+    #[test]
+    fn nothing_is_published_without_a_form() {
+        assert_eq!(Class::parse("A").expect("known").published(), Class::NONE);
+        assert!(Class::parse("KA").expect("known").published().meets(Class::LIST));
+    }
+
+    #[test]
+    fn notices_come_out_in_order_and_only_those_that_are_wanted() {
+        let mut notices = Notices::default();
+        assert!(!notices.wants(Class::LIST));
+        notices.set_wanted(Class::LIST.and(Class::KEYSPACE));
+        assert!(notices.wants(Class::LIST) && !notices.wants(Class::SET));
+        notices.push(0, "lpush", b"a");
+        notices.push(15, "del", b"");
+        notices.push(0, "lpop", b"bc");
+        let told: Vec<_> = notices.iter().map(|Notice { database, event, key }| (database, event, key)).collect();
+        assert_eq!(told, [(0, "lpush", &b"a"[..]), (15, "del", b""), (0, "lpop", b"bc")]);
+        notices.clear();
+        assert!(notices.is_empty() && notices.iter().next().is_none());
+    }
+}

@@ -1,0 +1,380 @@
+//! The registry: which subscribers listen to a name.
+//!
+//! A channel's subscribers stand in one of [`PARTS`] tables, each behind a mutex of its own, chosen by the channel's
+//! hash. A message is put into the queues of all its subscribers under that mutex, so they all see the messages of the
+//! channel in the same order, and none after they have gone.
+
+use super::message::encode;
+use super::{Kind, Subscriber};
+use crate::commands::glob;
+use crate::keyspace::{Class, LogMark, Notice, Notices, ProcessHash, hash_of};
+use bytes::Bytes;
+use indexmap::IndexMap;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
+
+/// Tables of channels: publishers to different channels seldom meet.
+const PARTS: usize = 64;
+/// Room for names that an empty table keeps.
+const KEPT: usize = 64;
+
+/// The subscribers of a name, by their numbers. Removing one is O(1).
+type Subscribers = IndexMap<u64, Arc<Subscriber>, ProcessHash>;
+type Names = HashMap<Arc<[u8]>, Subscribers, ProcessHash>;
+
+/// How many names have subscribers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Channels.
+    pub channels: usize,
+    /// Patterns.
+    pub patterns: usize,
+    /// Shard channels.
+    pub shard_channels: usize,
+}
+
+/// Who listens to what.
+///
+/// Invariants: every name has a subscriber. Locks are taken in this order: a part's, the patterns', a subscriber's.
+#[derive(Debug)]
+pub struct PubSub {
+    channels: Space,
+    shard_channels: Space,
+    patterns: RwLock<Names>,
+    /// The number of patterns, so that a server without any locks nothing for them.
+    pattern_count: AtomicUsize,
+    queue_bytes_max: AtomicU64,
+    notified: AtomicU32,
+    last_id: AtomicU64,
+}
+
+/// Channels of one name space.
+#[derive(Debug)]
+struct Space {
+    parts: Box<[Mutex<Names>]>,
+    len: AtomicUsize,
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self { parts: (0..PARTS).map(|_| Mutex::default()).collect(), len: AtomicUsize::new(0) }
+    }
+}
+
+impl Space {
+    fn part(&self, name: &[u8]) -> &Mutex<Names> {
+        // The tables look at the low bits and the top seven.
+        &self.parts[(hash_of(name) >> 32) as usize % PARTS]
+    }
+
+    fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for PubSub {
+    fn default() -> Self {
+        Self {
+            channels: Space::default(),
+            shard_channels: Space::default(),
+            patterns: RwLock::default(),
+            pattern_count: AtomicUsize::new(0),
+            queue_bytes_max: AtomicU64::new(u64::MAX),
+            notified: AtomicU32::new(0),
+            last_id: AtomicU64::new(0),
+        }
+    }
+}
+
+impl PubSub {
+    /// Publishes a message to a channel and to the patterns that match it; gives how many got it.
+    /// O(N + M), N = subscribers, M = patterns. The message is copied once for the channel and once for each pattern.
+    pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
+        self.publish_marked(channel, message, &[])
+    }
+
+    /// Publishes a message to a shard channel; gives how many got it. O(N), N = subscribers.
+    pub fn publish_to_shard(&self, channel: &[u8], message: &[u8]) -> usize {
+        if self.shard_channels.len() == 0 {
+            return 0;
+        }
+        let mut delivery = Delivery { marks: &[], bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
+        let part = self.shard_channels.part(channel).lock();
+        delivery.give_to(part.get(channel), || encode(&[b"smessage", channel, message]));
+        drop(part);
+        delivery.end()
+    }
+
+    /// Publishes what commands said about keys. The caller still has the keys for itself: events of a key are in the
+    /// order of its changes. They are shown when the log has got to `marks`.
+    pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
+        let forms = self.notified();
+        let mut channel = Vec::new();
+        for Notice { database, event, key } in notices.iter() {
+            let event = event.as_bytes();
+            for (form, prefix, name, message) in
+                [(Class::KEYSPACE, "__keyspace@", key, event), (Class::KEYEVENT, "__keyevent@", event, key)]
+            {
+                if forms.has(form) {
+                    channel.clear();
+                    channel.extend_from_slice(prefix.as_bytes());
+                    channel.extend_from_slice(itoa::Buffer::new().format(database).as_bytes());
+                    channel.extend_from_slice(b"__:");
+                    channel.extend_from_slice(name);
+                    self.publish_marked(&channel, message, marks);
+                }
+            }
+        }
+        notices.clear();
+    }
+
+    fn publish_marked(&self, channel: &[u8], message: &[u8], marks: &[LogMark]) -> usize {
+        if self.channels.len() == 0 && self.pattern_count() == 0 {
+            return 0;
+        }
+        let mut delivery = Delivery { marks, bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
+        // Held for the patterns too: messages of a channel keep their order there.
+        let part = self.channels.part(channel).lock();
+        delivery.give_to(part.get(channel), || encode(&[b"message", channel, message]));
+        if self.pattern_count() > 0 {
+            for (pattern, subscribers) in self.patterns.read().iter() {
+                if glob::matches(pattern, channel) {
+                    delivery.give_to(Some(subscribers), || encode(&[b"pmessage", pattern, channel, message]));
+                }
+            }
+        }
+        drop(part);
+        delivery.end()
+    }
+
+    /// Puts a subscriber under a name; gives the name as it is kept. O(1).
+    pub(super) fn add(&self, kind: Kind, name: &[u8], subscriber: &Arc<Subscriber>) -> Arc<[u8]> {
+        match self.space(kind) {
+            Some(space) => add_to(&mut space.part(name).lock(), &space.len, name, subscriber),
+            None => add_to(&mut self.patterns.write(), &self.pattern_count, name, subscriber),
+        }
+    }
+
+    /// Removes a subscriber from a name: O(1). Who publishes to it has finished, or does not see it.
+    pub(super) fn remove(&self, kind: Kind, name: &[u8], id: u64) {
+        match self.space(kind) {
+            Some(space) => remove_from(&mut space.part(name).lock(), &space.len, name, id),
+            None => remove_from(&mut self.patterns.write(), &self.pattern_count, name, id),
+        }
+    }
+
+    /// The number of the next subscriber.
+    pub(super) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn space(&self, kind: Kind) -> Option<&Space> {
+        match kind {
+            Kind::Channel => Some(&self.channels),
+            Kind::ShardChannel => Some(&self.shard_channels),
+            Kind::Pattern => None,
+        }
+    }
+
+    /// How many names have subscribers.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            channels: self.channels.len(),
+            patterns: self.pattern_count(),
+            shard_channels: self.shard_channels.len(),
+        }
+    }
+
+    fn pattern_count(&self) -> usize {
+        self.pattern_count.load(Ordering::Relaxed)
+    }
+
+    /// How many subscribers a channel has, patterns not counted.
+    pub fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
+        self.space(kind).and_then(|space| space.part(name).lock().get(name).map(Subscribers::len)).unwrap_or(0)
+    }
+
+    /// The channels that have subscribers and match a pattern, if one is given. O(N), N = channels.
+    pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Arc<[u8]>> {
+        let parts = self.space(kind).map(|space| &*space.parts).unwrap_or_default();
+        let mut names = Vec::new();
+        for part in parts {
+            let part = part.lock();
+            names
+                .extend(part.keys().filter(|name| pattern.is_none_or(|pattern| glob::matches(pattern, name))).cloned());
+        }
+        names
+    }
+
+    /// Bytes of messages at which a subscriber that does not read them is dropped.
+    pub fn queue_bytes_max(&self) -> u64 {
+        self.queue_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit.
+    pub fn set_queue_bytes_max(&self, bytes: u64) {
+        self.queue_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Which events of keys are published.
+    #[inline]
+    pub fn notified(&self) -> Class {
+        Class::from_bits(self.notified.load(Ordering::Relaxed))
+    }
+
+    /// Chooses which events of keys are published.
+    pub fn set_notified(&self, classes: Class) {
+        self.notified.store(classes.published().bits(), Ordering::Relaxed);
+    }
+}
+
+fn add_to(names: &mut Names, len: &AtomicUsize, name: &[u8], subscriber: &Arc<Subscriber>) -> Arc<[u8]> {
+    let kept = names.get_key_value(name).map(|(kept, _)| Arc::clone(kept));
+    let kept = kept.unwrap_or_else(|| name.into());
+    let subscribers = names.entry(Arc::clone(&kept)).or_insert_with(|| {
+        len.fetch_add(1, Ordering::Relaxed);
+        Subscribers::default()
+    });
+    subscribers.insert(subscriber.id(), Arc::clone(subscriber));
+    kept
+}
+
+fn remove_from(names: &mut Names, len: &AtomicUsize, name: &[u8], id: u64) {
+    let Some(subscribers) = names.get_mut(name) else { return };
+    subscribers.swap_remove(&id);
+    if subscribers.is_empty() {
+        names.remove(name);
+        len.fetch_sub(1, Ordering::Relaxed);
+        if names.capacity() > KEPT.max(4 * names.len()) {
+            names.shrink_to(2 * names.len());
+        }
+    } else if subscribers.capacity() > KEPT.max(4 * subscribers.len()) {
+        subscribers.shrink_to(2 * subscribers.len());
+    }
+}
+
+/// A message on its way into queues. Connections are woken when the locks are free.
+struct Delivery<'a> {
+    marks: &'a [LogMark],
+    bytes_max: u64,
+    receivers: usize,
+    woken: Vec<Waker>,
+}
+
+impl Delivery<'_> {
+    fn give_to(&mut self, subscribers: Option<&Subscribers>, encode: impl FnOnce() -> Bytes) {
+        let Some(subscribers) = subscribers else { return };
+        let message = encode();
+        let wakers =
+            subscribers.values().filter_map(|subscriber| subscriber.push(&message, self.marks, self.bytes_max));
+        self.woken.extend(wakers);
+        self.receivers += subscribers.len();
+    }
+
+    fn end(self) -> usize {
+        self.woken.into_iter().for_each(Waker::wake);
+        self.receivers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Subscription;
+    use super::*;
+
+    fn messages(subscription: &mut Subscription) -> String {
+        let mut out = Vec::new();
+        subscription.take_all_messages(true, &mut out);
+        String::from_utf8(out).expect("the test's messages are text").replace("\r\n", " ")
+    }
+
+    #[test]
+    fn a_message_goes_to_its_channel_and_to_the_patterns_that_match() {
+        let pubsub = Arc::new(PubSub::default());
+        let mut subscription = Subscription::new(Arc::clone(&pubsub));
+        assert_eq!(pubsub.publish(b"news", b"1"), 0);
+        subscription.add(Kind::Channel, b"news");
+        subscription.add(Kind::Pattern, b"n*");
+        subscription.add(Kind::Pattern, b"x*");
+        subscription.add(Kind::ShardChannel, b"news");
+        assert_eq!(pubsub.publish(b"news", b"2"), 2);
+        assert_eq!(pubsub.publish(b"nothing", b"3"), 1);
+        assert_eq!(pubsub.publish_to_shard(b"news", b"4"), 1);
+        let wanted = ">3 $7 message $4 news $1 2 >4 $8 pmessage $2 n* $4 news $1 2 \
+                      >4 $8 pmessage $2 n* $7 nothing $1 3 >3 $8 smessage $4 news $1 4 ";
+        assert_eq!(messages(&mut subscription), wanted);
+    }
+
+    #[test]
+    fn nothing_is_left_of_names_without_subscribers() {
+        let pubsub = Arc::new(PubSub::default());
+        let mut one = Subscription::new(Arc::clone(&pubsub));
+        let mut other = Subscription::new(Arc::clone(&pubsub));
+        for number in 0..10_000_u32 {
+            Kind::ALL.iter().for_each(|&kind| one.add(kind, &number.to_le_bytes()));
+        }
+        other.add(Kind::Channel, b"kept");
+        other.add(Kind::Channel, b"kept");
+        assert_eq!(pubsub.counts(), Counts { channels: 10_001, patterns: 10_000, shard_channels: 10_000 });
+        assert_eq!((one.count(Kind::Channel), one.count(Kind::ShardChannel)), (20_000, 10_000));
+        drop(one);
+        assert_eq!(pubsub.counts(), Counts { channels: 1, patterns: 0, shard_channels: 0 });
+        let room = |space: &Space| space.parts.iter().map(|part| part.lock().capacity()).sum::<usize>();
+        assert!(room(&pubsub.channels) <= PARTS * KEPT && room(&pubsub.shard_channels) <= PARTS * KEPT);
+        assert!(pubsub.patterns.read().capacity() <= KEPT);
+        other.remove(Kind::Channel, b"kept");
+        other.remove(Kind::Channel, b"kept");
+        assert_eq!(pubsub.counts(), Counts { channels: 0, patterns: 0, shard_channels: 0 });
+        assert_eq!(pubsub.publish(b"kept", b""), 0);
+    }
+
+    #[test]
+    fn all_subscribers_of_a_channel_see_its_messages_in_one_order() {
+        const PUBLISHERS: u32 = 4;
+        const MESSAGES: u32 = 500;
+        let pubsub = Arc::new(PubSub::default());
+        let mut subscriptions: Vec<_> = (0..3).map(|_| Subscription::new(Arc::clone(&pubsub))).collect();
+        subscriptions.iter_mut().for_each(|subscription| subscription.add(Kind::Channel, b"c"));
+        std::thread::scope(|scope| {
+            for publisher in 0..PUBLISHERS {
+                let pubsub = &pubsub;
+                scope.spawn(move || {
+                    (0..MESSAGES)
+                        .for_each(|n| assert_eq!(pubsub.publish(b"c", format!("{publisher}:{n}").as_bytes()), 3));
+                });
+            }
+        });
+        let seen: Vec<String> = subscriptions.iter_mut().map(messages).collect();
+        assert!(seen.iter().all(|other| *other == seen[0]), "the same order everywhere");
+        for publisher in 0..PUBLISHERS {
+            let prefix = format!("{publisher}:");
+            let numbers = seen[0].split(' ').filter_map(|word| word.strip_prefix(&prefix)?.parse::<u32>().ok());
+            assert!(numbers.eq(0..MESSAGES), "the order of each publisher");
+        }
+    }
+
+    #[test]
+    fn notices_are_published_in_the_forms_that_are_asked_for() {
+        let pubsub = Arc::new(PubSub::default());
+        let mut subscription = Subscription::new(Arc::clone(&pubsub));
+        subscription.add(Kind::Pattern, b"*");
+        let mut notices = Notices::default();
+        for (letters, wanted) in [
+            ("KEA", vec!["__keyspace@0__:k", "set", "__keyevent@0__:set", "k"]),
+            ("KA", vec!["__keyspace@0__:k", "set"]),
+            ("EA", vec!["__keyevent@0__:set", "k"]),
+        ] {
+            pubsub.set_notified(Class::parse(letters).expect("known letters"));
+            notices.set_wanted(pubsub.notified());
+            assert!(notices.wants(Class::STRING));
+            notices.push(0, "set", b"k");
+            pubsub.publish_notices(&mut notices, &[]);
+            let got = messages(&mut subscription);
+            let words = got.split(' ').filter(|word| word.starts_with("__") || matches!(*word, "set" | "k"));
+            assert_eq!(words.collect::<Vec<_>>(), wanted, "{letters}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! A subscriber's queue: publishers put messages in, its connection takes them out when it has room.
+//!
+//! A publisher never waits: a queue that would grow over `client-output-buffer-limit pubsub` is emptied instead and
+//! its connection is closed.
+
+use super::{Kind, message};
+use crate::keyspace::LogMark;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// Room for messages that an empty queue keeps.
+const KEPT: usize = 64;
+/// Messages that are taken out of the queue at once: publishers wait for no longer than that takes.
+const TAKEN_TOGETHER: usize = 64;
+
+/// A connection that has subscribed, as publishers and CLIENT LIST see it.
+#[derive(Debug)]
+pub struct Subscriber {
+    id: u64,
+    queue: Mutex<Queue>,
+    /// How many channels, patterns and shard channels it listens to.
+    counts: [AtomicUsize; 3],
+    /// Bytes that its connection has taken out and not sent.
+    unsent: AtomicU64,
+}
+
+/// Messages that wait for their connection.
+///
+/// Invariants: `bytes` is the cost of `messages`; `received` counts every message that was put in; nothing is put into
+/// a queue that has overflowed.
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<Bytes>,
+    bytes: u64,
+    received: u64,
+    taken: u64,
+    /// What must be in the log before the messages are shown.
+    marks: Vec<LogMark>,
+    waker: Option<Waker>,
+    /// Whether the waker is for messages, or for the overflow alone.
+    wakes_for_messages: bool,
+    is_overflowed: bool,
+}
+
+impl Queue {
+    fn overflow(&mut self) -> Option<Waker> {
+        self.is_overflowed = true;
+        self.messages = VecDeque::new();
+        self.bytes = 0;
+        self.waker.take()
+    }
+
+    fn note_marks(&mut self, marks: &[LogMark]) {
+        for &(segment, lsn) in marks {
+            match self.marks.iter_mut().find(|(known, _)| *known == segment) {
+                Some((_, known)) => *known = lsn.max(*known),
+                None => self.marks.push((segment, lsn)),
+            }
+        }
+    }
+}
+
+/// What a message takes in a queue, in bytes. What several queues share counts in each.
+fn cost(message: &Bytes) -> u64 {
+    (message.len() + size_of::<Bytes>()) as u64
+}
+
+impl Subscriber {
+    /// A subscriber that listens to nothing yet.
+    pub fn new(id: u64) -> Self {
+        Self { id, queue: Mutex::default(), counts: Default::default(), unsent: AtomicU64::new(0) }
+    }
+
+    /// Its number in the registry.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How many names of a kind it listens to.
+    pub fn count(&self, kind: Kind) -> usize {
+        self.counts[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Tells how many names of a kind it listens to.
+    pub(super) fn set_count(&self, kind: Kind, count: usize) {
+        self.counts[kind as usize].store(count, Ordering::Relaxed);
+    }
+
+    /// Whether it listens to anything.
+    pub fn is_listening(&self) -> bool {
+        Kind::ALL.into_iter().any(|kind| self.count(kind) > 0)
+    }
+
+    /// Bytes in the queue.
+    pub fn queued_bytes(&self) -> u64 {
+        self.queue.lock().bytes
+    }
+
+    /// Messages in the queue.
+    pub fn queued(&self) -> usize {
+        self.queue.lock().messages.len()
+    }
+
+    /// Tells how many bytes the connection has taken out and not sent: they count to the limit.
+    pub fn set_unsent(&self, bytes: u64) {
+        self.unsent.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Puts a message in: O(1). Gives whom to wake, if somebody waits.
+    pub(super) fn push(&self, message: &Bytes, marks: &[LogMark], bytes_max: u64) -> Option<Waker> {
+        let mut queue = self.queue.lock();
+        if queue.is_overflowed {
+            return None;
+        }
+        queue.received += 1;
+        let bytes = queue.bytes + cost(message);
+        if bytes + self.unsent.load(Ordering::Relaxed) > bytes_max {
+            return queue.overflow();
+        }
+        queue.bytes = bytes;
+        queue.note_marks(marks);
+        queue.messages.push_back(message.clone());
+        if queue.wakes_for_messages { queue.waker.take() } else { None }
+    }
+
+    /// How many messages were put in so far, and whether all of them were taken out.
+    pub fn received(&self) -> (u64, bool) {
+        let queue = self.queue.lock();
+        (queue.received, queue.messages.is_empty())
+    }
+
+    /// Whether the queue has overflowed: the connection is to close.
+    pub fn is_overflowed(&self) -> bool {
+        self.queue.lock().is_overflowed
+    }
+
+    /// Appends messages to `out` until the one numbered `last` (counting from 1) is out or `out` is longer than `room`;
+    /// true when it is. Adds to `marks` what must be in the log before they are sent.
+    pub fn take(&self, last: u64, resp3: bool, out: &mut Vec<u8>, room: usize, marks: &mut Vec<LogMark>) -> bool {
+        let mut taken = Vec::new();
+        loop {
+            let is_done = {
+                let mut queue = self.queue.lock();
+                let mut len = out.len();
+                while taken.len() < TAKEN_TOGETHER && queue.taken < last && len <= room {
+                    let Some(message) = queue.messages.pop_front() else { break };
+                    queue.taken += 1;
+                    queue.bytes -= cost(&message);
+                    len += message.len();
+                    taken.push(message);
+                }
+                if queue.messages.is_empty() && queue.messages.capacity() > KEPT {
+                    queue.messages = VecDeque::new();
+                }
+                marks.append(&mut queue.marks);
+                queue.is_overflowed || queue.taken >= last
+            };
+            // Copied while publishers go on.
+            taken.drain(..).for_each(|encoded| message::append(out, &encoded, resp3));
+            if is_done || out.len() > room {
+                return is_done;
+            }
+        }
+    }
+
+    /// Ready when there are messages, if `for_messages`, or when the queue has overflowed.
+    pub fn poll(&self, context: &mut Context<'_>, for_messages: bool) -> Poll<()> {
+        let mut queue = self.queue.lock();
+        if queue.is_overflowed || (for_messages && !queue.messages.is_empty()) {
+            return Poll::Ready(());
+        }
+        queue.wakes_for_messages = for_messages;
+        match &mut queue.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => queue.waker = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(subscriber: &Subscriber, last: u64, room: usize) -> (String, bool) {
+        let mut out = Vec::new();
+        let is_done = subscriber.take(last, false, &mut out, room, &mut Vec::new());
+        (String::from_utf8(out).expect("the test's messages are text"), is_done)
+    }
+
+    #[test]
+    fn messages_come_out_in_order_up_to_the_one_that_is_asked_for() {
+        let subscriber = Subscriber::new(1);
+        for text in ["a", "b", "c"] {
+            assert!(subscriber.push(&Bytes::from(text), &[], u64::MAX).is_none());
+        }
+        assert_eq!(subscriber.received(), (3, false));
+        assert_eq!(taken(&subscriber, 2, usize::MAX), ("ab".to_owned(), true));
+        assert_eq!(taken(&subscriber, 2, usize::MAX), (String::new(), true));
+        assert_eq!(taken(&subscriber, 3, usize::MAX), ("c".to_owned(), true));
+        assert_eq!((subscriber.received(), subscriber.queued_bytes()), ((3, true), 0));
+    }
+
+    #[test]
+    fn what_has_no_room_stays_in_the_queue() {
+        let subscriber = Subscriber::new(1);
+        let message = Bytes::from(vec![b'x'; 100]);
+        (0..1_000).for_each(|_| _ = subscriber.push(&message, &[], u64::MAX));
+        let (text, is_done) = taken(&subscriber, 1_000, 5_000);
+        assert!(!is_done && text.len() <= 5_100, "{}", text.len());
+        assert_eq!(subscriber.queued_bytes(), (1_000 - text.len() as u64 / 100) * cost(&message));
+        assert_eq!(text.len() + taken(&subscriber, 1_000, usize::MAX).0.len(), 100_000);
+    }
+
+    #[test]
+    fn a_queue_over_its_limit_is_emptied_and_says_so() {
+        let subscriber = Subscriber::new(1);
+        let message = Bytes::from(vec![b'x'; 1_000]);
+        let limit = 10 * cost(&message);
+        (0..10).for_each(|_| _ = subscriber.push(&message, &[], limit));
+        assert!(!subscriber.is_overflowed());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(subscriber.poll(&mut context, false).is_pending());
+        assert!(subscriber.push(&message, &[], limit).is_some(), "its connection is woken to close");
+        assert!(subscriber.is_overflowed() && subscriber.queued_bytes() == 0 && subscriber.queued() == 0);
+        assert!(subscriber.poll(&mut context, false).is_ready());
+        assert!(subscriber.push(&message, &[], limit).is_none());
+        assert_eq!(taken(&subscriber, u64::MAX, usize::MAX), (String::new(), true));
+    }
+
+    #[test]
+    fn what_was_taken_and_not_sent_counts_to_the_limit() {
+        let subscriber = Subscriber::new(1);
+        subscriber.set_unsent(1_000);
+        _ = subscriber.push(&Bytes::from("x"), &[], 1_001);
+        assert!(subscriber.is_overflowed());
+    }
+
+    #[test]
+    fn only_who_waits_for_messages_is_woken_by_one() {
+        let subscriber = Subscriber::new(1);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(subscriber.poll(&mut context, false).is_pending());
+        assert!(subscriber.push(&Bytes::from("x"), &[], u64::MAX).is_none());
+        assert!(subscriber.poll(&mut context, true).is_ready());
+        taken(&subscriber, 1, usize::MAX);
+        assert!(subscriber.poll(&mut context, true).is_pending());
+        assert!(subscriber.push(&Bytes::from("x"), &[], u64::MAX).is_some());
+        assert!(subscriber.push(&Bytes::from("x"), &[], u64::MAX).is_none(), "once is enough");
+    }
+
+    #[test]
+    fn marks_are_the_furthest_of_each_segment() {
+        let subscriber = Subscriber::new(1);
+        for marks in [&[(0, 5)][..], &[(1, 7), (0, 3)], &[(0, 9)]] {
+            _ = subscriber.push(&Bytes::from("x"), marks, u64::MAX);
+        }
+        let mut marks = Vec::new();
+        subscriber.take(3, false, &mut Vec::new(), usize::MAX, &mut marks);
+        assert_eq!(marks, [(0, 9), (1, 7)]);
+    }
+}

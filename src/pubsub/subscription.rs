@@ -1,0 +1,106 @@
+//! What one connection listens to.
+
+use super::{Kind, PubSub, Subscriber};
+use crate::keyspace::{LogMark, ProcessHash};
+use indexmap::IndexSet;
+use std::sync::Arc;
+
+/// The names that a connection listens to, and its queue. Dropping it leaves nothing behind in the registry.
+///
+/// Invariant: the registry has the subscriber under exactly the names that are here.
+#[derive(Debug)]
+pub struct Subscription {
+    pubsub: Arc<PubSub>,
+    subscriber: Arc<Subscriber>,
+    names: [IndexSet<Arc<[u8]>, ProcessHash>; 3],
+    /// What must be in the log before the messages are sent that were taken.
+    marks: Vec<LogMark>,
+}
+
+impl Subscription {
+    /// A subscription to nothing yet.
+    pub fn new(pubsub: Arc<PubSub>) -> Self {
+        let subscriber = Arc::new(Subscriber::new(pubsub.next_id()));
+        Self { pubsub, subscriber, names: Default::default(), marks: Vec::new() }
+    }
+
+    /// The queue.
+    pub fn subscriber(&self) -> &Arc<Subscriber> {
+        &self.subscriber
+    }
+
+    /// Whether it is to anything.
+    pub fn is_active(&self) -> bool {
+        self.names.iter().any(|names| !names.is_empty())
+    }
+
+    /// How many names the replies about a kind count: channels and patterns together, shard channels by themselves.
+    pub fn count(&self, kind: Kind) -> usize {
+        let len = |kind: Kind| self.names[kind as usize].len();
+        match kind {
+            Kind::Channel | Kind::Pattern => len(Kind::Channel) + len(Kind::Pattern),
+            Kind::ShardChannel => len(Kind::ShardChannel),
+        }
+    }
+
+    /// Listens to a name, unless it does already: O(1).
+    pub fn add(&mut self, kind: Kind, name: &[u8]) {
+        if !self.names[kind as usize].contains(name) {
+            let name = self.pubsub.add(kind, name, &self.subscriber);
+            self.names[kind as usize].insert(name);
+            self.tell_count(kind);
+        }
+    }
+
+    /// Listens to a name no more: O(1). No message of it is put into the queue afterwards.
+    pub fn remove(&mut self, kind: Kind, name: &[u8]) {
+        if self.names[kind as usize].swap_remove(name) {
+            self.pubsub.remove(kind, name, self.subscriber.id());
+            self.tell_count(kind);
+        }
+    }
+
+    /// The name of a kind that came last.
+    pub fn last(&self, kind: Kind) -> Option<Arc<[u8]>> {
+        self.names[kind as usize].last().cloned()
+    }
+
+    /// Listens to nothing any more.
+    pub fn clear(&mut self) {
+        for kind in Kind::ALL {
+            for name in std::mem::take(&mut self.names[kind as usize]) {
+                self.pubsub.remove(kind, &name, self.subscriber.id());
+            }
+            self.tell_count(kind);
+        }
+    }
+
+    /// Appends messages to `out`: see [`Subscriber::take`]. They may be sent when [`take_marks`](Self::take_marks) are
+    /// in the log.
+    pub fn take_messages(&mut self, last: u64, resp3: bool, out: &mut Vec<u8>, room: usize) -> bool {
+        self.subscriber.take(last, resp3, out, room, &mut self.marks)
+    }
+
+    /// Appends every message that is there.
+    pub fn take_all_messages(&mut self, resp3: bool, out: &mut Vec<u8>) {
+        let (last, is_empty) = self.subscriber.received();
+        if !is_empty {
+            self.take_messages(last, resp3, out, usize::MAX);
+        }
+    }
+
+    /// What must be in the log before anything else is sent.
+    pub fn take_marks(&mut self) -> Vec<LogMark> {
+        std::mem::take(&mut self.marks)
+    }
+
+    fn tell_count(&self, kind: Kind) {
+        self.subscriber.set_count(kind, self.names[kind as usize].len());
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
