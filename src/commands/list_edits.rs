@@ -86,7 +86,11 @@ pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         if is_empty {
             keyspace.remove_emptied(key);
         }
-        keyspace.note_change(key, removed);
+        match removed {
+            // As in Redis, who watches the key is told all the same.
+            0 => keyspace.note_touched(key),
+            removed => keyspace.note_change(key, removed),
+        }
     }
     reply.ok();
     Ok(())

@@ -196,6 +196,13 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Notes that the running command has left a key as it was, though it breaks watches on it.
+    pub fn note_touched(&mut self, key: &[u8]) {
+        if self.store.has_listeners() {
+            self.tell_listeners(key);
+        }
+    }
+
     /// Notes changes that break no watch and that nobody waits for: those of the groups of a stream, as in Redis.
     pub fn note_unwatched_change(&mut self, changes: usize) {
         self.dirty += changes as u64;

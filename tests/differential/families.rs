@@ -67,7 +67,8 @@ pub const FAMILIES: &[Family] = &[
             ("EXPIRETIME", 10, "key:any"),
             ("PEXPIRETIME", 10, "key:any"),
             ("PERSIST", 10, "key:any"),
-            ("OBJECT", 8, "< ENCODING key:any | REFCOUNT key:any | FREQ key:any | IDLETIME key:any | junk >"),
+            // Not REFCOUNT, which also counts whoever holds the object just now: the queue of a transaction.
+            ("OBJECT", 8, "< ENCODING key:any | FREQ key:any | IDLETIME key:any | junk >"),
             ("SCAN", 4, "< 0 | 0 | count > { MATCH pattern | COUNT count | TYPE type-name | junk }"),
             ("WAIT", 2, "< 0 | 0 | -1 | junk > timeout-ms"),
         ],

@@ -164,6 +164,8 @@ impl Generator {
             "SORT" | "SORT_RO" => {
                 vec![agrees(&[b"INCRBYFLOAT", b"nosuch", b"x"]), Step { check: Check::Agrees, ..drawn }]
             }
+            // 7.2 refuses some that 7.0 obeys.
+            "XSETID" => vec![Step { check: Check::Agrees, ..drawn }, agrees(&[b"DEL", &key])],
             // Order by member is one only where all scores are equal: they become 0 before.
             _ if is_by_member(&drawn.request) => {
                 vec![

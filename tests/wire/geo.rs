@@ -68,6 +68,10 @@ fn members_have_positions() {
         -ERR invalid longitude,latitude pair 200.000000,0.000000
         EXISTS g
         :0
+        ZADD negative -2 a
+        :1
+        GEOPOS negative a
+        *1 | *2 | $3 | 180 | $19 | 85.0511287799999991
         SET s v
         +OK
         GEOADD s 0 0 a

@@ -988,3 +988,21 @@ fn a_transaction_that_is_too_long_is_refused_and_takes_no_memory_for_ever() {
         client.expect("GET n", "$6\r\n100000\r\n");
     }
 }
+
+#[test]
+fn a_trim_that_removes_nothing_breaks_a_watch_as_in_redis() {
+    check_script(
+        r#"
+        RPUSH l a b
+        :2
+        WATCH l
+        +OK
+        LTRIM l 0 -1
+        +OK
+        MULTI
+        +OK
+        EXEC
+        *-1
+        "#,
+    );
+}

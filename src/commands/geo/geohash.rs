@@ -42,7 +42,9 @@ impl Position {
 
     /// The position behind a score: the middle of its cell.
     pub fn of_score(score: f64) -> Self {
-        let area = Cell { bits: score as u64, step: STEP_MAX }.area();
+        // A score that no GEOADD made may be negative: its bits are those of the integer, as a processor casts it.
+        let bits = if score < 0.0 { score as i64 as u64 } else { score as u64 };
+        let area = Cell { bits, step: STEP_MAX }.area();
         let middle = |min: f64, max: f64, most: f64| f64::midpoint(min, max).clamp(-most, most);
         Self {
             longitude: middle(area.west, area.east, LONGITUDE_MAX),
