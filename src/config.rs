@@ -366,6 +366,7 @@ fn flags() -> Command {
     Command::new("shardrace")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A Redis-compatible in-memory server whose concurrency architecture is a flag")
+        .after_help("shardrace check-aof DIR explains the log in a directory, and repairs it; see its --help.")
         .arg(file)
         .args(directives)
 }

@@ -6,6 +6,7 @@
 
 pub mod aof;
 mod buffers;
+pub mod check_aof;
 pub mod clients;
 pub mod clock;
 pub mod commands;

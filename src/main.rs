@@ -1,13 +1,19 @@
 //! The `shardrace` binary.
 
 use shardrace::config::{CommandLineEnd, Config};
-use shardrace::{import, logging, server};
+use shardrace::{check_aof, import, logging, server};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|word| word == "import") {
-        return import_from_redis();
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    match arguments.peek().and_then(|first| first.to_str()) {
+        Some("check-aof") => check_aof::run(arguments),
+        Some("import") => import_from_redis(),
+        _ => serve(),
     }
+}
+
+fn serve() -> ExitCode {
     let config = match Config::from_command_line(std::env::args_os()) {
         Ok(config) => config,
         Err(CommandLineEnd::Asked(text)) => {

@@ -1,6 +1,6 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
-use crate::aof::{FsyncPolicy, Layout, Log, LogControl, Recovered, SystemDisk, recover};
+use crate::aof::{DirLock, FsyncPolicy, Layout, Log, LogControl, Recovered, SystemDisk, recover};
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
@@ -279,8 +279,9 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
     let clock = Clock::System;
     // What is replayed is encoded as it was.
     limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
-    let recovered = if config.is_on(Directive::Appendonly) {
-        let dir = log_dir(config);
+    let dir = log_dir(config);
+    let lock = config.is_on(Directive::Appendonly).then(|| DirLock::take(&dir)).transpose()?;
+    let recovered = if lock.is_some() {
         let recovered = recover(&Log {
             disk: &SystemDisk,
             dir: &dir,
@@ -315,7 +316,7 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
     };
-    Ok((foundation, Logs { threads, control, clock }))
+    Ok((foundation, Logs { threads, control, clock, lock }))
 }
 
 /// Everything that is ready before the engine.
@@ -369,7 +370,7 @@ impl Start {
 }
 
 /// Names this boot of the operating system; empty where it has no name.
-pub(crate) fn boot_id() -> String {
+pub fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }

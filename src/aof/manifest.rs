@@ -5,10 +5,11 @@
 //! boot 6f6cbd43-1d0c-4ef1-a4f8-7ba1c9d5f1a3
 //! chain 1 engine actor shards 2
 //! chain 2 engine mutex shards 1
+//! check 1b2c3d4e
 //! ```
 //!
 //! `boot` names the boot of the operating system in which the log was last written: after another one, power may have
-//! been lost.
+//! been lost. `check` is the CRC-32 of the lines before it: a changed digit would lead into other files.
 //!
 //! Segment K of chain C is `chain-C.segment-K.aof`. Chains are replayed in order, each in its own layout.
 
@@ -17,7 +18,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const FORMAT: u32 = 1;
-const FILE_NAME: &str = "shardrace.manifest";
+/// The name of the file.
+pub const FILE_NAME: &str = "shardrace.manifest";
 
 /// How the data is divided: by which engine, into how many owners.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +50,11 @@ impl Manifest {
         Self::parse(&text).map_err(|reason| format!("{}: {reason}", path.display()))
     }
 
+    /// A manifest of these chains, oldest first.
+    pub fn of_chains(boot: String, chains: Vec<(u32, Layout)>) -> Self {
+        Self { boot, chains }
+    }
+
     /// The chains with their numbers, oldest first.
     pub fn chains(&self) -> &[(u32, Layout)] {
         &self.chains
@@ -57,8 +64,8 @@ impl Manifest {
     pub fn continue_as(&mut self, layout: &Layout) -> u32 {
         match self.chains.last() {
             Some((number, last)) if last == layout => *number,
-            last => {
-                let number = last.map_or(1, |(number, _)| number + 1);
+            _ => {
+                let number = self.chains.iter().map(|(number, _)| number + 1).max().unwrap_or(1);
                 self.chains.push((number, layout.clone()));
                 number
             }
@@ -81,20 +88,30 @@ impl Manifest {
             .iter()
             .map(|(number, layout)| format!("chain {number} engine {} shards {}\n", layout.engine, layout.shards));
         let boot = if self.boot.is_empty() { String::new() } else { format!("boot {}\n", self.boot) };
-        format!("format {FORMAT}\n{boot}{}", chains.collect::<String>())
+        let lines = format!("format {FORMAT}\n{boot}{}", chains.collect::<String>());
+        format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let mut lines = text.lines().peekable();
-        match lines.next().and_then(|line| line.strip_prefix("format ")) {
+        match text.lines().next().and_then(|line| line.strip_prefix("format ")) {
             Some(format) if format == FORMAT.to_string() => {}
             Some(format) => return Err(format!("format {format} is not the format {FORMAT} that this server knows")),
             None => return Err("the first line is not 'format N'".into()),
         }
+        let mut lines =
+            checked(text).ok_or("is damaged: its last line is not the check of the others")?.lines().peekable();
+        lines.next();
         let boot = lines.next_if(|line| line.starts_with("boot ")).map_or("", |line| &line["boot ".len()..]).to_owned();
         let chains = lines.map(|line| parse_chain(line).ok_or_else(|| format!("'{line}' is not a chain")));
         Ok(Self { boot, chains: chains.collect::<Result<_, _>>()? })
     }
+}
+
+/// What stands before the last line, which is its check.
+fn checked(text: &str) -> Option<&str> {
+    let last = text.strip_suffix('\n')?.rfind('\n')? + 1;
+    let (lines, check) = text.split_at(last);
+    (check == format!("check {:08x}\n", crc32fast::hash(lines.as_bytes()))).then_some(lines)
 }
 
 fn parse_chain(line: &str) -> Option<(u32, Layout)> {
@@ -122,9 +139,18 @@ mod tests {
         assert_eq!(manifest.continue_as(&actor), 3);
         assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
         manifest.boot = "b-1".into();
-        assert_eq!(Manifest::parse(&manifest.to_text()), Ok(manifest));
-        assert!(Manifest::parse("format 2\n").is_err());
-        assert!(Manifest::parse("format 1\nchain 1 engine actor shards 0\n").is_err());
-        assert!(Manifest::parse("").is_err());
+        assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
+        let with_check = |lines: &str| format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()));
+        let refused = |text: &str| Manifest::parse(text).expect_err(text);
+        assert!(refused("format 2\n").contains("format 2"));
+        assert!(refused(&with_check("format 1\nchain 1 engine actor shards 0\n")).contains("is not a chain"));
+        assert!(refused("").contains("format N"));
+        let text = manifest.to_text();
+        (0..text.len()).for_each(|cut| drop(refused(&text[..cut])));
+        for position in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[position] ^= 1;
+            refused(&String::from_utf8(bytes).expect("still ASCII"));
+        }
     }
 }

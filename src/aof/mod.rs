@@ -5,18 +5,37 @@
 
 mod control;
 mod disk;
+#[cfg(test)]
+mod faults;
+mod inspect;
 mod joints;
+mod lock;
 mod manifest;
+mod parallel;
 mod record;
 mod recovery;
+mod repair;
+mod replay;
 mod scan;
 mod segment;
+#[cfg(test)]
+mod simulated;
 
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, SystemDisk};
+pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, rehearse};
 pub use joints::Joints;
+pub use lock::DirLock;
 pub use manifest::{Layout, Manifest};
 pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 pub use recovery::{Log, Recovered, recover};
+pub use repair::Plan;
 pub use scan::Scan;
 pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};
+
+/// A time in Unix milliseconds, as people read it.
+pub fn time_text(ms: u64) -> String {
+    let time = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).ok();
+    let text = time.and_then(|time| time.format(&time::format_description::well_known::Rfc3339).ok());
+    text.unwrap_or_else(|| format!("{ms} ms"))
+}

@@ -5,24 +5,32 @@
 //! all of their segments have come to it, and given back to a segment that lost it with its tail. A torn tail is cut;
 //! damage before the end is refused, because what follows it may depend on what is lost. Where power may have been
 //! lost, the segments of a chain are cut at the last epoch that all of them have: what is left is a state that was.
+//!
+//! Segments are read and looked through in parallel; so is replayed what each shard did alone, as long as several have
+//! much of that before their next transaction.
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
 use super::joints::Joints;
 use super::manifest::{Layout, Manifest};
+use super::parallel::{Progress, in_parallel};
 use super::record::{
-    Frame, JointRecord, Note, Participant, SEGMENT_HEADER, Salt, decode, for_each_effect, frame_joint_onto,
-    frame_note_onto, frame_onto, segment_header,
+    Frame, JointRecord, Note, Participant, SEGMENT_HEADER, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto,
+    segment_header,
 };
+use super::replay::{GAP, Replay};
 use super::scan::{Scan, consistent_cut};
 use super::segment::{LogThread, Opened, Segment};
-use crate::commands;
-use crate::keyspace::{Databases, Effects, Joint, Keyspace};
-use crate::resp::{Args, Reply, parse_u64};
+use crate::keyspace::{Databases, Joint};
 use crate::routing::shard_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Bytes before the next joint record from which on a segment is worth a thread.
+const PARALLEL_MIN: usize = 1 << 20;
+/// Bytes replayed between two looks at the clock.
+const PROGRESS_STEP: usize = 1 << 18;
 
 /// Where a log is, and what it is to be.
 #[derive(Debug)]
@@ -90,6 +98,9 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
         .map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
     let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
     let (segments, threads) = started.unzip();
+    if totals.left_out > 0 {
+        tracing::warn!("{} changes depend on what the log has lost, and were left out", totals.left_out);
+    }
     if totals.records > 0 || totals.cut > 0 {
         tracing::info!(
             "DB loaded from append only file: {:.3} seconds, {} records, {} keys, {} bytes, {} bytes cut",
@@ -110,6 +121,10 @@ struct Totals {
     cut: u64,
     /// The last epoch.
     epoch: u64,
+    /// Whether something is missing on which what comes may depend.
+    has_gap: bool,
+    /// Changes that were left out for that.
+    left_out: u64,
 }
 
 fn empty_stores(databases: usize, count: usize) -> Vec<Databases> {
@@ -155,11 +170,14 @@ impl Chain<'_> {
     /// to it; a segment that ends before it has lost its copy with its tail.
     fn replay(&mut self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
         let mut readers = self.open(stores.len())?;
+        let total = readers.iter().map(|reader| reader.end as u64).sum();
+        let progress = Progress::new(format!("chain {} of the append only file", self.number), total);
         let mut replay = Replay::new();
+        replay.has_gap = totals.has_gap;
         loop {
-            for (index, reader) in readers.iter_mut().enumerate() {
-                reader.replay_own(&mut replay, index, stores, totals)?;
-            }
+            readers.iter_mut().for_each(|reader| reader.replay.has_gap |= replay.has_gap);
+            replay_own_records(&mut readers, stores, &progress)?;
+            replay.has_gap |= readers.iter().any(|reader| reader.replay.has_gap);
             let Some(waiting) = next_joint(&readers)? else { break };
             let payload = waiting.payload.clone();
             let record = JointRecord::parse(&payload).expect("it has been read before");
@@ -173,9 +191,8 @@ impl Chain<'_> {
             let has_gap = replay.has_gap;
             record.participants.iter().for_each(|&(shard, _)| readers[shard].pass(record.number, &payload, has_gap));
         }
-        if replay.left_out > 0 {
-            tracing::warn!("{} changes depend on what the log has lost, and were left out", replay.left_out);
-        }
+        totals.has_gap = replay.has_gap;
+        totals.left_out += replay.left_out + readers.iter().map(|reader| reader.replay.left_out).sum::<u64>();
         readers.into_iter().map(|reader| reader.finish(self.log.disk, totals)).collect()
     }
 
@@ -187,8 +204,8 @@ impl Chain<'_> {
 
     fn open(&mut self, count: usize) -> Result<Vec<SegmentReader>, String> {
         let paths = (0..count).map(|index| Manifest::segment_path(self.log.dir, self.number, index));
-        let mut readers =
-            paths.map(|path| SegmentReader::open(self.log.disk, path)).collect::<Result<Vec<_>, String>>()?;
+        let readers = in_parallel(paths.collect(), |path| SegmentReader::open(self.log.disk, path));
+        let mut readers = readers.into_iter().collect::<Result<Vec<_>, String>>()?;
         let damaged = readers.iter().find(|reader| reader.scan.is_damaged(self.may_have_lost_power));
         if let Some(reader) = damaged {
             return Err(reader.describe_damage());
@@ -202,6 +219,24 @@ impl Chain<'_> {
         }
         Ok(readers)
     }
+}
+
+/// Replays what every shard did alone, up to its next joint record or its end.
+fn replay_own_records(
+    readers: &mut [SegmentReader],
+    stores: &mut [Databases],
+    progress: &Progress,
+) -> Result<(), String> {
+    let shards = stores.len();
+    let big = readers.iter().filter(|reader| reader.len_to_joint() >= PARALLEL_MIN).count();
+    let mut parts = readers.iter_mut().zip(stores).enumerate();
+    if big < 2 {
+        return parts.try_for_each(|(index, (reader, store))| reader.replay_own(index, store, shards, progress));
+    }
+    let replay = |(index, (reader, store)): (usize, (&mut SegmentReader, &mut Databases))| {
+        reader.replay_own(index, store, shards, progress)
+    };
+    in_parallel(parts.collect(), replay).into_iter().collect()
 }
 
 /// Whether a shard has lost more than its copy of a joint record: something that the transaction may have seen.
@@ -250,6 +285,13 @@ struct SegmentReader {
     waiting: Option<Waiting>,
     /// Copies of joint records that it has lost, framed.
     lost: Vec<u8>,
+    /// Whether [`GAP`] stands before the last of them.
+    has_noted_gap: bool,
+    /// How many joint records it has come to.
+    joints_seen: usize,
+    replay: Replay,
+    /// What of it was replayed: its own records, and the last epoch.
+    totals: Totals,
 }
 
 /// A joint record that waits for every segment to come to it.
@@ -279,7 +321,20 @@ impl SegmentReader {
         let bytes = bytes.unwrap_or_default();
         let scan = Scan::of(&bytes, &path)?;
         let position = scan.end.min(SEGMENT_HEADER);
-        Ok(Self { path, bytes, position, records: 0, end: scan.end, scan, waiting: None, lost: Vec::new() })
+        Ok(Self {
+            path,
+            bytes,
+            position,
+            records: 0,
+            end: scan.end,
+            scan,
+            waiting: None,
+            lost: Vec::new(),
+            has_noted_gap: false,
+            joints_seen: 0,
+            replay: Replay::new(),
+            totals: Totals::default(),
+        })
     }
 
     fn describe_damage(&self) -> String {
@@ -291,39 +346,52 @@ impl SegmentReader {
         )
     }
 
+    /// How many bytes stand before the next joint record that it has not come to.
+    fn len_to_joint(&self) -> usize {
+        let next = self.scan.joints.get(self.joints_seen).copied().unwrap_or(self.end);
+        if self.waiting.is_some() { 0 } else { next.min(self.end).saturating_sub(self.position) }
+    }
+
     /// Replays what this shard did alone, up to a joint record or the end.
     fn replay_own(
         &mut self,
-        replay: &mut Replay,
         index: usize,
-        stores: &mut [Databases],
-        totals: &mut Totals,
+        store: &mut Databases,
+        shards: usize,
+        progress: &Progress,
     ) -> Result<(), String> {
         let Some(salt) = self.scan.salt else { return Ok(()) };
+        let mut noted = self.position;
         while self.waiting.is_none() {
             match decode(&self.bytes[self.position..self.end], salt) {
                 Frame::Record(payload, len) => {
-                    replay.has_gap |= payload == GAP;
-                    let store = Joint::new(stores.len(), [(index, &mut stores[index])]);
-                    replay
-                        .apply(payload, store)
+                    self.replay.has_gap |= payload == GAP;
+                    self.replay
+                        .apply(payload, Joint::new(shards, [(index, &mut *store)]))
                         .map_err(|reason| describe_record(&self.path, self.position, &reason))?;
-                    totals.records += 1;
-                    totals.bytes += len as u64;
+                    self.totals.records += 1;
                     self.position += len;
                     self.records += 1;
                 }
-                Frame::Joint(payload, len) => self.waiting = Some(self.joint(payload, len, stores.len())?),
+                Frame::Joint(payload, len) => {
+                    self.waiting = Some(self.joint(payload, len, shards)?);
+                    self.joints_seen += 1;
+                }
                 Frame::Note(note, len) => {
                     if let Note::Epoch(epoch, _) = note {
-                        totals.epoch = totals.epoch.max(epoch);
+                        self.totals.epoch = self.totals.epoch.max(epoch);
                     }
                     self.position += len;
                 }
                 Frame::End => break,
                 Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
             }
+            if self.position - noted >= PROGRESS_STEP {
+                progress.add((self.position - noted) as u64);
+                noted = self.position;
+            }
         }
+        progress.add((self.position - noted) as u64);
         Ok(())
     }
 
@@ -343,14 +411,14 @@ impl SegmentReader {
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.position += waiting.len,
             None => {
-                let is_first = self.lost.is_empty();
                 // A segment without a header, or that was moved away, begins with its first joint record.
                 let salt = *self.scan.salt.get_or_insert_with(|| {
                     let salt = Salt(fastrand::u32(..));
                     self.lost.extend_from_slice(&segment_header(salt));
                     salt
                 });
-                if is_first && has_gap {
+                // Something may be found missing after the first copies were given back.
+                if has_gap && !std::mem::replace(&mut self.has_noted_gap, true) {
                     frame_onto(&mut self.lost, salt, GAP);
                     self.records += 1;
                 }
@@ -371,6 +439,9 @@ impl SegmentReader {
     fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Option<Tail>, String> {
         let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.path.display());
         let cut = self.bytes.len() - self.end;
+        totals.records += self.totals.records;
+        totals.bytes += self.end as u64;
+        totals.epoch = totals.epoch.max(self.totals.epoch);
         if cut > 0 {
             totals.cut += cut as u64;
             let why = if self.end < self.scan.end { "not in all segments" } else { "no whole record" };
@@ -383,86 +454,6 @@ impl SegmentReader {
         }
         Ok(self.scan.salt.map(|salt| Tail { salt, len: self.end + self.lost.len(), records: self.records }))
     }
-}
-
-/// Runs logged effects over keyspaces in which nothing expires: expiry is in the log.
-struct Replay {
-    spans: Vec<crate::resp::Span>,
-    replies: Vec<u8>,
-    /// Whether something is missing on which what is replayed may depend.
-    has_gap: bool,
-    /// Effects that failed for it.
-    left_out: u64,
-}
-
-/// The payload of a record that changes nothing. It stands where a part of a segment was taken away and it got its joint
-/// records back, so that every later start replays them as the first did.
-const GAP: &[u8] = b"";
-
-impl Replay {
-    fn new() -> Self {
-        Self { spans: Vec::new(), replies: Vec::new(), has_gap: false, left_out: 0 }
-    }
-
-    fn apply(&mut self, effects: &[u8], store: Joint<'_>) -> Result<(), String> {
-        let Self { spans, replies, has_gap, left_out } = self;
-        // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
-        let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
-        keyspace.select(0);
-        let mut outcome = Ok(());
-        for_each_effect(effects, spans, |bytes, spans| {
-            let args = Args::new(bytes, spans);
-            if outcome.is_err() {
-                return;
-            }
-            outcome = match apply_effect(&mut keyspace, args, replies) {
-                Err(Misfit::Failed(_)) if *has_gap => {
-                    *left_out += 1;
-                    Ok(())
-                }
-                Err(Misfit::Failed(reason) | Misfit::Foreign(reason)) => Err(reason),
-                Ok(()) => Ok(()),
-            };
-        })
-        .ok_or("is no list of effects")?;
-        outcome
-    }
-}
-
-/// Why an effect was not applied.
-enum Misfit {
-    /// It is none.
-    Foreign(String),
-    /// The data is not what it was applied to first.
-    Failed(String),
-}
-
-fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), Misfit> {
-    let name = args.get(0).ok_or_else(|| Misfit::Foreign("holds an effect without a command".into()))?;
-    if name == b"SELECT" {
-        return select(keyspace, args).map_err(Misfit::Foreign);
-    }
-    let found = commands::find_of(args).map_err(|error| Misfit::Foreign(error.to_string()))?;
-    let id = found.filter(|id| commands::command(*id).is_write());
-    let id = id.filter(|id| commands::command(*id).accepts(args.len()));
-    let describe = || Misfit::Foreign(format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)));
-    let id = id.ok_or_else(describe)?;
-    replies.clear();
-    commands::execute(id, keyspace, args, &mut Reply::new(replies, false));
-    match replies.first() {
-        Some(b'-') => Err(Misfit::Failed(format!("fails on replay: {}", String::from_utf8_lossy(replies).trim_end()))),
-        _ => Ok(()),
-    }
-}
-
-/// What follows concerns another database.
-fn select(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>) -> Result<(), String> {
-    let number = args.get(1).and_then(parse_u64).ok_or("selects no database")?;
-    if number >= keyspace.databases() as u64 {
-        return Err(format!("is of database {number}; `databases` allows for {} only", keyspace.databases()));
-    }
-    keyspace.select(number as usize);
-    Ok(())
 }
 
 /// Opens a segment to append to, with a new epoch at its end and all of it on the disk.

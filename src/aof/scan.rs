@@ -17,6 +17,8 @@ pub struct Scan {
     pub synced: u64,
     /// Whether whole records stand behind `end`.
     pub has_more: bool,
+    /// Where the records stand that are in several segments.
+    pub joints: Vec<usize>,
     /// The epochs that have ended, with the policy and the position behind each.
     pub epochs: Vec<(u64, FsyncPolicy, usize)>,
 }
@@ -27,26 +29,41 @@ impl Scan {
         let salt = match decode_header(bytes) {
             Header::Whole(salt) => salt,
             Header::Torn => {
-                return Ok(Self { salt: None, end: 0, records: 0, synced: 0, has_more: false, epochs: Vec::new() });
+                return Ok(Self::at(None, 0));
             }
             Header::Foreign => return Err(format!("{}: its header is damaged or of another format", path.display())),
         };
-        let mut scan =
-            Self { salt: Some(salt), end: SEGMENT_HEADER, records: 0, synced: 0, has_more: false, epochs: Vec::new() };
-        while let Some((note, len)) = next(&bytes[scan.end..], salt) {
+        let mut scan = Self::at(Some(salt), SEGMENT_HEADER);
+        loop {
+            let len = match decode(&bytes[scan.end..], salt) {
+                Frame::Record(_, len) => {
+                    scan.records += 1;
+                    len
+                }
+                Frame::Joint(_, len) => {
+                    scan.records += 1;
+                    scan.joints.push(scan.end);
+                    len
+                }
+                Frame::Note(Note::Epoch(epoch, policy), len) => {
+                    scan.epochs.push((epoch, policy, scan.end + len));
+                    len
+                }
+                Frame::Note(Note::Synced(position), len) => {
+                    scan.synced = scan.synced.max(position);
+                    len
+                }
+                Frame::End | Frame::Broken => break,
+            };
             scan.end += len;
-            scan.take(note, scan.end);
         }
         scan.look_behind(bytes, salt);
         Ok(scan)
     }
 
-    fn take(&mut self, note: Option<Note>, end: usize) {
-        match note {
-            Some(Note::Epoch(epoch, policy)) => self.epochs.push((epoch, policy, end)),
-            Some(Note::Synced(position)) => self.synced = self.synced.max(position),
-            None => self.records += 1,
-        }
+    /// Before the first record.
+    fn at(salt: Option<Salt>, end: usize) -> Self {
+        Self { salt, end, records: 0, synced: 0, has_more: false, joints: Vec::new(), epochs: Vec::new() }
     }
 
     /// Looks for records behind the first that is broken: they tell damage from a torn end.

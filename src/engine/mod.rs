@@ -16,7 +16,7 @@ pub use dashmap::DashmapEngine;
 pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
 
-use crate::aof::{Joints, LogControl, LogThread, Segment};
+use crate::aof::{DirLock, Joints, LogControl, LogThread, Segment};
 use crate::clock::Clock;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
@@ -139,6 +139,8 @@ pub struct Logs {
     pub control: LogControl,
     /// Where the time comes from.
     pub clock: Clock,
+    /// The right to use the log's directory.
+    pub lock: Option<DirLock>,
 }
 
 impl Logs {
@@ -148,5 +150,7 @@ impl Logs {
         let epoch = self.control.next_epoch(self.clock.now_ms());
         self.threads.iter().for_each(|thread| thread.segment().append_epoch(epoch));
         self.threads.into_iter().for_each(LogThread::finish);
+        // Not before all is written: the next server reads it.
+        drop(self.lock);
     }
 }

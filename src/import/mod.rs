@@ -7,7 +7,7 @@
 
 mod redis_log;
 
-use crate::aof::{FsyncPolicy, Log, LogControl, Manifest, Recovered, SystemDisk, recover};
+use crate::aof::{DirLock, FsyncPolicy, Log, LogControl, Manifest, Recovered, SystemDisk, recover};
 use crate::clock::Clock;
 use crate::config::{CommandLineEnd, Config, Directive};
 use crate::engine::Logs;
@@ -111,6 +111,7 @@ impl Import {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let layout = server::layout(config, cores);
         let control = LogControl::new(FsyncPolicy::No);
+        let lock = DirLock::take(dir)?;
         let recovered = recover(&Log {
             disk: &SystemDisk,
             dir,
@@ -140,7 +141,7 @@ impl Import {
         if control.is_failing() {
             return Err(format!("can't write the log in {}", dir.display()));
         }
-        Logs { threads: recovered.threads, control, clock }.finish();
+        Logs { threads: recovered.threads, control, clock, lock: Some(lock) }.finish();
         let (engine, shards) = (layout.engine, layout.shards);
         let target = dir.display();
         let passed_over = self.passed_over;

@@ -1,7 +1,7 @@
 //! Sorted sets: unique members, each with a score, in the order of their scores.
 //!
 //! Equal scores are ordered by member, byte by byte. A small sorted set is a listpack of members and scores in turn; a
-//! large one knows each member by its hash and by its place in the order (see [`Large`]). It grows from one to the
+//! large one knows each member by its hash and by its place in the order (`Large`). It grows from one to the
 //! other, and does not go back, as in Redis.
 
 mod cut;

@@ -1,6 +1,7 @@
 //! Durability: what was acknowledged is there after kill -9, whichever engine comes next; what is damaged is refused.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request};
+use shardrace::aof::{Manifest, SystemDisk};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -278,10 +279,10 @@ fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting
 
 /// Another boot of the machine than the one that the log was written in, as far as the server can tell.
 fn pretend_to_reboot(data: &Data) {
-    let path = data.path().join("appendonlydir/shardrace.manifest");
-    let manifest = std::fs::read_to_string(&path).unwrap();
-    let lines = manifest.lines().map(|line| if line.starts_with("boot ") { "boot another" } else { line });
-    std::fs::write(&path, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    let dir = data.path().join("appendonlydir");
+    let mut manifest = Manifest::read(&SystemDisk, &dir).unwrap();
+    manifest.boot = "another".into();
+    manifest.write(&SystemDisk, &dir).unwrap();
 }
 
 /// Under everysec a power loss may take the last epoch of each segment, or leave it: what is left is a state that was.
@@ -574,7 +575,7 @@ fn a_changed_byte_before_the_last_record_is_refused_by_name() {
 fn a_damaged_manifest_is_refused_by_name() {
     let (data, _) = three_records(MUTEX);
     let manifest = data.log_files().into_iter().find(|path| path.extension().unwrap() == "manifest").unwrap();
-    for text in ["", "format 99\n", "format 1\nchain one engine mutex shards 1\n", "\u{0}\u{0}"] {
+    for text in ["", "format 99\n", "format 1\nchain 1 engine mutex shards 1\n", "\u{0}\u{0}"] {
         std::fs::write(&manifest, text).unwrap();
         let ended = data.start_refused(MUTEX, &[]);
         assert_eq!(ended.status.code(), Some(1), "{text:?}: {}", ended.stderr);

@@ -10,6 +10,7 @@ mod harness;
 
 mod bits;
 mod blocking;
+mod check_aof;
 mod clients;
 mod connections;
 mod databases;

@@ -95,6 +95,24 @@ fn a_directory_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn a_directory_has_one_server_at_a_time() {
+    for setup in EVERY_ENGINE {
+        let data = Data::new();
+        let server = data.start(setup, &[]);
+        server.client().expect("SET k v", "+OK\r\n");
+        for other in EVERY_ENGINE {
+            let dir = data.path().join("appendonlydir");
+            assert_refused(&data.start_refused(other, &[]), &[dir.to_str().unwrap(), "in use", "another server"]);
+        }
+        // Without a log it uses nothing of the directory.
+        data.start(setup, &["--appendonly", "no"]).assert_serving();
+        server.client().expect("GET k", "$1\r\nv\r\n");
+        let data = server.kill();
+        data.start(setup, &[]).client().expect("GET k", "$1\r\nv\r\n");
+    }
+}
+
+#[test]
 fn help_and_version_are_printed_and_succeed() {
     let help = run(&["--help"]);
     assert!(help.status.success());

@@ -1,0 +1,281 @@
+//! A look at a log that no server uses: what stands in its files, and what a server would make of it.
+
+use super::control::{FsyncPolicy, LogControl};
+use super::disk::{Disk, LogFile, SystemDisk};
+use super::manifest::{Layout, Manifest};
+use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode, for_each_effect};
+use super::recovery::{Log, recover};
+use super::scan::Scan;
+use super::segment::LogThread;
+use crate::commands;
+use crate::keyspace::Databases;
+use crate::resp::Args;
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// A log as it stands on the disk.
+pub struct Inspection {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What makes it up.
+    pub manifest: Manifest,
+    /// The boot that the operating system is in; empty where it is not known.
+    pub boot: String,
+    /// Its chains, oldest first.
+    pub chains: Vec<InspectedChain>,
+}
+
+/// The segments that one layout wrote.
+pub struct InspectedChain {
+    /// Its number.
+    pub number: u32,
+    /// How it divides the data.
+    pub layout: Layout,
+    /// Whether its tails may be what a power loss left of them.
+    pub may_have_lost_power: bool,
+    /// One per owner of data.
+    pub segments: Vec<InspectedSegment>,
+}
+
+/// One segment file.
+pub struct InspectedSegment {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it holds; nothing where it is not there.
+    pub bytes: Vec<u8>,
+    /// What stands in it; why that cannot be told.
+    pub scan: Result<Scan, String>,
+}
+
+/// Something in a segment's file, from a position on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// A whole record.
+    Record(&'a [u8]),
+    /// A whole record that stands in several segments.
+    Joint(&'a [u8]),
+    /// What the log says about itself: the frame as it stands there.
+    Note(super::record::Note, &'a [u8]),
+    /// So many bytes that are no whole record.
+    Gap(usize),
+}
+
+impl Inspection {
+    /// Reads the log in `dir`. The error says what cannot be read.
+    pub fn of(dir: &Path, boot: String) -> Result<Self, String> {
+        let manifest = Manifest::read(&SystemDisk, dir)?;
+        let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != boot;
+        let last = manifest.chains().len().saturating_sub(1);
+        let chain = |(index, (number, layout)): (usize, &(u32, Layout))| {
+            let paths = (0..layout.shards).map(|segment| Manifest::segment_path(dir, *number, segment));
+            let segments = paths.map(InspectedSegment::read).collect::<Result<_, _>>()?;
+            let may_have_lost_power = may_have_lost_power && index == last;
+            Ok(InspectedChain { number: *number, layout: layout.clone(), may_have_lost_power, segments })
+        };
+        let chains = manifest.chains().iter().enumerate().map(chain).collect::<Result<_, String>>()?;
+        Ok(Self { dir: dir.to_owned(), manifest, boot, chains })
+    }
+
+    /// Whether every file ends with a whole record, and none is missing.
+    pub fn is_whole(&self) -> bool {
+        self.chains.iter().flat_map(|chain| &chain.segments).all(InspectedSegment::is_whole)
+    }
+}
+
+impl InspectedChain {
+    /// Whether a segment of it is damaged: a server refuses it.
+    pub fn is_damaged(&self) -> bool {
+        self.segments.iter().any(|segment| segment.is_damaged(self.may_have_lost_power))
+    }
+}
+
+impl InspectedSegment {
+    fn read(path: PathBuf) -> Result<Self, String> {
+        let bytes = SystemDisk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+        let bytes = bytes.unwrap_or_default();
+        Ok(Self { scan: Scan::of(&bytes, &path), path, bytes })
+    }
+
+    /// Whether it ends with a whole record.
+    pub fn is_whole(&self) -> bool {
+        self.scan.as_ref().is_ok_and(|scan| scan.salt.is_some() && scan.end == self.bytes.len())
+    }
+
+    /// Whether a server refuses it.
+    pub fn is_damaged(&self, may_have_lost_power: bool) -> bool {
+        self.scan.as_ref().map_or(true, |scan| scan.is_damaged(may_have_lost_power))
+    }
+
+    /// Up to where it is as it was written.
+    pub fn end(&self) -> usize {
+        self.scan.as_ref().map_or(0, |scan| scan.end)
+    }
+
+    /// What its records are framed with. Where its header is damaged, the salt may still be told by the first record.
+    pub fn salt(&self) -> Option<Salt> {
+        match &self.scan {
+            Ok(scan) => scan.salt,
+            Err(_) => {
+                let salt = Salt(u32::from_le_bytes(*self.bytes.get(8..)?.first_chunk()?));
+                let first = decode(self.bytes.get(SEGMENT_HEADER..)?, salt);
+                (!matches!(first, Frame::Broken | Frame::End)).then_some(salt)
+            }
+        }
+    }
+
+    /// What stands from a position on, behind damage too; each with its position.
+    pub fn pieces(&self, from: usize) -> impl Iterator<Item = (usize, Piece<'_>)> {
+        let bytes = self.bytes.as_slice();
+        let end = if self.salt().is_some() { bytes.len() } else { 0 };
+        let salt = self.salt().unwrap_or(Salt(0));
+        let mut position = from.max(SEGMENT_HEADER);
+        std::iter::from_fn(move || {
+            if position >= end {
+                return None;
+            }
+            let at = position;
+            if let Some((piece, len)) = whole_piece(&bytes[at..], salt) {
+                position += len;
+                return Some((at, piece));
+            }
+            let is_whole = |&position: &usize| whole_piece(&bytes[position..], salt).is_some();
+            position = (at + 1..end).find(is_whole).unwrap_or(end);
+            Some((at, Piece::Gap(position - at)))
+        })
+    }
+}
+
+fn whole_piece(bytes: &[u8], salt: Salt) -> Option<(Piece<'_>, usize)> {
+    match decode(bytes, salt) {
+        Frame::Record(payload, len) => Some((Piece::Record(payload), len)),
+        Frame::Joint(payload, len) => Some((Piece::Joint(payload), len)),
+        Frame::Note(note, len) => Some((Piece::Note(note, &bytes[..len]), len)),
+        Frame::End | Frame::Broken => None,
+    }
+}
+
+/// What a repair takes away.
+#[derive(Debug, Default)]
+pub struct Dropped {
+    /// Bytes, those of broken records with them.
+    pub bytes: usize,
+    /// Whole records; one that stands in several segments counts once.
+    pub records: usize,
+    /// The keys that these records changed.
+    pub keys: BTreeSet<Vec<u8>>,
+    /// Whether one of them changed all keys.
+    pub concerns_all: bool,
+    joints: HashSet<u64>,
+}
+
+impl Dropped {
+    /// Adds what a segment holds from `from` on.
+    pub fn add(&mut self, segment: &InspectedSegment, from: usize) {
+        self.bytes += segment.bytes.len().saturating_sub(from);
+        for (_, piece) in segment.pieces(from) {
+            match piece {
+                Piece::Record(payload) => self.add_record(payload),
+                Piece::Joint(payload) => {
+                    let Some(record) = JointRecord::parse(payload) else { continue };
+                    if self.joints.insert(record.number) {
+                        self.add_record(record.effects);
+                    }
+                }
+                Piece::Note(..) | Piece::Gap(_) => {}
+            }
+        }
+    }
+
+    fn add_record(&mut self, effects: &[u8]) {
+        self.records += 1;
+        // What is no list of effects has no keys.
+        let _ = for_each_effect(effects, &mut Vec::new(), |bytes, spans| {
+            let args = Args::new(bytes, spans);
+            if args.is_empty() || args.is(0, "SELECT") {
+                return;
+            }
+            let Ok(Some(id)) = commands::find_of(args) else { return };
+            let mut positions = commands::command(id).keys.positions(args).peekable();
+            self.concerns_all |= positions.peek().is_none();
+            self.keys.extend(positions.filter_map(|position| args.get(position)).map(<[u8]>::to_vec));
+        });
+    }
+}
+
+/// What a server would make of a log.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// How many keys it would hold.
+    pub keys: usize,
+    /// What it would cut: files, and the lengths that are left.
+    pub cuts: Vec<(PathBuf, u64)>,
+}
+
+/// Recovers the log as a server does, without a change on the disk. The error is the server's.
+pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String> {
+    const DATABASES_MAX: usize = 1024;
+    let disk = ReadOnlyDisk::default();
+    let manifest = Manifest::read(&SystemDisk, dir)?;
+    let last = manifest.chains().last();
+    let layout = last.map_or(Layout { engine: "mutex".into(), shards: 1 }, |(_, layout)| layout.clone());
+    let control = LogControl::new(FsyncPolicy::No);
+    let log = Log { disk: &disk, dir, layout, databases: DATABASES_MAX, boot: boot.to_owned(), now_ms, control };
+    let recovered = recover(&log)?;
+    recovered.threads.into_iter().for_each(LogThread::finish);
+    let cuts = std::mem::take(&mut *disk.cuts.lock().expect("nobody panics with the cuts"));
+    Ok(Rehearsal { keys: recovered.stores.iter().map(Databases::keys).sum(), cuts })
+}
+
+/// The files of the operating system, which are only read; what would be cut is noted.
+#[derive(Debug, Default)]
+struct ReadOnlyDisk {
+    cuts: Mutex<Vec<(PathBuf, u64)>>,
+}
+
+impl Disk for ReadOnlyDisk {
+    fn make_dir(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        SystemDisk.read(path)
+    }
+
+    fn append_to(&self, _path: &Path) -> io::Result<Arc<dyn LogFile>> {
+        Ok(Arc::new(Nowhere))
+    }
+
+    fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
+        if std::fs::metadata(path).is_ok_and(|file| file.len() > len) {
+            self.cuts.lock().expect("nobody panics with the cuts").push((path.to_owned(), len));
+        }
+        Ok(())
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_dir(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Nowhere;
+
+impl LogFile for Nowhere {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

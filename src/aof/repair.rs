@@ -1,0 +1,346 @@
+//! Repairing a log: what to keep of it, and putting that in the place of what there was.
+//!
+//! A repaired chain is written under a new number, and one rename of the manifest makes it the log: a crash leaves the
+//! old log or the new one. What there was is kept in a directory beside it.
+
+use super::disk::{Disk, SystemDisk};
+use super::inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece};
+use super::manifest::{FILE_NAME, Layout, Manifest};
+use super::record::{JointRecord, Note, SEGMENT_HEADER, frame_joint_onto, frame_onto, segment_header};
+use super::replay::GAP;
+use super::scan::{Scan, consistent_cut};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+
+/// The least that a record takes in its file.
+const RECORD_MIN: usize = 16;
+
+/// What becomes of the chains of a log, oldest first.
+#[derive(Debug)]
+pub struct Plan {
+    chains: Vec<Fate>,
+    /// What it takes away.
+    pub dropped: Dropped,
+    /// What it does, for the operator.
+    pub notes: Vec<String>,
+    /// The boot that the repaired log says it was written in, where not the old one.
+    boot: Option<String>,
+}
+
+/// What becomes of a chain.
+#[derive(Debug)]
+enum Fate {
+    Kept,
+    /// Its segments hold this instead.
+    Rewritten(Vec<Vec<u8>>),
+    Dropped,
+}
+
+impl Plan {
+    /// Cuts what a server would cut; and where a segment is damaged, all segments at the last epoch before the damage
+    /// that they have in common, and every chain behind.
+    pub fn fix(log: &Inspection) -> Self {
+        let mut plan = Self::new();
+        for (index, chain) in log.chains.iter().enumerate() {
+            let scans: Option<Vec<Scan>> =
+                chain.segments.iter().map(|segment| segment.scan.as_ref().ok().cloned()).collect();
+            if chain.is_damaged() {
+                let cuts = epoch_cut(chain, u64::MAX).map(|(_, cuts)| cuts);
+                plan.cut(chain, &cuts.unwrap_or_else(|| empty_cut(chain)));
+                plan.drop_rest(&log.chains[index + 1..]);
+                return plan;
+            }
+            let of_epoch = scans.filter(|_| chain.may_have_lost_power).and_then(|scans| consistent_cut(&scans));
+            let ends = of_epoch.unwrap_or_else(|| chain.segments.iter().map(InspectedSegment::end).collect());
+            plan.cut(chain, &ends);
+        }
+        plan
+    }
+
+    /// Cuts all segments at the last epoch that ended at this time or before, in milliseconds. The error says why that
+    /// cannot be told.
+    pub fn truncate(log: &Inspection, to_ms: u64) -> Result<Self, String> {
+        let begins = log.chains.iter().rposition(|chain| epoch_cut(chain, to_ms).is_some());
+        let last = begins.ok_or("the log has no epoch that ended at that time or before")?;
+        let mut plan = Self::new();
+        if let Some(chain) = log.chains[..last].iter().find(|chain| chain.is_damaged()) {
+            return Err(format!("chain {} is damaged before that time: --fix or --salvage it first", chain.number));
+        }
+        plan.chains.extend(log.chains[..last].iter().map(|_| Fate::Kept));
+        let chain = &log.chains[last];
+        let goes_on = |segment: &InspectedSegment| {
+            segment.scan.as_ref().is_ok_and(|scan| scan.epochs.iter().any(|(epoch, ..)| *epoch > to_ms))
+        };
+        let is_unclear =
+            |segment: &&InspectedSegment| segment.is_damaged(chain.may_have_lost_power) && !goes_on(segment);
+        if let Some(segment) = chain.segments.iter().find(is_unclear) {
+            return Err(format!("{} is damaged before that time: --fix or --salvage it first", segment.path.display()));
+        }
+        let (epoch, cuts) = epoch_cut(chain, to_ms).expect("the chain was chosen for its epoch");
+        plan.notes.push(format!("cuts chain {} at the epoch that ended at {}", chain.number, super::time_text(epoch)));
+        plan.cut(chain, &cuts);
+        plan.drop_rest(&log.chains[last + 1..]);
+        Ok(plan)
+    }
+
+    /// Keeps every whole record, behind damage too. What depends on what is lost is left out when it is replayed.
+    pub fn salvage(log: &Inspection) -> Result<Self, String> {
+        let mut plan = Self::new();
+        for chain in &log.chains {
+            let fate = if chain.is_damaged() { Fate::Rewritten(plan.salvage_chain(chain)?) } else { Fate::Kept };
+            plan.chains.push(fate);
+        }
+        // Otherwise a server would look for an epoch that all segments still have.
+        plan.boot = Some(log.boot.clone());
+        Ok(plan)
+    }
+
+    fn new() -> Self {
+        Self { chains: Vec::new(), dropped: Dropped::default(), notes: Vec::new(), boot: None }
+    }
+
+    /// Whether nothing is to be done.
+    pub fn is_empty(&self) -> bool {
+        self.chains.iter().all(|fate| matches!(fate, Fate::Kept))
+    }
+
+    /// Keeps of each segment what stands before its cut.
+    fn cut(&mut self, chain: &InspectedChain, cuts: &[usize]) {
+        let parts = || chain.segments.iter().zip(cuts);
+        if parts().all(|(segment, cut)| segment.bytes.len() <= *cut) {
+            return self.chains.push(Fate::Kept);
+        }
+        for (segment, &cut) in parts().filter(|(segment, cut)| segment.bytes.len() > **cut) {
+            let bytes = segment.bytes.len() - cut;
+            self.notes.push(format!("cuts {bytes} bytes of {}, from byte {cut} on", segment.path.display()));
+            self.dropped.add(segment, cut);
+        }
+        self.chains.push(Fate::Rewritten(parts().map(|(segment, cut)| segment.bytes[..*cut].to_vec()).collect()));
+    }
+
+    /// Drops chains that were written on top of what is not there any more.
+    fn drop_rest(&mut self, chains: &[InspectedChain]) {
+        for chain in chains {
+            self.notes.push(format!("drops chain {}, which was written after that", chain.number));
+            chain.segments.iter().for_each(|segment| self.dropped.add(segment, 0));
+            self.chains.push(Fate::Dropped);
+        }
+    }
+
+    fn salvage_chain(&mut self, chain: &InspectedChain) -> Result<Vec<Vec<u8>>, String> {
+        let joints = Joints::of(chain)?;
+        let segments = chain.segments.iter().enumerate();
+        Ok(segments.map(|(index, segment)| self.salvage_segment(&joints, index, segment)).collect())
+    }
+
+    /// The whole records of a segment, with marks where some are lost, and the copies of joint records that the others
+    /// have kept.
+    fn salvage_segment(&mut self, joints: &Joints<'_>, index: usize, segment: &InspectedSegment) -> Vec<u8> {
+        let Some(salt) = segment.salt() else {
+            self.notes.push(format!("finds nothing in {}: its header is damaged", segment.path.display()));
+            self.dropped.bytes += segment.bytes.len();
+            return Vec::new();
+        };
+        let mut out = segment_header(salt).to_vec();
+        let mut missing = joints.missing_in(index, segment);
+        let mut records = 0;
+        let pieces: Vec<(usize, Piece<'_>)> = segment.pieces(0).collect();
+        for (place, &(at, piece)) in pieces.iter().enumerate() {
+            match piece {
+                Piece::Record(payload) => frame_onto(&mut out, salt, payload),
+                Piece::Joint(payload) => {
+                    let rank = joints.rank(payload);
+                    while let Some(lost) = missing.pop_front_if(|lost| Some(lost.rank) < rank) {
+                        frame_joint_onto(&mut out, salt, lost.payload);
+                        records += 1;
+                    }
+                    frame_joint_onto(&mut out, salt, payload);
+                }
+                // Positions are not what they were.
+                Piece::Note(Note::Synced(_), _) => continue,
+                Piece::Note(_, frame) => {
+                    out.extend_from_slice(frame);
+                    continue;
+                }
+                Piece::Gap(len) => {
+                    let path = segment.path.display();
+                    self.notes.push(format!("leaves out {len} bytes of {path} at byte {at}: no whole record"));
+                    self.dropped.bytes += len;
+                    // As many as may have been there, for others count the records that stand before theirs.
+                    let lost_at_most = (len / RECORD_MIN).max(1) as u64;
+                    (0..lost_at_most).for_each(|_| frame_onto(&mut out, salt, GAP));
+                    records += lost_at_most;
+                    let ranks = pieces[place..].iter().filter_map(|(_, piece)| match piece {
+                        Piece::Joint(payload) => joints.rank(payload),
+                        _ => None,
+                    });
+                    let next = { ranks }.next().unwrap_or(usize::MAX);
+                    while let Some(lost) = missing.pop_front_if(|lost| lost.rank < next && lost.before <= records) {
+                        frame_joint_onto(&mut out, salt, lost.payload);
+                        records += 1;
+                    }
+                    continue;
+                }
+            }
+            records += 1;
+        }
+        missing.iter().for_each(|lost| frame_joint_onto(&mut out, salt, lost.payload));
+        out
+    }
+
+    /// Puts the repaired log in the place of the old one, which is kept beside it; gives where. The caller has the lock
+    /// of the directory.
+    pub fn carry_out(&self, log: &Inspection, backup_name: &str) -> io::Result<PathBuf> {
+        let dir = &log.dir;
+        let backup = dir.join(backup_name);
+        std::fs::create_dir(&backup)?;
+        std::fs::hard_link(dir.join(FILE_NAME), backup.join(FILE_NAME))?;
+        for (index, (chain, fate)) in log.chains.iter().zip(&self.chains).enumerate() {
+            // A server goes on writing to the last chain.
+            let is_written_to = index + 1 == log.chains.len() && matches!(fate, Fate::Kept);
+            for path in chain.segments.iter().map(|segment| &segment.path).filter(|path| path.exists()) {
+                let copy = backup.join(path.file_name().expect("files have names"));
+                if is_written_to {
+                    std::fs::copy(path, copy)?;
+                } else {
+                    std::fs::hard_link(path, copy)?;
+                }
+            }
+        }
+        SystemDisk.sync_dir(&backup)?;
+
+        let mut next = log.chains.iter().map(|chain| chain.number).max().unwrap_or(0);
+        let mut chains: Vec<(u32, Layout)> = Vec::new();
+        let mut gone = Vec::new();
+        for (chain, fate) in log.chains.iter().zip(&self.chains) {
+            match fate {
+                Fate::Kept => chains.push((chain.number, chain.layout.clone())),
+                Fate::Rewritten(segments) => {
+                    next += 1;
+                    write_chain(log, next, segments)?;
+                    chains.push((next, chain.layout.clone()));
+                    gone.push(chain);
+                }
+                Fate::Dropped => gone.push(chain),
+            }
+        }
+        SystemDisk.sync_dir(dir)?;
+        let boot = self.boot.clone().unwrap_or_else(|| log.manifest.boot.clone());
+        Manifest::of_chains(boot, chains).write(&SystemDisk, dir)?;
+        let files = gone.into_iter().flat_map(|chain| &chain.segments).filter(|segment| segment.path.exists());
+        { files }.try_for_each(|segment| SystemDisk.remove(&segment.path))?;
+        SystemDisk.sync_dir(dir)?;
+        Ok(backup)
+    }
+}
+
+fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Result<()> {
+    for (index, bytes) in segments.iter().enumerate() {
+        let path = Manifest::segment_path(&log.dir, number, index);
+        if path.exists() {
+            // A repair that did not come to its end left it.
+            SystemDisk.remove(&path)?;
+        }
+        let file = SystemDisk.append_to(&path)?;
+        file.write_all(bytes)?;
+        file.sync()?;
+    }
+    Ok(())
+}
+
+/// The last epoch that all segments have and that is not later than `to_ms`, and where it ends in each. One segment
+/// alone is consistent wherever it ends, unless a time is asked for.
+fn epoch_cut(chain: &InspectedChain, to_ms: u64) -> Option<(u64, Vec<usize>)> {
+    let scans: Vec<&Scan> = chain.segments.iter().map(|segment| segment.scan.as_ref().ok()).collect::<Option<_>>()?;
+    if let ([scan], u64::MAX) = (&scans[..], to_ms) {
+        return Some((0, vec![scan.end]));
+    }
+    let end_in = |scan: &Scan, wanted: u64| {
+        let found = scan.epochs.iter().find(|(epoch, ..)| *epoch == wanted);
+        found.map(|(.., end)| *end)
+    };
+    let early = scans[0].epochs.iter().rev().map(|(epoch, ..)| *epoch).filter(|epoch| *epoch <= to_ms);
+    { early }.find_map(|epoch| {
+        let ends = scans.iter().map(|scan| end_in(scan, epoch)).collect::<Option<Vec<_>>>()?;
+        Some((epoch, ends))
+    })
+}
+
+/// Leaves nothing but what a segment begins with.
+fn empty_cut(chain: &InspectedChain) -> Vec<usize> {
+    chain.segments.iter().map(|segment| segment.end().min(SEGMENT_HEADER)).collect()
+}
+
+/// The joint records of a chain in an order that agrees with that of every segment.
+struct Joints<'a> {
+    ranks: HashMap<u64, usize>,
+    records: BTreeMap<usize, (JointRecord<'a>, &'a [u8])>,
+}
+
+/// A joint record that a segment has lost.
+struct LostJoint<'a> {
+    rank: usize,
+    payload: &'a [u8],
+    /// How many records stood before it at least.
+    before: u64,
+}
+
+impl<'a> Joints<'a> {
+    fn of(chain: &'a InspectedChain) -> Result<Self, String> {
+        let mut found = HashMap::new();
+        let mut behind: HashMap<u64, Vec<u64>> = HashMap::new();
+        let mut waits_for: BTreeMap<u64, usize> = BTreeMap::new();
+        for segment in &chain.segments {
+            let mut before = None;
+            for record in joints_in(segment) {
+                found.entry(record.0.number).or_insert(record.clone());
+                *waits_for.entry(record.0.number).or_default() += usize::from(before.is_some());
+                if let Some(before) = before.replace(record.0.number) {
+                    behind.entry(before).or_default().push(record.0.number);
+                }
+            }
+        }
+        // Kahn: one after the other, each when all that stand before it anywhere have their place.
+        let mut ready: VecDeque<u64> =
+            waits_for.iter().filter(|(_, count)| **count == 0).map(|(joint, _)| *joint).collect();
+        let mut ranks = HashMap::new();
+        while let Some(number) = ready.pop_front() {
+            ranks.insert(number, ranks.len());
+            for next in behind.remove(&number).unwrap_or_default() {
+                let count = waits_for.get_mut(&next).expect("it was counted above");
+                *count -= 1;
+                if *count == 0 {
+                    ready.push_back(next);
+                }
+            }
+        }
+        if ranks.len() < found.len() {
+            return Err(format!("chain {}: its segments hold transactions in different orders", chain.number));
+        }
+        let records = found.into_iter().map(|(number, record)| (ranks[&number], record)).collect();
+        Ok(Self { ranks, records })
+    }
+
+    fn rank(&self, payload: &[u8]) -> Option<usize> {
+        JointRecord::parse(payload).and_then(|record| self.ranks.get(&record.number).copied())
+    }
+
+    /// What this segment should hold and does not, in order.
+    fn missing_in(&self, index: usize, segment: &InspectedSegment) -> VecDeque<LostJoint<'a>> {
+        let held: BTreeSet<u64> = joints_in(segment).map(|(record, _)| record.number).collect();
+        let lost = self.records.iter().filter(|(_, (record, _))| !held.contains(&record.number));
+        let lost = lost.filter_map(|(&rank, (record, payload))| {
+            let (_, before) = record.participants.iter().find(|(shard, _)| *shard == index)?;
+            Some(LostJoint { rank, payload, before: *before })
+        });
+        lost.collect()
+    }
+}
+
+fn joints_in(segment: &InspectedSegment) -> impl Iterator<Item = (JointRecord<'_>, &[u8])> {
+    segment.pieces(0).filter_map(|(_, piece)| match piece {
+        Piece::Joint(payload) => Some((JointRecord::parse(payload)?, payload)),
+        _ => None,
+    })
+}

@@ -1,0 +1,264 @@
+//! A disk in memory for tests: it fails when it is told to, and loses power.
+//!
+//! What was written and not synced may be lost in a power loss, in part or with zeros in its place; so may names that
+//! were given since their directory was synced. After a kill everything written is there.
+
+use super::disk::{Disk, LogFile};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How calls fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// EIO.
+    Broken,
+    /// ENOSPC.
+    Full,
+    /// A write takes half of the bytes, and the next ones fail as on a full disk. Other calls succeed.
+    Short,
+}
+
+/// Which calls fail: so many of them, from the one with this number on.
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    /// The number of the first call.
+    pub first: u64,
+    /// How many.
+    pub calls: u64,
+    /// How.
+    pub failure: Failure,
+}
+
+/// A disk whose clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub struct SimDisk(Arc<Mutex<State>>);
+
+#[derive(Debug, Clone, Default)]
+struct State {
+    /// The contents of all files that ever were, by number.
+    files: Vec<Content>,
+    names: BTreeMap<PathBuf, usize>,
+    /// The names as they were when their directories were synced.
+    synced_names: BTreeMap<PathBuf, usize>,
+    calls: u64,
+    fault: Option<Fault>,
+    /// How many writes, and how many fsyncs, have failed since the fault was set.
+    failed: (u64, u64),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    /// How much of it is sure to survive.
+    synced: usize,
+}
+
+impl SimDisk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics with the state")
+    }
+
+    /// Lets calls fail, counted from now on.
+    pub fn fail(&self, fault: Fault) {
+        let mut state = self.state();
+        (state.calls, state.fault, state.failed) = (0, Some(fault), (0, 0));
+    }
+
+    /// Ends all failing; gives how many calls there were since it was begun.
+    pub fn heal(&self) -> u64 {
+        let mut state = self.state();
+        state.fault = None;
+        state.calls
+    }
+
+    /// How many writes, and how many fsyncs of files, have failed.
+    pub fn failed(&self) -> (u64, u64) {
+        self.state().failed
+    }
+
+    /// The disk as another process finds it when this one is killed now.
+    pub fn after_kill(&self) -> Self {
+        Self(Arc::new(Mutex::new(State { fault: None, ..self.state().clone() })))
+    }
+
+    /// The disk as it is found after a power loss now.
+    pub fn after_power_loss(&self, random: &mut fastrand::Rng) -> Self {
+        let mut state = State { fault: None, ..self.state().clone() };
+        state.files.iter_mut().for_each(|file| file.lose_power(random));
+        let (new, old) = (std::mem::take(&mut state.names), std::mem::take(&mut state.synced_names));
+        for path in new.keys().chain(old.keys()).collect::<BTreeSet<_>>() {
+            let (new, old) = (new.get(path), old.get(path));
+            if let Some(file) = if random.bool() { new } else { old } {
+                state.names.insert(path.clone(), *file);
+            }
+        }
+        state.synced_names = state.names.clone();
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// The files with what they hold.
+    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let state = self.state();
+        state.names.iter().map(|(path, &file)| (path.clone(), state.files[file].bytes.clone())).collect()
+    }
+
+    /// Makes a file of these bytes, all of them synced.
+    pub fn put(&self, path: &Path, bytes: &[u8]) {
+        let mut state = self.state();
+        let file = state.files.len();
+        state.files.push(Content { bytes: bytes.to_vec(), synced: bytes.len() });
+        state.names.insert(path.to_owned(), file);
+        state.synced_names.insert(path.to_owned(), file);
+    }
+}
+
+impl Content {
+    fn lose_power(&mut self, random: &mut fastrand::Rng) {
+        let kept = random.usize(self.synced..=self.bytes.len());
+        // A file system may know of the length before the bytes.
+        match random.u8(..4) {
+            0 => self.bytes[kept..].fill(0),
+            _ => self.bytes.truncate(kept),
+        }
+        self.synced = self.bytes.len();
+    }
+}
+
+impl State {
+    /// Counts a call; how it is to fail, if it is.
+    fn call(&mut self) -> Option<(Failure, u64)> {
+        let number = self.calls;
+        self.calls += 1;
+        let fault = self.fault?;
+        let nth = number.checked_sub(fault.first)?;
+        (nth < fault.calls).then_some((fault.failure, nth))
+    }
+
+    /// A call that is no write.
+    fn call_other(&mut self) -> io::Result<()> {
+        match self.call() {
+            Some((Failure::Broken, _)) => Err(errno(5)),
+            Some((Failure::Full, _)) => Err(errno(28)),
+            Some((Failure::Short, _)) | None => Ok(()),
+        }
+    }
+
+    fn content(&mut self, path: &Path) -> io::Result<&mut Content> {
+        let file = *self.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(&mut self.files[file])
+    }
+}
+
+fn errno(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+impl Disk for SimDisk {
+    fn make_dir(&self, _path: &Path) -> io::Result<()> {
+        self.state().call_other()
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let mut state = self.state();
+        state.call_other()?;
+        Ok(state.content(path).ok().map(|content| content.bytes.clone()))
+    }
+
+    fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+        let mut state = self.state();
+        state.call_other()?;
+        let next = state.files.len();
+        let file = *state.names.entry(path.to_owned()).or_insert(next);
+        if file == next {
+            state.files.push(Content::default());
+        }
+        Ok(Arc::new(SimFile { disk: self.clone(), file }))
+    }
+
+    fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.call_other()?;
+        let content = state.content(path)?;
+        content.bytes.truncate(len as usize);
+        content.synced = content.bytes.len();
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.call_other()?;
+        let file = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        state.names.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.call_other()?;
+        state.names.remove(path).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.call_other()?;
+        let State { names, synced_names, .. } = &mut *state;
+        synced_names.retain(|name, _| name.parent() != Some(path));
+        let in_dir = names.iter().filter(|(name, _)| name.parent() == Some(path));
+        synced_names.extend(in_dir.map(|(name, file)| (name.clone(), *file)));
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    file: usize,
+}
+
+impl LogFile for SimFile {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        let len = match state.call() {
+            None => bytes.len(),
+            Some((Failure::Short, 0)) if bytes.len() > 1 => bytes.len() / 2,
+            Some((failure, _)) => {
+                state.failed.0 += 1;
+                return Err(errno(if failure == Failure::Broken { 5 } else { 28 }));
+            }
+        };
+        state.files[self.file].bytes.extend_from_slice(&bytes[..len]);
+        Ok(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        if let Err(error) = state.call_other() {
+            state.failed.1 += 1;
+            return Err(error);
+        }
+        let content = &mut state.files[self.file];
+        content.synced = content.bytes.len();
+        Ok(())
+    }
+}
+
+#[test]
+fn what_was_synced_survives_a_power_loss_and_the_rest_perhaps_not() {
+    let (disk, dir) = (SimDisk::default(), Path::new("dir"));
+    let file = disk.append_to(&dir.join("a")).expect("no fault");
+    file.write_all(b"synced").and_then(|()| file.sync()).expect("no fault");
+    disk.sync_dir(dir).expect("no fault");
+    file.write_all(b"not").expect("no fault");
+    disk.append_to(&dir.join("b")).expect("no fault");
+    let mut seen = BTreeSet::new();
+    for seed in 0..200 {
+        let files = disk.after_power_loss(&mut fastrand::Rng::with_seed(seed)).files();
+        let a = &files[&dir.join("a")];
+        assert!(a.starts_with(b"synced") && a.len() <= 9, "{a:?}");
+        seen.insert((a.clone(), files.contains_key(&dir.join("b"))));
+    }
+    assert!(seen.len() > 8, "{seen:?}");
+    assert_eq!(disk.after_kill().files()[&dir.join("a")], b"syncednot");
+}

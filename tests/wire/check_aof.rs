@@ -1,0 +1,225 @@
+//! `shardrace check-aof`: it explains a log, and what it repairs a server starts with.
+
+use crate::harness::{Client, Data, EVERY_ENGINE, Ended, Setup, run_to_its_end};
+use shardrace::aof::{Frame, Scan, decode};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const MUTEX: Setup = EVERY_ENGINE[0];
+const ACTOR: Setup = Setup { engine: "actor", shards: 2, threads: 2 };
+
+fn check(data: &Data, flags: &[&str]) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardrace"));
+    run_to_its_end(command.arg("check-aof").arg(data.path()).args(flags))
+}
+
+#[track_caller]
+fn assert_says(ended: &Ended, code: i32, texts: &[&str]) {
+    assert_eq!(ended.status.code(), Some(code), "{}{}", ended.stdout, ended.stderr);
+    for text in texts {
+        assert!(ended.stdout.contains(text) || ended.stderr.contains(text), "nothing of {text:?}: {ended:?}");
+    }
+}
+
+fn scan(path: &PathBuf) -> Scan {
+    Scan::of(&std::fs::read(path).unwrap(), path).unwrap()
+}
+
+fn now_ms() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()
+}
+
+fn wait_for_epoch(data: &Data, than: u128) {
+    crate::harness::wait_until("an epoch ends everywhere", || {
+        let segments = data.segments();
+        segments.iter().all(|path| scan(path).epochs.iter().any(|(epoch, ..)| u128::from(*epoch) > than))
+    });
+}
+
+/// `round` for every one of many keys, each alone, and one transaction over several shards.
+fn write_round(client: &mut Client, round: u32) {
+    (0..20).for_each(|key| client.expect(&format!("SET key:{key} {round}"), "+OK\r\n"));
+    let group: Vec<String> = (0..20).map(|key| format!("group:{key} {round}")).collect();
+    client.expect(&format!("MSET {}", group.join(" ")), "+OK\r\n");
+    let requests = [vec!["MULTI".to_owned()]].into_iter();
+    let moves = (0..20).map(|key| vec!["RPUSH".into(), format!("list:{key}"), round.to_string()]);
+    client.pipeline(&requests.chain(moves).chain([vec!["EXEC".into()]]).collect::<Vec<_>>());
+}
+
+/// Two rounds with the end of an epoch behind each, and the time between them.
+fn two_rounds(setup: Setup) -> (Data, u128) {
+    let server = crate::harness::Server::start(setup, &[]);
+    let mut client = server.client();
+    write_round(&mut client, 1);
+    wait_for_epoch(server.data(), now_ms());
+    let between = now_ms();
+    std::thread::sleep(Duration::from_millis(5));
+    write_round(&mut client, 2);
+    wait_for_epoch(server.data(), now_ms());
+    (server.kill(), between)
+}
+
+/// Changes a byte of the first record behind the last epoch that ended before `time`.
+fn damage_after(data: &Data, time: u128) -> PathBuf {
+    let path = data.segments()[0].clone();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let Scan { epochs, salt, .. } = scan(&path);
+    let (.., mut at) = *epochs.iter().rfind(|(epoch, ..)| u128::from(*epoch) <= time).unwrap();
+    while let Frame::Note(_, len) = decode(&bytes[at..], salt.unwrap()) {
+        at += len;
+    }
+    bytes[at + 20] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// What every key says, and the lists.
+fn rounds_found(client: &mut Client) -> Vec<String> {
+    let texts = |client: &mut Client, prefix: &str| {
+        let keys: Vec<String> = (0..20).map(|key| format!("{prefix}:{key}")).collect();
+        let values = client.value(&[&["MGET".to_owned()], keys.as_slice()].concat());
+        values.elements().iter().map(|value| value.text()).collect::<Vec<_>>()
+    };
+    let lists: Vec<String> =
+        (0..20).map(|key| client.value(&["LLEN", &format!("list:{key}")]).integer().to_string()).collect();
+    [texts(client, "key"), texts(client, "group"), lists].concat()
+}
+
+fn all(round: u32) -> Vec<String> {
+    vec![round.to_string(); 60]
+}
+
+#[test]
+fn a_whole_log_is_explained_and_a_server_that_uses_it_keeps_others_out() {
+    for setup in [MUTEX, ACTOR] {
+        let (data, _) = two_rounds(setup);
+        let wanted = ["Chain 1", setup.engine, "records", "epochs from 20", "A server starts with it: 60 keys"];
+        let before = data.log_files().iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+        assert_says(&check(&data, &[]), 0, &wanted);
+        assert_says(&check(&data, &["--fix"]), 0, &["nothing to do"]);
+        let after = data.log_files().iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+        assert_eq!(before, after, "it was only looked at");
+        let _server = data.start(setup, &[]);
+        assert_says(&check(&data, &[]), 1, &["in use", "another server"]);
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused() {
+    let data = Data::new();
+    assert_says(&check(&data, &[]), 1, &["holds no log", data.path().to_str().unwrap()]);
+    assert_says(&check(&data, &["--truncate-to", "soon"]), 1, &["TIME is"]);
+    assert_says(&check(&data, &["--fix", "--salvage"]), 1, &["cannot be used with"]);
+    assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_torn_end_is_explained_and_cut() {
+    let (data, _) = two_rounds(MUTEX);
+    let path = data.segments()[0].clone();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend_from_slice(&[0; 77]);
+    std::fs::write(&path, bytes).unwrap();
+    assert_says(&check(&data, &[]), 1, &["TORN: the last 77 bytes", "A server starts with it: 60 keys"]);
+    assert_says(&check(&data, &["--fix"]), 0, &["cuts 77 bytes", "Dropped: 77 bytes, 0 records", "before-repair-"]);
+    assert_says(&check(&data, &[]), 0, &["60 keys"]);
+    assert_eq!(rounds_found(&mut data.start(MUTEX, &[]).client()), all(2));
+}
+
+#[test]
+fn damage_is_explained_and_fixed_to_a_state_that_was() {
+    let (data, between) = two_rounds(ACTOR);
+    let path = damage_after(&data, between);
+    let whole = data.log_files();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    assert!(data.start_refused(ACTOR, &[]).stderr.contains(name));
+    assert_says(&check(&data, &[]), 1, &["DAMAGED at byte", "whole records stand behind", name, "A server refuses it"]);
+    let damaged = std::fs::read(&path).unwrap();
+    let fixed = check(&data, &["--fix"]);
+    assert_says(&fixed, 0, &["records, of", "keys", "A server starts with it: 60 keys"]);
+    assert_eq!(rounds_found(&mut data.start(ACTOR, &[]).client()), all(1));
+    // What there was is kept, and can be put back.
+    let mut entries = data.log_files().into_iter();
+    let backup = entries.find(|path| path.is_dir()).expect("a backup");
+    assert_eq!(std::fs::read(backup.join(name)).unwrap(), damaged);
+    for path in whole.iter().filter(|path| path.extension().unwrap() != "lock") {
+        assert!(backup.join(path.file_name().unwrap()).exists(), "{path:?} is not in the backup");
+    }
+}
+
+#[test]
+fn a_damaged_log_is_salvaged_but_for_what_is_damaged() {
+    for setup in [MUTEX, ACTOR] {
+        let (data, between) = two_rounds(setup);
+        damage_after(&data, between);
+        assert_says(&check(&data, &["--salvage"]), 0, &["leaves out", "no whole record", "A server starts with it"]);
+        let server = data.start(setup, &[]);
+        let mut client = server.client();
+        let found = rounds_found(&mut client);
+        let old = found.iter().filter(|value| *value == "1").count();
+        // One record was lost: a key of its own, for the transactions stand in other segments too, or behind it.
+        assert_eq!(old, 1, "{setup:?}: {found:?}");
+        write_round(&mut client, 3);
+        let data = server.kill();
+        let wanted = [vec!["3".to_owned(); 60]].concat();
+        assert_eq!(rounds_found(&mut data.start(setup, &[]).client()), wanted, "{setup:?}");
+    }
+}
+
+/// A transaction that is damaged in one segment is taken from another.
+#[test]
+fn a_damaged_transaction_is_salvaged_from_another_segment() {
+    let (data, _) = two_rounds(ACTOR);
+    for segment in 0..2 {
+        let joints = scan(&data.segments()[segment]).joints;
+        for &joint in &joints {
+            let copy = data.copy();
+            let path = copy.segments()[segment].clone();
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[joint + 20] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            assert_says(&check(&copy, &["--salvage"]), 0, &["A server starts with it: 60 keys"]);
+            assert_eq!(rounds_found(&mut copy.start(ACTOR, &[]).client()), all(2), "segment {segment}, byte {joint}");
+        }
+    }
+}
+
+#[test]
+fn a_log_is_taken_back_to_a_time() {
+    for setup in [MUTEX, ACTOR] {
+        let (data, between) = two_rounds(setup);
+        let seconds = time::OffsetDateTime::from_unix_timestamp_nanos(between as i128 * 1_000_000).unwrap();
+        let written = seconds.format(&time::format_description::well_known::Rfc3339).unwrap();
+        for time in [between.to_string(), written] {
+            let copy = data.copy();
+            assert_says(&check(&copy, &["--truncate-to", &time]), 0, &["at the epoch that ended at 20", "Dropped: "]);
+            let server = copy.start(setup, &[]);
+            assert_eq!(rounds_found(&mut server.client()), all(1), "{setup:?}, {time}");
+            write_round(&mut server.client(), 2);
+            assert_eq!(rounds_found(&mut server.kill().start(setup, &[]).client()), all(2));
+        }
+        assert_says(&check(&data, &["--truncate-to", "1000"]), 1, &["no epoch that ended at that time"]);
+        assert_eq!(rounds_found(&mut data.start(setup, &[]).client()), all(2), "it was left alone");
+    }
+}
+
+/// Another engine's chain stands on what the one before it holds.
+#[test]
+fn chains_behind_damage_are_dropped_by_a_fix_and_kept_by_a_salvage() {
+    let (data, between) = two_rounds(ACTOR);
+    let server = data.start(MUTEX, &[]);
+    write_round(&mut server.client(), 3);
+    let data = server.kill();
+    damage_after(&data, between);
+    let fixed = data.copy();
+    assert_says(&check(&fixed, &["--fix"]), 0, &["drops chain 2"]);
+    assert_eq!(rounds_found(&mut fixed.start(MUTEX, &[]).client()), all(1));
+    assert_says(&check(&data, &["--salvage"]), 0, &["A server starts with it: 60 keys"]);
+    assert_eq!(rounds_found(&mut data.start(MUTEX, &[]).client()), all(3));
+    // A chain that comes later does not take the number of the repaired one.
+    let server = data.start(ACTOR, &[]);
+    assert_eq!(rounds_found(&mut server.client()), all(3));
+    write_round(&mut server.client(), 4);
+    assert_eq!(rounds_found(&mut server.kill().start(MUTEX, &[]).client()), all(4));
+}
