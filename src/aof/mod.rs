@@ -23,7 +23,7 @@ mod simulated;
 
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, SystemDisk};
-pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, rehearse};
+pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, read_back, rehearse};
 pub use joints::Joints;
 pub use lock::DirLock;
 pub use manifest::{Layout, Manifest};
