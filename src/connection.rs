@@ -558,15 +558,20 @@ impl<S: Session> Requests<S> {
                 if (is_about_messages || tells_of_commands(command)) && session.replied() < session.taken_on() {
                     return false;
                 }
-                if server.pubsub.has_monitors() {
+                let is_local = command.request == Request::Local && !command.defers(args);
+                // What the connection itself runs is shown when it has run: it may be what ends the showing.
+                if server.pubsub.has_monitors() && !is_local {
                     monitor::show(server, client, state, id, args);
                 }
                 if command.defers(args) || !session.fits(id, args) {
                     let Self { server, client, session, state, .. } = self;
                     self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
-                } else if command.request == Request::Local {
-                    tell_slow(&self.server, &self.client, session);
-                    run_local(&self.server, &self.client, session, state, id, args, out);
+                } else if is_local {
+                    tell_slow(server, client, session);
+                    run_local(server, client, session, state, id, args, out);
+                    if server.pubsub.has_monitors() {
+                        monitor::show(server, client, state, id, args);
+                    }
                     if is_about_messages && let Some(subscription) = &mut state.subscription {
                         // Those that it caused come right behind its reply.
                         subscription.take_all_messages(state.context.resp3, out);

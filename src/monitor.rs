@@ -11,21 +11,21 @@ use std::fmt::Write;
 /// not shown.
 #[cold]
 pub fn show(server: &Server, client: &Client, state: &ConnectionState, id: CommandId, args: Args<'_>) {
+    let database = state.context.database;
     if let Some(multi) = state.multi.as_ref().filter(|_| commands::command(id).name == "exec") {
-        multi.transaction.commands().for_each(|(id, args)| show_one(server, client, state, id, args));
+        multi.transaction.commands().for_each(|(id, args)| show_one(server, client, database, id, args));
     }
-    show_one(server, client, state, id, args);
+    show_one(server, client, database, id, args);
 }
 
-fn show_one(server: &Server, client: &Client, state: &ConnectionState, id: CommandId, args: Args<'_>) {
+fn show_one(server: &Server, client: &Client, database: u16, id: CommandId, args: Args<'_>) {
     // One that has no such subcommand is shown as it is.
     let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
     if command.flags.has(Flags::ADMIN) || command.flags.has(Flags::SKIP_MONITOR) {
         return;
     }
     let now_us = server.clock.now_us();
-    let mut line =
-        format!("+{}.{:06} [{} {}]", now_us / 1_000_000, now_us % 1_000_000, state.context.database, client.address);
+    let mut line = format!("+{}.{:06} [{} {}]", now_us / 1_000_000, now_us % 1_000_000, database, client.address);
     for (position, argument) in args.iter().enumerate() {
         let shown = if commands::is_secret(command, args, position) { b"(redacted)".as_slice() } else { argument };
         line.push_str(" \"");

@@ -136,7 +136,7 @@ fn a_monitor_sees_the_commands_of_all() {
         }
         for (database, wanted) in [
             (0, r#""SET" "foo" "a b\n\x00""#),
-            (0, r#""SELECT" "3""#),
+            (3, r#""SELECT" "3""#),
             (3, r#""AUTH" "(redacted)" "(redacted)""#),
             (3, r#""MULTI""#),
             (3, r#""GET" "foo""#),
