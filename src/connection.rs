@@ -522,8 +522,11 @@ impl<S: Session> Requests<S> {
     fn take_on_unheard(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
         let args = self.parser.args(input);
         let is_wish_to_hear = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
+        // What they reply are messages.
+        let is_about_channels = args.get(0).is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"));
+        let is_heard = is_wish_to_hear || is_about_channels;
         let mute = self.state.mute;
-        self.is_muted = mute != Mute::Nothing && !is_wish_to_hear;
+        self.is_muted = mute != Mute::Nothing && !is_heard;
         self.session.set_muted(self.is_muted);
         if mute == Mute::Next {
             self.state.mute = Mute::Nothing;

@@ -72,7 +72,9 @@ fn connections_are_killed_by_what_is_known_of_them() {
         assert_eq!(server.info_number("connected_clients"), 2, "this one and that which asks");
         // What it has asked for after that, it does not get.
         me.send(b"CLIENT KILL SKIPME no\r\nPING\r\n");
-        assert_eq!(me.until_closed(), b":1\r\n");
+        // The connection that asked for the number may still be there.
+        let reply = me.until_closed();
+        assert!(reply == b":1\r\n" || reply == b":2\r\n", "{}", reply.escape_ascii());
         server.assert_serving();
     });
 }
@@ -81,7 +83,8 @@ fn connections_are_killed_by_what_is_known_of_them() {
 fn replies_that_nobody_wants_are_left_out_and_the_others_keep_their_order() {
     const REQUESTS: &str = "SET a 1|CLIENT REPLY SKIP|GET a|GET a|CLIENT REPLY SKIP|CLIENT REPLY ON|MGET a b|\
         CLIENT REPLY OFF|SET b 2|MGET a b|NOSUCH|MSET a 5 c 6|MULTI|INCR a|EXEC|BLPOP list 0.01|CLIENT REPLY SKIP|PING|\
-        CLIENT REPLY ON|MGET a b c|CLIENT REPLY SKIP|MULTI|INCR a|CLIENT REPLY SKIP|EXEC|GET a|PING last";
+        CLIENT REPLY ON|MGET a b c|CLIENT REPLY SKIP|MULTI|INCR a|CLIENT REPLY SKIP|EXEC|GET a|\
+        CLIENT REPLY OFF|SUBSCRIBE c|PING|UNSUBSCRIBE c|CLIENT REPLY ON|PING last";
     let bytes: Vec<u8> = REQUESTS.split('|').flat_map(|line| crate::harness::request(&words(line))).collect();
     let end = b"$4\r\nlast\r\n";
     let replies = |mut client: Client| {

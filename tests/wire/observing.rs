@@ -53,7 +53,7 @@ fn slow_commands_are_kept_with_their_arguments_and_their_connection() {
             vec!["GET", "c"],
             vec!["EXEC"],
         ];
-        client.pipeline(&requests);
+        requests.iter().for_each(|request| drop(client.call(request)));
         client.expect("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
         let entries = client.value(&["SLOWLOG", "GET", "-1"]);
         let arguments = |index: usize| -> Vec<String> {
