@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! | key_len u32 | state u32 | word 8 bytes, or collection 10 | [expire_at 8 bytes] | key | text |
-//! state: | second of the last access, 28 bits | grew in place | has expiry | kind, 2 bits |
+//! state: | second of the last access, 27 bits | mark | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
 //! `word` is an integer's value, or a text's length and capacity (32 bits each). In its place a collection stands as it
-//! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^28: eight years.
+//! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^27: four years.
+//! The mark tells nodes that are in an image of the keys from those that are not yet: see `imaging`.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
@@ -47,7 +48,8 @@ impl State {
     const KIND: u32 = 0b11;
     const HAS_EXPIRY: u32 = 0b100;
     const GREW: u32 = 0b1000;
-    const CLOCK_SHIFT: u32 = 4;
+    const MARK: u32 = 0b1_0000;
+    const CLOCK_SHIFT: u32 = 5;
 
     fn new(kind: Kind, has_expiry: bool) -> Self {
         Self(AtomicU32::new(kind as u32 | if has_expiry { Self::HAS_EXPIRY } else { 0 }))
@@ -85,6 +87,17 @@ impl State {
     fn set_grown(&mut self, has_grown: bool) {
         let bits = self.0.get_mut();
         *bits = *bits & !Self::GREW | if has_grown { Self::GREW } else { 0 };
+    }
+
+    #[inline]
+    fn mark(&self) -> bool {
+        self.bits() & Self::MARK != 0
+    }
+
+    #[inline]
+    fn set_mark(&mut self, mark: bool) {
+        let bits = self.0.get_mut();
+        *bits = *bits & !Self::MARK | if mark { Self::MARK } else { 0 };
     }
 
     fn clock(&self) -> u32 {
@@ -278,6 +291,18 @@ impl Node {
         (second as u32).wrapping_sub(self.header().state.clock()) & ((1 << clock_bits) - 1)
     }
 
+    /// The mark that an image of the keys has left, or that the table gave it: see `imaging`.
+    #[inline]
+    pub fn mark(&self) -> bool {
+        self.header().state.mark()
+    }
+
+    /// Changes the mark. It stays when the value or the deadline changes.
+    #[inline]
+    pub fn set_mark(&mut self, mark: bool) {
+        self.header_mut().state.set_mark(mark);
+    }
+
     /// The encoding's name as OBJECT ENCODING replies it. Redis keeps short strings in one allocation with their object
     /// until they are changed in place; here all are, but clients ask.
     pub fn encoding(&self) -> &'static str {
@@ -325,9 +350,10 @@ impl Node {
                 unsafe { self.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
             }
             value => {
-                let clock = self.header().state.clock();
+                let (clock, mark) = (self.header().state.clock(), self.mark());
                 *self = Self::new(self.key(), value, expire_at);
                 self.header().state.set_clock(clock);
+                self.set_mark(mark);
                 return;
             }
         }
@@ -407,9 +433,11 @@ impl Node {
     /// The same key and value in a layout with or without an expiry.
     fn rebuild(&mut self, expire_at: Option<u64>) {
         let (has_grown, clock) = (self.header().state.has_grown(), self.header().state.clock());
+        let mark = self.mark();
         let object = self.take_object();
         *self = Self::new(self.key(), self.new_value(object), expire_at);
         self.header_mut().state.set_grown(has_grown);
+        self.set_mark(mark);
         self.header().state.set_clock(clock);
     }
 

@@ -30,6 +30,7 @@ mod order;
 mod process;
 mod pubsub;
 mod rdb;
+mod rewriting;
 mod sets;
 mod slow_readers;
 mod sort;
