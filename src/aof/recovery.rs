@@ -86,6 +86,7 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     log.control.begin_epochs_after(totals.epoch);
     let epoch = log.control.next_epoch(log.now_ms);
     if manifest.chains().last().is_none_or(|(_, last)| *last != log.layout) {
+        manifest.chains().last().map_or(Ok(()), |(number, last)| sync_chain(log, *number, last.shards))?;
         tails = vec![None; log.layout.shards];
     }
     let chain = manifest.continue_as(&log.layout);
@@ -112,6 +113,15 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
         );
     }
     Ok(Recovered { stores, segments, joints, threads })
+}
+
+/// Syncs a chain that ends here. Nobody appends to it any more, so nobody would sync what a kill has left in the
+/// operating system's hands, while what comes behind it depends on it.
+fn sync_chain(log: &Log<'_>, chain: u32, shards: usize) -> Result<(), String> {
+    (0..shards).map(|index| Manifest::segment_path(log.dir, chain, index)).try_for_each(|path| {
+        let sync = log.disk.append_to(&path).and_then(|file| file.sync());
+        sync.map_err(|error| format!("can't sync {}: {error}", path.display()))
+    })
 }
 
 #[derive(Debug, Default)]
@@ -171,7 +181,8 @@ impl Chain<'_> {
     fn replay(&mut self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
         let mut readers = self.open(stores.len())?;
         let total = readers.iter().map(|reader| reader.end as u64).sum();
-        let progress = Progress::new(format!("chain {} of the append only file", self.number), total);
+        let progress =
+            Progress::new(format!("chain {} of the append only file", self.number), total, &self.log.control);
         let mut replay = Replay::new();
         replay.has_gap = totals.has_gap;
         loop {
