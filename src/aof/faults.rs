@@ -2,6 +2,7 @@
 //! holds whole, in the order in which it was written.
 
 mod repairs;
+mod replays;
 mod steps;
 
 use super::control::{FsyncPolicy, LogControl};

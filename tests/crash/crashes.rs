@@ -8,7 +8,7 @@ use super::process::Machine;
 use super::tracking::Behaviour;
 use std::time::{Duration, Instant};
 
-const CLIENTS: usize = 6;
+pub const CLIENTS: usize = 6;
 const POLICIES: [&str; 3] = ["always", "everysec", "no"];
 /// What a power loss may cost under everysec: a second, and another one where the disk is slow.
 const EVERYSEC_LOSS: Duration = Duration::from_secs(2);
@@ -130,7 +130,8 @@ fn write_until_killed(server: Server, histories: &mut [History], length: Duratio
     })
 }
 
-fn read_states(connection: &mut Client) -> Vec<State> {
+/// The keys of all clients.
+pub fn read_states(connection: &mut Client) -> Vec<State> {
     (0..CLIENTS).map(|client| read_state(connection, client)).collect()
 }
 

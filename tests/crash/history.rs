@@ -110,7 +110,9 @@ impl History {
             value => panic!("{value:?}"),
         };
         self.shown.push((Instant::now(), other, count));
-        let command = ["SET".to_owned(), key(self.client, "saw"), format!("{other}:{count}")];
+        // The number makes it another value each time: how far the client got can be told.
+        self.number += 1;
+        let command = ["SET".to_owned(), key(self.client, "saw"), format!("{}: {other} at {count}", self.number)];
         Some(Step { commands: vec![command.to_vec()], saw: Some((other, count)) })
     }
 

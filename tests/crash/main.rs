@@ -7,6 +7,7 @@
 //! | `process` | the server on such a disk: this executable once more |
 //! | `model`, `history` | what clients do, what they were told, and what must be left of it |
 //! | `crashes` | the loop, on every engine under every policy; and that it finds what it must find |
+//! | `failing` | EIO, ENOSPC and short writes at every call, where the server has to end |
 //! | `slow` | an fsync that takes seconds |
 //! | `loading` | what is replied while the log is read |
 //! | `order` | no reply before its fsync, as strace sees it |
@@ -23,6 +24,7 @@ mod harness;
 
 mod book;
 mod crashes;
+mod failing;
 mod history;
 mod loading;
 mod model;

@@ -5,6 +5,7 @@ use super::book::{Book, Places, append};
 use shardrace::aof::{Disk, LogFile, SystemDisk};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +19,27 @@ pub struct Behaviour {
     /// Planted: an fsync returns at once, and is done when it would have returned. To the server's clients this is a
     /// server that releases replies when they are written.
     pub is_early: bool,
+    /// The first write or fsync that fails, as do all that follow.
+    pub fails_from: Option<(u64, Failure)>,
+}
+
+/// How calls fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// EIO.
+    Broken,
+    /// ENOSPC.
+    Full,
+    /// The first write takes half of its bytes, and those behind it none, as on a full disk. fsyncs succeed.
+    Short,
+}
+
+impl Failure {
+    pub const ALL: [Self; 3] = [Self::Broken, Self::Full, Self::Short];
+
+    fn error(self) -> io::Error {
+        io::Error::from_raw_os_error(if self == Self::Broken { 5 } else { 28 })
+    }
 }
 
 /// See the module.
@@ -27,13 +49,22 @@ pub struct TrackingDisk {
     behaviour: Behaviour,
     /// The next file's number. Locked while a name changes hands.
     next: Arc<Mutex<usize>>,
+    /// Writes and fsyncs so far.
+    calls: Arc<AtomicU64>,
 }
 
 impl TrackingDisk {
     /// A disk with the book that was begun.
     pub fn new(places: Places, behaviour: Behaviour) -> Self {
         let next = Book::read(&places).synced.len();
-        Self { places, behaviour, next: Arc::new(Mutex::new(next)) }
+        Self { places, behaviour, next: Arc::new(Mutex::new(next)), calls: Arc::default() }
+    }
+
+    /// Counts a write or an fsync: how it fails, if it does, and whether it is the first.
+    fn call(&self) -> Option<(Failure, bool)> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let (first, failure) = self.behaviour.fails_from?;
+        (number >= first).then_some((failure, number == first))
     }
 
     fn note(&self, line: &str) {
@@ -112,10 +143,17 @@ struct TrackedFile {
 
 impl LogFile for TrackedFile {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        match self.disk.call() {
+            None => self.file.write(bytes),
+            Some((Failure::Short, true)) if bytes.len() > 1 => self.file.write(&bytes[..bytes.len() / 2]),
+            Some((failure, _)) => Err(failure.error()),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
+        if let Some((failure @ (Failure::Broken | Failure::Full), _)) = self.disk.call() {
+            return Err(failure.error());
+        }
         let TrackingDisk { places, behaviour, .. } = &self.disk;
         // What is written while it syncs may be left out.
         let len = std::fs::metadata(places.file(self.number))?.len();
