@@ -109,9 +109,9 @@ impl Disk for TrackingDisk {
     }
 
     fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
-        std::fs::OpenOptions::new().write(true).open(path)?.set_len(len)?;
+        // Noted first: a kill in between leaves more than is known to be on the disk, and never less.
         self.note(&format!("sync {} {len}", self.number_of(path)));
-        Ok(())
+        std::fs::OpenOptions::new().write(true).open(path)?.set_len(len)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
