@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
     use crate::config::KeyPattern;
-    use crate::keys::Share;
+    use crate::keys::{Frontier, Share};
 
     const TAGS: KeyRange = KeyRange { minimum: 1, maximum: 1000 };
 
@@ -147,7 +147,8 @@ mod tests {
     }
 
     fn source(pattern: KeyPattern) -> KeySource {
-        KeySource::new(pattern, TAGS, Share { thread: 0, threads: 1, first_client: 0, clients: 1, clients_total: 1 })
+        let share = Share { thread: 0, threads: 1, first_client: 0, clients: 1, clients_total: 1 };
+        KeySource::new(pattern, TAGS, share, &Frontier::of(TAGS))
     }
 
     fn shards_touched(tags: &[u64], shards: NonZeroUsize) -> usize {

@@ -7,15 +7,12 @@ use crate::config::Config;
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, value_at_percentile};
 use crate::report::hdr::HdrPaths;
-use crate::workload::CommandKind;
 
 /// The whole result of a run.
 pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
     let files = config.hdr_file_prefix.as_deref().map(HdrPaths::from_prefix);
-    let commands: Map<String, Json> = CommandKind::ALL
-        .into_iter()
-        .map(|kind| (kind.name().to_owned(), stats(outcome, &outcome.commands[kind as usize])))
-        .collect();
+    let commands: Map<String, Json> =
+        outcome.by_name().map(|(name, command)| (name.to_owned(), stats(outcome, command))).collect();
     let series: Vec<Json> = outcome
         .series
         .iter()
@@ -25,13 +22,33 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
                 "ops": second.requests,
                 "p50_us": micros(second.p50_ns),
                 "p99_us": micros(second.p99_ns),
+                "p99.9_us": micros(second.p999_ns),
+                "max_us": micros(second.max_ns),
+                "errors": second.errors,
+                "hits": second.hits,
+                "misses": second.misses,
             })
+        })
+        .collect();
+    let faults = outcome.faults();
+    let targets: Vec<Json> = outcome
+        .targets
+        .iter()
+        .map(|(address, counted)| {
+            let mut json = stats(outcome, counted);
+            json["address"] = address.clone().into();
+            json
         })
         .collect();
     json!({
         "format": "shardrace-loadgen/1",
         "config": config.to_json(),
-        "target": { "host": config.server, "port": config.port },
+        "valid": faults.is_empty(),
+        "faults": faults,
+        "target": { "host": config.targets[0].host, "port": config.targets[0].port },
+        "targets": targets,
+        "connecting_s": outcome.connecting.as_secs_f64(),
+        "unsent": outcome.unsent,
         "started_unix_ms": outcome.started_unix_ms(),
         "duration_s": outcome.duration.as_secs_f64(),
         "totals": stats(outcome, &outcome.totals()),
@@ -41,10 +58,17 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
             "cpu_system_s": outcome.cpu_system.as_secs_f64(),
             "cpu_us_per_op": outcome.cpu_us_per_op(),
             "threads": config.threads,
+            "busy_max": outcome.health.busy_max,
+            "waiting_for_cpu_max": outcome.health.waiting_max,
+            "schedule_lag_us": config.rate.map(|_| percentiles(&outcome.health.lag)),
         },
         "series": series,
         "files": {
             "hlog": files.as_ref().map(|files| &files.latency_log),
+            "total_hlog": files.as_ref().map(|files| &files.latency_total),
+            "service_hlog": files.as_ref().map(|files| &files.service_log),
+            "service_total_hlog": files.as_ref().map(|files| &files.service_total),
+            "csv": files.as_ref().map(|files| &files.csv),
             "hgrm": files.as_ref().map(|files| &files.latency_distribution),
         },
     })
@@ -56,6 +80,7 @@ fn stats(outcome: &Outcome, stats: &CommandStats) -> Json {
         "errors": stats.errors,
         "hits": stats.hits,
         "misses": stats.misses,
+        "hit_ratio": stats.hit_ratio(),
         "ops_per_sec": outcome.per_second(stats.requests),
         "bytes_sent": stats.bytes_sent,
         "bytes_received": stats.bytes_received,

@@ -1,26 +1,42 @@
 //! The validated configuration of a run: what the flags mean together.
 
+mod keys;
+mod multi_key;
+mod parse;
+mod target;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
 use crate::Error;
 use crate::cli::RunFlags;
-use crate::multi_key::{SLOTS, reach_two_shards};
+use crate::ramp::{Knee, Ramp};
 use crate::resp::Protocol;
+use crate::values::ValueSizes;
+use crate::workload::file::{WorkloadFile, WorkloadFlags};
+use crate::workload::mix::MixSpec;
 
-const REQUESTS_DEFAULT: u64 = 100_000;
-const SECONDS_MAX: f64 = 1e7;
+use keys::Shape;
+pub use keys::{KeyPattern, KeyRange};
+pub use multi_key::MultiKey;
+pub(crate) use parse::invalid;
+use parse::{cpus, expiry, nonzero, percentiles, rate, seconds, stop};
+pub use target::Target;
+
+const KEY_PREFIX_DEFAULT: &str = "memtier-";
+const DATA_SIZE_DEFAULT: u64 = 32;
+const KNEE_RATE_DEFAULT: f64 = 1000.0;
+const KNEE_PRECISION_DEFAULT: f64 = 5.0;
 
 /// A run, as asked for. Every value has passed its checks.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Host name or address of the target.
-    pub server: String,
-    /// Port of the target.
-    pub port: u16,
+    /// Where to connect to; connections are dealt out in turn. One at least.
+    pub targets: Vec<Target>,
     /// Who to authenticate as.
     pub credentials: Option<Credentials>,
     /// Version of RESP.
@@ -29,18 +45,24 @@ pub struct Config {
     pub clients: NonZeroUsize,
     /// Threads that share the connections.
     pub threads: NonZeroUsize,
+    /// CPUs that the threads are bound to, in turn; empty for none.
+    pub pin_cpus: Vec<usize>,
     /// When the measured window ends.
     pub stop: Stop,
     /// Load before the measured window; zero for none.
     pub warm_up: Duration,
+    /// Any commands with weights, instead of pairs of SET and GET.
+    pub mix: Option<Arc<MixSpec>>,
     /// SETs to GETs, and MSETs to MGETs.
     pub ratio: Ratio,
     /// Commands over several keys; none for SET and GET alone.
     pub multi_key: Option<MultiKey>,
     /// Requests in flight on each connection.
     pub pipeline: NonZeroUsize,
-    /// Bytes of a value.
-    pub data_size: usize,
+    /// How long values are.
+    pub value_sizes: ValueSizes,
+    /// When keys that are SET expire; none for never.
+    pub expiry: Option<Expiry>,
     /// Order of the keys that are SET.
     pub set_pattern: KeyPattern,
     /// Order of the keys that are read.
@@ -53,6 +75,8 @@ pub struct Config {
     pub prefill: bool,
     /// Requests per second in total, for an open loop; none for a closed loop.
     pub rate: Option<f64>,
+    /// Several rates, one after the other.
+    pub ramp: Option<Ramp>,
     /// Runs, added up.
     pub run_count: u32,
     /// Seed of keys and values.
@@ -80,6 +104,15 @@ pub struct Credentials {
     pub password: String,
 }
 
+/// When a key that is SET expires. Invariant: `minimum_ms <= maximum_ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The shortest time to live.
+    pub minimum_ms: u64,
+    /// The longest.
+    pub maximum_ms: u64,
+}
+
 /// When the measured window ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
@@ -98,90 +131,66 @@ pub struct Ratio {
     pub get: u32,
 }
 
-/// The commands over several keys. Keys are then named `PREFIX{tag}:member`, as many members to a
-/// tag as a command has keys.
-///
-/// Invariants: a command has two keys at least; the key numbers are a whole number of tags; where
-/// commands are to cross shards, the tags reach two of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MultiKey {
-    /// Keys of a command.
-    pub keys_per_command: NonZeroUsize,
-    /// How many of a hundred commands take several keys.
-    pub percent: u32,
-    /// How many of a hundred of those have keys on several shards.
-    pub cross_shard_percent: u32,
-    /// Shards of the target: it owns a key by slot modulo this number.
-    pub target_shards: NonZeroUsize,
-}
-
-/// The order in which keys are taken.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum KeyPattern {
-    /// `R`: every key equally likely.
-    Uniform,
-    /// `Z`: the k-th key has probability proportional to `1 / k^exponent`.
-    Zipfian {
-        /// 0 is uniform.
-        exponent: f64,
-    },
-    /// `S`: one after the other, all connections together.
-    Sequential,
-    /// `P`: one after the other, in a range of its own for each connection.
-    PerClient,
-}
-
-/// The key numbers. Invariant: `minimum <= maximum`, and there are fewer than 2^64 of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyRange {
-    /// The smallest.
-    pub minimum: u64,
-    /// The largest.
-    pub maximum: u64,
-}
-
-impl KeyRange {
-    /// How many keys there are.
-    pub fn count(&self) -> u64 {
-        self.maximum - self.minimum + 1
-    }
-
-    /// The numbers of the tags, when there are so many keys to each; they begin with the same one.
-    fn tags(&self, keys_per_tag: usize) -> Self {
-        let count = self.count() / keys_per_tag as u64;
-        Self { minimum: self.minimum, maximum: self.minimum + (count - 1) }
-    }
-}
-
 impl Config {
     /// Checks the flags, one by one and together.
     pub fn from_flags(flags: RunFlags) -> Result<Self, Error> {
-        let zipf_exponent = zipf_exponent(flags.key_zipf_exp)?;
-        let keys = key_range(flags.key_minimum, flags.key_maximum)?;
-        let multi_key = MultiKey::of(&flags, keys)?;
-        let (set_pattern, get_pattern) = key_patterns(&flags.key_pattern, zipf_exponent)?;
+        let targets = Target::parse_list(&flags.server, flags.port)?;
+        if targets.len() > flags.clients as usize {
+            let why = format!("{} targets need a connection each", targets.len());
+            return invalid("--clients", flags.clients, why);
+        }
+        let workload = flags.workload.as_deref().map(WorkloadFile::load).transpose()?;
+        let defaults = workload.as_ref().map(|workload| workload.flags.clone()).unwrap_or_default();
+        let keys = KeyRange::of(&flags, &defaults)?;
+        let key_prefix = flags.key_prefix.clone().or(defaults.key_prefix.clone());
+        let key_prefix = key_prefix.unwrap_or_else(|| KEY_PREFIX_DEFAULT.to_owned());
+        let shape = Shape::of(&flags, &defaults, keys)?;
+        let pattern = flags.key_pattern.as_ref().or(defaults.key_pattern.as_ref());
+        let (set_pattern, get_pattern) = shape.patterns(pattern.map_or("R:R", String::as_str))?;
+        let multi_key = MultiKey::of(&flags, keys, &key_prefix)?;
+        let mix = workload.map(|workload| {
+            let path = flags.workload.as_deref().unwrap_or_default();
+            MixSpec::new(&workload, path, &key_prefix, get_pattern, |name| shape.pattern(name)).map(Arc::new)
+        });
+        let mix = mix.transpose()?;
+        let value_sizes = value_sizes(&flags, &defaults)?;
+        let expiry = flags.expiry_range.as_deref().map(expiry).transpose()?;
+        if let (Some(text), Some(_)) = (&flags.expiry_range, multi_key) {
+            return invalid("--expiry-range", text, "MSET sets no expiry");
+        }
+        let rate = flags.rate_limiting.map(rate).transpose()?;
+        let ramp = ramp(&flags, rate)?;
+        let prefill = flags.prefill;
+        if let (true, Some(mix)) = (prefill, &mix)
+            && mix.prefill_keys(keys.count()).is_none()
+        {
+            return invalid("--workload", &mix.name, "it does not say what --prefill is to send");
+        }
         if flags.clients < flags.threads {
             return invalid("--clients", flags.clients, format!("{} threads need a connection each", flags.threads));
         }
         Ok(Self {
-            server: flags.server,
-            port: flags.port,
+            targets,
             credentials: flags.authenticate.map(Credentials::parse),
             protocol: if flags.resp == 3 { Protocol::Resp3 } else { Protocol::Resp2 },
             clients: nonzero(flags.clients),
             threads: nonzero(flags.threads),
+            pin_cpus: flags.pin_cpus.as_deref().map(cpus).transpose()?.unwrap_or_default(),
             stop: stop(flags.requests, flags.test_time)?,
             warm_up: seconds("--warm-up", flags.warm_up, 0.0)?,
-            ratio: Ratio::parse(&flags.ratio)?,
+            mix,
+            ratio: Ratio::parse(flags.ratio.as_deref().unwrap_or("1:10"))?,
             multi_key,
             pipeline: nonzero(flags.pipeline),
-            data_size: usize::try_from(flags.data_size).expect("the flag is at most 512 MB"),
+            value_sizes,
+            expiry,
             set_pattern,
             get_pattern,
             keys,
-            key_prefix: flags.key_prefix,
-            prefill: flags.prefill,
-            rate: flags.rate_limiting.map(rate).transpose()?,
+            key_prefix,
+            prefill,
+            rate: ramp.as_ref().map(Ramp::first_rate).or(rate),
+            ramp,
             run_count: flags.run_count,
             seed: flags.seed,
             reply_timeout: seconds("--reply-timeout", flags.reply_timeout, 0.001)?,
@@ -191,15 +200,6 @@ impl Config {
             hide_histogram: flags.hide_histogram,
             quiet: flags.quiet,
         })
-    }
-
-    /// host:port, as errors name it.
-    pub fn address(&self) -> String {
-        if self.server.contains(':') {
-            format!("[{}]:{}", self.server, self.port)
-        } else {
-            format!("{}:{}", self.server, self.port)
-        }
     }
 
     /// Keys that share a tag; without commands over several keys, each key is on its own.
@@ -219,26 +219,33 @@ impl Config {
             Stop::Time(time) => (None, Some(time.as_secs_f64())),
         };
         let exponent = [self.set_pattern, self.get_pattern].iter().find_map(|pattern| match pattern {
-            KeyPattern::Zipfian { exponent } => Some(*exponent),
+            KeyPattern::Zipfian { exponent } | KeyPattern::Latest { exponent } => Some(*exponent),
             _ => None,
         });
         json!({
-            "server": self.server,
-            "port": self.port,
+            "server": self.targets[0].host,
+            "port": self.targets[0].port,
+            "targets": self.targets.iter().map(Target::address).collect::<Vec<_>>(),
             "authenticate": self.credentials.as_ref().map(|_| "***"),
             "resp": if self.protocol == Protocol::Resp3 { 3 } else { 2 },
             "clients": self.clients,
             "threads": self.threads,
+            "pin-cpus": self.pin_cpus,
             "requests": requests,
             "test-time": test_time,
             "warm-up": self.warm_up.as_secs_f64(),
-            "ratio": format!("{}:{}", self.ratio.set, self.ratio.get),
+            "workload": self.mix.as_ref().map(|mix| &mix.name),
+            "ratio": self.mix.is_none().then(|| format!("{}:{}", self.ratio.set, self.ratio.get)),
             "keys-per-command": self.keys_per_tag(),
             "multi-key": self.multi_key.map(|multi_key| multi_key.percent),
             "cross-shard": self.multi_key.map(|multi_key| multi_key.cross_shard_percent),
             "target-shards": self.multi_key.map(|multi_key| multi_key.target_shards),
             "pipeline": self.pipeline,
-            "data-size": self.data_size,
+            "data-size": if let ValueSizes::Fixed(size) = self.value_sizes { Some(size) } else { None },
+            "data-size-distribution": self.value_sizes.describe(),
+            "expiry-range": self.expiry.map(|Expiry { minimum_ms, maximum_ms }| {
+                format!("{}-{}", minimum_ms as f64 / 1e3, maximum_ms as f64 / 1e3)
+            }),
             "key-pattern": format!("{}:{}", self.set_pattern.letter(), self.get_pattern.letter()),
             "key-zipf-exp": exponent,
             "key-minimum": self.keys.minimum,
@@ -246,6 +253,15 @@ impl Config {
             "key-prefix": self.key_prefix,
             "prefill": self.prefill,
             "rate-limiting": self.rate,
+            "ramp": match &self.ramp {
+                None => Json::Null,
+                Some(Ramp::Steps(rates)) => json!({ "steps": rates }),
+                Some(Ramp::FindKnee(knee)) => json!({
+                    "p99-limit": knee.p99_limit_ms,
+                    "knee-precision": knee.precision_percent,
+                    "first-rate": knee.first_rate,
+                }),
+            },
             "run-count": self.run_count,
             "seed": self.seed,
             "reply-timeout": self.reply_timeout.as_secs_f64(),
@@ -278,143 +294,43 @@ impl Ratio {
     }
 }
 
-impl MultiKey {
-    fn of(flags: &RunFlags, keys: KeyRange) -> Result<Option<Self>, Error> {
-        if flags.keys_per_command == 1 {
-            return without_multi_key(flags).map(|()| None);
+fn ramp(flags: &RunFlags, rate: Option<f64>) -> Result<Option<Ramp>, Error> {
+    if let Some(steps) = &flags.rate_steps {
+        return Ramp::parse_steps(steps, flags.shuffle_steps.then_some(flags.seed)).map(Some);
+    }
+    let Some(p99_limit_ms) = flags.p99_limit.filter(|_| flags.find_knee) else {
+        return Ok(None);
+    };
+    let precision_percent = flags.knee_precision.unwrap_or(KNEE_PRECISION_DEFAULT);
+    if !(0.001..=1e6).contains(&p99_limit_ms) {
+        return invalid("--p99-limit", p99_limit_ms, "expected 0.001 to 1e6 milliseconds");
+    }
+    if !(0.1..=100.0).contains(&precision_percent) {
+        return invalid("--knee-precision", precision_percent, "expected 0.1 to 100 per cent");
+    }
+    let first_rate = rate.unwrap_or(KNEE_RATE_DEFAULT);
+    Ok(Some(Ramp::FindKnee(Knee { first_rate, p99_limit_ms, precision_percent })))
+}
+
+fn value_sizes(flags: &RunFlags, defaults: &WorkloadFlags) -> Result<ValueSizes, Error> {
+    let fixed = |bytes: u64| ValueSizes::Fixed(usize::try_from(bytes).expect("the flag is at most 512 MB"));
+    if let Some(bytes) = flags.data_size {
+        return Ok(fixed(bytes));
+    }
+    if let Some(list) = &flags.data_size_list {
+        return ValueSizes::parse_list(list);
+    }
+    let pattern = flags.data_size_pattern.as_ref().or(defaults.data_size_pattern.as_ref());
+    let range = |text: &str| ValueSizes::parse_range(text, pattern.map_or("R", String::as_str));
+    match (&flags.data_size_range, &defaults.data_size_list, &defaults.data_size_range, defaults.data_size) {
+        (Some(text), ..) => range(text),
+        (None, Some(list), ..) => ValueSizes::parse_list(list),
+        (None, None, Some(text), _) => range(text),
+        (None, None, None, Some(bytes)) if bytes > crate::values::VALUE_BYTES_MAX as u64 => {
+            invalid("--data-size", bytes, "at most 512 MB")
         }
-        let multi_key = Self {
-            keys_per_command: nonzero(flags.keys_per_command),
-            percent: flags.multi_key.unwrap_or(100),
-            cross_shard_percent: flags.cross_shard.unwrap_or(0),
-            target_shards: flags.target_shards.map_or(NonZeroUsize::new(SLOTS).expect("not zero"), nonzero),
-        };
-        multi_key.check(keys, &flags.key_prefix).map(|()| Some(multi_key))
+        (None, None, None, bytes) => Ok(fixed(bytes.unwrap_or(DATA_SIZE_DEFAULT))),
     }
-
-    fn check(&self, keys: KeyRange, key_prefix: &str) -> Result<(), Error> {
-        let keys_per_command = self.keys_per_command.get();
-        if !keys.count().is_multiple_of(keys_per_command as u64) {
-            let why = format!("{} keys do not come in tags of {keys_per_command} (--keys-per-command)", keys.count());
-            return invalid("--key-maximum", keys.maximum, why);
-        }
-        if key_prefix.contains('{') {
-            return invalid("--key-prefix", key_prefix, "commands over several keys put a hash tag after it");
-        }
-        if self.cross_shard_percent > 0 && !reach_two_shards(keys.tags(keys_per_command), self.target_shards) {
-            let why = format!("all keys lie on one of {} shards (--target-shards)", self.target_shards);
-            return invalid("--cross-shard", self.cross_shard_percent, why);
-        }
-        Ok(())
-    }
-}
-
-/// A flag that would be without effect is an error.
-fn without_multi_key(flags: &RunFlags) -> Result<(), Error> {
-    let given = [
-        ("--multi-key", flags.multi_key),
-        ("--cross-shard", flags.cross_shard),
-        ("--target-shards", flags.target_shards),
-    ];
-    match given.iter().find_map(|(flag, value)| Some((flag, (*value)?))) {
-        Some((flag, value)) => invalid(flag, value, "it needs --keys-per-command of 2 or more"),
-        None => Ok(()),
-    }
-}
-
-impl KeyPattern {
-    fn parse(letter: &str, zipf_exponent: f64) -> Option<Self> {
-        match letter {
-            "R" => Some(KeyPattern::Uniform),
-            "Z" => Some(KeyPattern::Zipfian { exponent: zipf_exponent }),
-            "S" => Some(KeyPattern::Sequential),
-            "P" => Some(KeyPattern::PerClient),
-            _ => None,
-        }
-    }
-
-    fn letter(self) -> char {
-        match self {
-            KeyPattern::Uniform => 'R',
-            KeyPattern::Zipfian { .. } => 'Z',
-            KeyPattern::Sequential => 'S',
-            KeyPattern::PerClient => 'P',
-        }
-    }
-}
-
-fn key_patterns(text: &str, zipf_exponent: f64) -> Result<(KeyPattern, KeyPattern), Error> {
-    let patterns = text
-        .split_once(':')
-        .and_then(|(set, get)| Some((KeyPattern::parse(set, zipf_exponent)?, KeyPattern::parse(get, zipf_exponent)?)));
-    patterns.map_or_else(
-        || {
-            invalid(
-                "--key-pattern",
-                text,
-                "expected two of R (uniform), Z (zipfian), S (sequential), P (sequential per client), such as R:R",
-            )
-        },
-        Ok,
-    )
-}
-
-fn zipf_exponent(exponent: f64) -> Result<f64, Error> {
-    if (0.0..=100.0).contains(&exponent) {
-        Ok(exponent)
-    } else {
-        invalid("--key-zipf-exp", exponent, "expected 0 (uniform) to 100")
-    }
-}
-
-fn key_range(minimum: u64, maximum: u64) -> Result<KeyRange, Error> {
-    if minimum > maximum {
-        return invalid("--key-maximum", maximum, format!("it is below --key-minimum {minimum}"));
-    }
-    if minimum == 0 && maximum == u64::MAX {
-        return invalid("--key-maximum", maximum, "at most 2^64 - 1 keys");
-    }
-    Ok(KeyRange { minimum, maximum })
-}
-
-fn stop(requests: Option<u64>, test_time: Option<f64>) -> Result<Stop, Error> {
-    match test_time {
-        Some(time) => Ok(Stop::Time(seconds("--test-time", time, 0.001)?)),
-        None => Ok(Stop::Requests(requests.unwrap_or(REQUESTS_DEFAULT))),
-    }
-}
-
-fn seconds(flag: &str, value: f64, minimum: f64) -> Result<Duration, Error> {
-    if (minimum..=SECONDS_MAX).contains(&value) {
-        Ok(Duration::from_secs_f64(value))
-    } else {
-        invalid(flag, value, format!("expected {minimum} to {SECONDS_MAX} seconds"))
-    }
-}
-
-fn rate(value: f64) -> Result<f64, Error> {
-    if (0.001..=1e9).contains(&value) {
-        Ok(value)
-    } else {
-        invalid("--rate-limiting", value, "expected 0.001 to 1e9 requests per second")
-    }
-}
-
-fn percentiles(text: &str) -> Result<Vec<f64>, Error> {
-    let parsed: Option<Vec<f64>> = text
-        .split(',')
-        .map(|percentile| percentile.trim().parse().ok().filter(|p| (0.0..=100.0).contains(p)))
-        .collect();
-    parsed
-        .map_or_else(|| invalid("--print-percentiles", text, "expected numbers from 0 to 100, such as 50,99,99.9"), Ok)
-}
-
-fn invalid<T>(flag: &str, value: impl std::fmt::Display, why: impl std::fmt::Display) -> Result<T, Error> {
-    Err(Error::Config(format!("invalid value '{value}' for '{flag}': {why}")))
-}
-
-fn nonzero(value: u32) -> NonZeroUsize {
-    NonZeroUsize::new(value as usize).expect("the flag's range begins at 1")
 }
 
 #[cfg(test)]
@@ -432,7 +348,7 @@ mod tests {
     #[test]
     fn defaults_are_valid() {
         let config = config(&[]).expect("defaults");
-        assert_eq!(config.stop, Stop::Requests(REQUESTS_DEFAULT));
+        assert_eq!(config.stop, Stop::Requests(100_000));
         assert_eq!(config.ratio, Ratio { set: 1, get: 10 });
     }
 
@@ -452,6 +368,21 @@ mod tests {
             (&["--port", "abc"], "--port"),
             (&["-n", "5", "--test-time", "5"], "--test-time"),
             (&["--resp", "4"], "--resp"),
+            (&["--find-knee", "--test-time", "1"], "--p99-limit"),
+            (&["--find-knee", "--test-time", "1", "--p99-limit", "0"], "--p99-limit"),
+            (&["--rate-steps", "1,2"], "--test-time"),
+            (&["--rate-steps", "1,x", "--test-time", "1"], "--rate-steps"),
+            (&["-s", ""], "--server"),
+            (&["-s", "a:b:1,c"], "--server"),
+            (&["-s", "a,b,c", "-c", "2"], "targets need a connection each"),
+            (&["--pin-cpus", "3-1"], "--pin-cpus"),
+            (&["--key-hotspot", "20"], "--key-hotspot"),
+            (&["--key-stddev", "0"], "--key-stddev"),
+            (&["--key-median", "0"], "--key-median"),
+            (&["--expiry-range", "5-1"], "--expiry-range"),
+            (&["--data-size-pattern", "R"], "--data-size-range"),
+            (&["-d", "5", "--data-size-list", "5:1"], "--data-size"),
+            (&["--workload", "ycsb-a", "--ratio", "1:1"], "--ratio"),
             (&["--keys-per-command", "0"], "--keys-per-command"),
             (&["--cross-shard", "10"], "needs --keys-per-command"),
             (&["--keys-per-command", "2", "--cross-shard", "101"], "--cross-shard"),
