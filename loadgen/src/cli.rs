@@ -28,6 +28,8 @@ pub struct Cli {
 pub enum Command {
     /// Put the percentiles of two or more .hlog files side by side
     Compare(CompareFlags),
+    /// Put the files of generators that ran at the same time together, as one run
+    Merge(MergeFlags),
     /// List the workloads that ship
     Workloads,
 }
@@ -35,15 +37,35 @@ pub enum Command {
 /// Flags of `loadgen compare`.
 #[derive(Args, Debug)]
 pub struct CompareFlags {
-    /// Histogram logs; differences are relative to the first
-    #[arg(required = true, num_args = 2.., value_name = "FILE.hlog")]
+    /// Histogram logs, or directories of the logs of repeated runs; differences are relative to the first
+    #[arg(required = true, num_args = 2.., value_name = "FILE.hlog|DIRECTORY")]
     pub files: Vec<PathBuf>,
     /// Only the intervals with this tag (SET, GET, MSET, MGET)
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
+    /// Per cent that a difference may be for the verdict "no change"
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    pub margin: f64,
+    /// Seed of the bootstrap
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write tables and plot as one HTML page that needs no network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write a plot of latency by percentile
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// Flags of `loadgen merge`.
+#[derive(Args, Debug)]
+pub struct MergeFlags {
+    /// What each generator's files begin with (its --hdr-file-prefix)
+    #[arg(required = true, num_args = 2.., value_name = "PREFIX")]
+    pub prefixes: Vec<PathBuf>,
+    /// What the merged files begin with
+    #[arg(short, long, value_name = "PREFIX")]
+    pub out: PathBuf,
 }
 
 /// Flags of a run.
@@ -142,6 +164,12 @@ pub struct RunFlags {
     /// Before the run, SET every key once, or do what the workload says
     #[arg(long)]
     pub prefill: bool,
+    /// Check every reply against a model; connections keep to keys of their own, and all keys are deleted before the run (or SET, with --prefill)
+    #[arg(long, conflicts_with_all = ["expiry_range", "rate_steps", "find_knee"])]
+    pub verify: bool,
+    /// Instead of a load: connect, PING, close, and again; -c at a time, -n in total, or at --rate-limiting per second
+    #[arg(long, conflicts_with_all = ["workload", "ratio", "keys_per_command", "prefill", "verify"])]
+    pub connect_storm: bool,
     /// Open loop: requests per second, in total, due at fixed times whether or not replies come
     #[arg(long, value_name = "OPS_PER_SEC")]
     pub rate_limiting: Option<f64>,

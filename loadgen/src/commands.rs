@@ -87,6 +87,7 @@ impl CommandSpec {
     /// The commands of a load, at the places that [`CommandId`]s name.
     pub fn of(config: &Config) -> Vec<Self> {
         match &config.mix {
+            _ if config.connect_storm => vec![Self { name: "CONNECT".to_owned(), replies: ReplyRule::Any }],
             Some(mix) => mix.commands.clone(),
             None => {
                 let rules = [ReplyRule::Status, ReplyRule::Value, ReplyRule::Status];

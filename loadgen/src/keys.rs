@@ -61,6 +61,16 @@ impl Frontier {
 pub struct KeySource {
     range: KeyRange,
     order: Order,
+    /// Whose keys are taken, where each connection has its own.
+    owner: Option<Owner>,
+    share: Share,
+}
+
+/// The keys whose place in the range leaves a connection's number, divided by all connections.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    first_client: u64,
+    clients: u64,
 }
 
 #[derive(Debug)]
@@ -115,7 +125,15 @@ impl KeySource {
             KeyPattern::Latest { exponent } => Order::Latest { zipf: zipf(exponent), frontier: frontier.clone() },
             KeyPattern::Insert => Order::Insert(frontier.clone()),
         };
-        Self { range, order }
+        Self { range, order, owner: None, share }
+    }
+
+    /// Each connection takes keys of its own alone, if so wanted: the nearest to the one chosen.
+    pub(crate) fn own_keys_only(mut self, wanted: bool) -> Self {
+        let Share { first_client, clients_total, .. } = self.share;
+        let owner = Owner { first_client: first_client as u64, clients: clients_total as u64 };
+        self.owner = wanted.then_some(owner);
+        self
     }
 
     /// The next key, for connection number `client` of this thread.
@@ -140,7 +158,17 @@ impl KeySource {
             }
             Order::Insert(frontier) => return frontier.insert(),
         };
-        self.range.minimum + offset
+        self.range.minimum + self.owner.map_or(offset, |owner| owner.nearest(offset, count, client))
+    }
+}
+
+impl Owner {
+    /// The connection's own key that is nearest below `offset`, or the one after that.
+    ///
+    /// There are as many keys as connections at least.
+    fn nearest(self, offset: u64, count: u64, client: usize) -> u64 {
+        let own = offset - offset % self.clients + self.first_client + client as u64;
+        if own < count { own } else { own - self.clients }
     }
 }
 

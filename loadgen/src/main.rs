@@ -15,7 +15,7 @@ use loadgen::outcome::Outcome;
 use loadgen::ramp::{Ramp, run_ramp};
 use loadgen::report::hdr::HdrPaths;
 use loadgen::workload::file::WorkloadFile;
-use loadgen::{Error, compare, report};
+use loadgen::{Error, compare, merge, report};
 use serde_json::Value as Json;
 use session::Session;
 
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Some(Command::Compare(flags)) => compare::run(&flags, &mut io::stdout().lock()),
+        Some(Command::Merge(flags)) => merge::run(&flags, &mut io::stdout().lock()),
         Some(Command::Workloads) => list_workloads(),
         None => Config::from_flags(cli.run).and_then(|config| measure(&config)),
     };
@@ -69,7 +70,7 @@ fn measure(config: &Config) -> Result<(), Error> {
         let text = format!("{json:#}\n");
         file.write_all(text.as_bytes()).map_err(|source| Error::File { path: path.clone(), source })?;
     }
-    Ok(())
+    check_verified(&json)
 }
 
 /// A run at one rate, or at full speed. Returns its JSON.
@@ -80,6 +81,20 @@ fn run_once(config: &Config) -> Result<Json, Error> {
     }
     warn(&outcome);
     Ok(report::to_json(config, &outcome))
+}
+
+/// Replies that contradict the model are a failure, once everything is written.
+fn check_verified(json: &Json) -> Result<(), Error> {
+    match (json["verified"]["mismatches"].as_u64(), &json["verified"]["first"]) {
+        (None | Some(0), _) => Ok(()),
+        (Some(mismatches), first) => {
+            let replies = &json["verified"]["replies"];
+            let first = first.as_str().unwrap_or_default();
+            Err(Error::Mismatch(format!(
+                "{mismatches} of {replies} replies are not what the model has, the first: {first}"
+            )))
+        }
+    }
 }
 
 fn observed(config: &Config) -> Result<Outcome, Error> {

@@ -3,6 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::commands::CommandSpec;
+use hdrhistogram::Histogram;
+
 use crate::config::Config;
 use crate::cpu::CpuTime;
 use crate::health::Health;
@@ -31,11 +33,32 @@ pub struct Outcome {
     pub targets: Vec<(String, CommandStats)>,
     /// How the generator's own threads did.
     pub health: Health,
+    /// Replies that were checked against the model, warm-up included; none without `--verify`.
+    pub verified: Option<Verified>,
     /// How long connecting took, all runs together.
     pub connecting: Duration,
     /// The text of the first error reply.
     pub error_text: Option<String>,
     runs: u32,
+}
+
+/// What checking replies against the model came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Replies that were checked: all.
+    pub replies: u64,
+    /// Those that were not what the model has.
+    pub mismatches: u64,
+    /// What the first of them was.
+    pub first: Option<String>,
+}
+
+impl Verified {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.replies += other.replies;
+        self.mismatches += other.mismatches;
+        self.first = self.first.take().or(other.first);
+    }
 }
 
 /// A row of the series.
@@ -63,23 +86,57 @@ pub struct Second {
     pub max_ns: u64,
 }
 
+impl Second {
+    pub(crate) fn new(
+        end_s: f64,
+        latency: &Histogram<u64>,
+        requests: u64,
+        errors: u64,
+        hits: u64,
+        misses: u64,
+    ) -> Self {
+        let at = |percentile| value_at_percentile(latency, percentile);
+        Self {
+            end_s,
+            requests,
+            errors,
+            hits,
+            misses,
+            mean_ns: latency.mean(),
+            p50_ns: at(50.0),
+            p99_ns: at(99.0),
+            p999_ns: at(99.9),
+            max_ns: latency.max(),
+        }
+    }
+}
+
 impl Outcome {
     pub(crate) fn new(config: &Config) -> Self {
-        let names: Vec<String> = CommandSpec::of(config).into_iter().map(|command| command.name).collect();
-        let stats = || CommandStats::new(config.rate.is_some());
-        let targets = config.targets.iter().map(|target| (target.address(), stats()));
-        let targets = if config.targets.len() > 1 { targets.collect() } else { Vec::new() };
+        let names = CommandSpec::of(config).into_iter().map(|command| command.name).collect();
+        let open_loop = config.rate.is_some();
+        let mut outcome = Self::empty(names, open_loop);
+        if config.targets.len() > 1 {
+            let targets = config.targets.iter().map(|target| (target.address(), CommandStats::new(open_loop)));
+            outcome.targets = targets.collect();
+        }
+        outcome
+    }
+
+    /// Nothing counted, for commands of these names.
+    pub(crate) fn empty(names: Vec<String>, open_loop: bool) -> Self {
         Self {
             started: SystemTime::now(),
             duration: Duration::ZERO,
-            commands: names.iter().map(|_| stats()).collect(),
+            commands: names.iter().map(|_| CommandStats::new(open_loop)).collect(),
             names,
             series: Vec::new(),
             cpu_user: Duration::ZERO,
             cpu_system: Duration::ZERO,
             unsent: 0,
-            targets,
+            targets: Vec::new(),
             health: Health::new(),
+            verified: None,
             connecting: Duration::ZERO,
             error_text: None,
             runs: 0,
@@ -138,18 +195,14 @@ impl Outcome {
             own.add(other);
         }
         let total = interval.total();
-        self.series.push(Second {
-            end_s: (self.duration + began + length).as_secs_f64(),
-            requests: total.requests,
-            errors: total.errors,
-            hits: total.hits,
-            misses: total.misses,
-            mean_ns: total.latency().mean(),
-            p50_ns: value_at_percentile(total.latency(), 50.0),
-            p99_ns: value_at_percentile(total.latency(), 99.0),
-            p999_ns: value_at_percentile(total.latency(), 99.9),
-            max_ns: total.latency().max(),
-        });
+        let end_s = (self.duration + began + length).as_secs_f64();
+        self.series.push(Second::new(end_s, total.latency(), total.requests, total.errors, total.hits, total.misses));
+    }
+
+    pub(crate) fn add_verified(&mut self, verified: Option<Verified>) {
+        if let Some(verified) = verified {
+            self.verified.get_or_insert_default().add(verified);
+        }
     }
 
     pub(crate) fn end_thread(&mut self, unsent: u64, error_text: Option<String>) {

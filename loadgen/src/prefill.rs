@@ -8,6 +8,7 @@ use crate::config::{Config, Target};
 use crate::resp::{Client, Value};
 use crate::run::connect;
 use crate::values::Values;
+use crate::verify::{PrefillSizes, first_version};
 use crate::workload::Encoder;
 use crate::workload::mix::MixSpec;
 
@@ -43,11 +44,40 @@ pub(crate) fn prefill(config: &Config, target: &Target, mut progress: impl FnMut
     Ok(())
 }
 
+/// Deletes all keys of the range.
+pub(crate) fn delete_keys(config: &Config, target: &Target) -> Result<(), Error> {
+    let mut client = connect(config, target)?;
+    let encoder = Encoder::new(config);
+    let members = config.keys_per_tag();
+    let tags = config.tags();
+    let mut keys = (tags.minimum..=tags.maximum).flat_map(|tag| (0..members).map(move |member| (tag, member)));
+    let mut batch = Vec::new();
+    loop {
+        batch.clear();
+        let mut requests = 0;
+        for (tag, member) in keys.by_ref().take(BATCH_REQUESTS as usize) {
+            batch.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
+            encoder.append_further_key(&mut batch, tag, member);
+            batch.extend_from_slice(b"\r\n");
+            requests += 1;
+        }
+        if requests == 0 {
+            return Ok(());
+        }
+        client.send(&batch)?;
+        for _ in 0..requests {
+            expect_success(target, &mut client)?;
+        }
+    }
+}
+
 /// Writes what sets a key, the way the load does it.
 struct PrefillEncoder<'a> {
     config: &'a Config,
     rng: SmallRng,
     load: Load<'a>,
+    /// Where the model must know what is set.
+    verified_sizes: Option<PrefillSizes>,
 }
 
 enum Load<'a> {
@@ -57,25 +87,31 @@ enum Load<'a> {
 
 impl<'a> PrefillEncoder<'a> {
     fn new(config: &'a Config) -> Self {
-        let mut rng = SmallRng::seed_from_u64(config.seed);
         let load = match &config.mix {
-            Some(mix) => Load::Mix(mix, Values::new(&config.value_sizes, &mut rng)),
-            None => Load::Pairs(Encoder::new(config, &mut rng)),
+            Some(mix) => Load::Mix(mix, Values::new(&config.value_sizes, config.seed)),
+            None => Load::Pairs(Encoder::new(config)),
         };
-        Self { config, rng, load }
+        let verified_sizes = config.verify.then(|| PrefillSizes::new(config));
+        Self { config, rng: SmallRng::seed_from_u64(config.seed), load, verified_sizes }
     }
 
     /// Appends the requests for the key at this offset in the range; says how many.
     fn append(&mut self, batch: &mut Vec<u8>, offset: u64) -> u64 {
+        let written = self.verified_sizes.as_mut().map(|sizes| first_version(offset, sizes.next()));
         match &self.load {
             Load::Pairs(encoder) => {
                 let keys_per_tag = self.config.keys_per_tag() as u64;
                 let tag = self.config.tags().minimum + offset / keys_per_tag;
-                encoder.append_set(batch, tag, (offset % keys_per_tag) as usize, &mut self.rng);
+                let member = (offset % keys_per_tag) as usize;
+                match &written {
+                    Some(written) => encoder.append_set_stamped(batch, tag, member, written),
+                    None => encoder.append_set(batch, tag, member, &mut self.rng),
+                }
                 1
             }
             Load::Mix(mix, values) => {
-                mix.append_prefill(batch, self.config.keys.minimum + offset, values, &mut self.rng)
+                let key = self.config.keys.minimum + offset;
+                mix.append_prefill(batch, key, values, &mut self.rng, written.as_ref())
             }
         }
     }

@@ -106,7 +106,7 @@ pub struct Found {
     pub holds: Option<f64>,
     /// The lowest rate that did not; none when all did.
     pub fails: Option<f64>,
-    /// The generator reached its own limit before the target did.
+    /// At the lowest rate that failed it was the generator that could not keep up.
     pub generator_bound: bool,
 }
 
@@ -135,11 +135,8 @@ pub fn run_ramp(
             while let Some(rate) = search.next_rate().filter(|_| steps.len() < SEARCH_STEPS_MAX) {
                 run_at(&mut steps, rate, Some(knee.p99_limit_ms))?;
                 let step = steps.last().expect("a step was run");
-                if !step.failures.is_empty() && !step.outcome.faults().is_empty() {
-                    search.generator_bound = true;
-                    break;
-                }
-                search.learn(rate, step.failures.is_empty());
+                let held = step.failures.is_empty();
+                search.learn(rate, held, !step.outcome.faults().is_empty());
             }
             Some(search.found())
         }
@@ -196,7 +193,7 @@ impl Search {
         (!is_known && (0.001..=1e9).contains(&self.next)).then_some(self.next)
     }
 
-    fn learn(&mut self, rate: f64, held: bool) {
+    fn learn(&mut self, rate: f64, held: bool, generator_bound: bool) {
         if held {
             self.holds = Some(rate);
         } else if self.doubtful != Some(rate) {
@@ -204,6 +201,7 @@ impl Search {
             return;
         } else {
             self.fails = Some(rate);
+            self.generator_bound = generator_bound;
         }
         self.next = match (self.holds, self.fails) {
             (Some(holds), Some(fails)) => (holds * fails).sqrt(),
@@ -296,7 +294,7 @@ mod tests {
         let mut search = Search::new(&Knee { first_rate, p99_limit_ms: 1.0, precision_percent: 5.0 });
         let mut steps = 0;
         while let Some(rate) = search.next_rate() {
-            search.learn(rate, holds(rate));
+            search.learn(rate, holds(rate), false);
             steps += 1;
             assert!(steps < 200, "{search:?}");
         }

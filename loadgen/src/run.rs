@@ -13,15 +13,17 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::Error;
+use crate::commands::CommandSpec;
 use crate::config::{Config, Stop, Target};
 use crate::cpu::{CpuTime, pin_thread, raise_open_files_limit};
 use crate::health::ThreadTime;
 use crate::keys::{Frontier, Share};
-use crate::outcome::Outcome;
-use crate::prefill::{prefill, prefill_keys};
+use crate::outcome::{Outcome, Verified};
+use crate::prefill::{delete_keys, prefill, prefill_keys};
 use crate::record::{Counted, INTERVAL, Interval, Recorder};
 use crate::resp::Client;
 use crate::schedule::part_of;
+use crate::storm::Storm;
 use crate::timer::Clock;
 use crate::worker::{Phase, PhaseEnd, Worker};
 
@@ -46,6 +48,9 @@ pub trait Observer {
 /// Does what the configuration says, `-x` times, and adds it up.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Outcome, Error> {
     raise_open_files_limit();
+    if config.verify {
+        config.targets.iter().try_for_each(|target| delete_keys(config, target))?;
+    }
     if config.prefill {
         let (keys, targets) = (prefill_keys(config), config.targets.len() as u64);
         for (number, target) in (0..).zip(&config.targets) {
@@ -95,6 +100,7 @@ impl Rendezvous {
 struct ThreadEnd {
     phase: PhaseEnd,
     time: ThreadTime,
+    verified: Option<Verified>,
     error_text: Option<String>,
 }
 
@@ -108,7 +114,7 @@ fn run_once(
     let shares = shares(config);
     let thread_count = shares.len();
     let began = Instant::now();
-    let mut streams = connect_all(config)?;
+    let mut streams = if config.connect_storm { Vec::new() } else { connect_all(config)? };
     outcome.connecting += began.elapsed();
     let rendezvous = Rendezvous {
         barrier: Barrier::new(thread_count + 1),
@@ -121,7 +127,7 @@ fn run_once(
         let mut threads = Vec::new();
         for share in shares {
             let (rendezvous, sender) = (&rendezvous, sender.clone());
-            let streams = streams.split_off(streams.len() - share.clients);
+            let streams = streams.split_off(streams.len().saturating_sub(share.clients));
             threads.push(scope.spawn(move || {
                 thread_body(config, share, frontier, rendezvous, streams, sender)
                     .inspect_err(|_| rendezvous.abort.store(true, Ordering::Relaxed))
@@ -153,6 +159,7 @@ fn run_once(
         outcome.end_run(duration, cpu);
         for end in ends {
             outcome.health.add_thread(end.time, end.phase.spun, &end.phase.lag, duration);
+            outcome.add_verified(end.verified);
             outcome.end_thread(end.phase.unsent, end.error_text);
         }
         Ok(())
@@ -197,7 +204,7 @@ fn thread_body(
     intervals: SyncSender<Interval>,
 ) -> Result<ThreadEnd, Error> {
     let pinned = pin(config, share.thread);
-    let mut worker = Worker::new(config, share, frontier, rendezvous.clock, &rendezvous.abort, streams);
+    let mut worker = Generator::new(config, share, frontier, rendezvous, streams);
     let mut warm = Ok(());
     if config.warm_up > Duration::ZERO {
         let start_ns = rendezvous.agree_on_start();
@@ -215,12 +222,61 @@ fn thread_body(
     warm?;
     let mut worker = worker?;
     let before = ThreadTime::now();
-    let counted =
-        Counted { commands: worker.commands(), targets: config.targets.len(), open_loop: config.rate.is_some() };
+    let counted = Counted {
+        commands: CommandSpec::of(config).len(),
+        targets: config.targets.len(),
+        open_loop: config.rate.is_some(),
+    };
     let recorder = Recorder::new(start_ns, counted, intervals);
     let phase = worker.run(Phase { start_ns, stop: config.stop }, Some(recorder))?;
     let time = ThreadTime::now().since(before);
-    Ok(ThreadEnd { phase, time, error_text: worker.error_text().map(str::to_owned) })
+    Ok(ThreadEnd { phase, time, verified: worker.verified(), error_text: worker.error_text().map(str::to_owned) })
+}
+
+/// What a thread runs.
+// One for each thread: nothing is gained by a smaller one.
+#[allow(clippy::large_enum_variant)]
+enum Generator<'a> {
+    Load(Worker<'a>),
+    Storm(Storm<'a>),
+}
+
+impl<'a> Generator<'a> {
+    fn new(
+        config: &'a Config,
+        share: Share,
+        frontier: &Frontier,
+        rendezvous: &'a Rendezvous,
+        streams: Vec<(TcpStream, usize)>,
+    ) -> Result<Self, Error> {
+        let (clock, abort) = (rendezvous.clock, &rendezvous.abort);
+        if config.connect_storm {
+            Storm::new(config, share, clock, abort).map(Self::Storm)
+        } else {
+            Worker::new(config, share, frontier, clock, abort, streams).map(Self::Load)
+        }
+    }
+
+    fn run(&mut self, phase: Phase, recorder: Option<Recorder>) -> Result<PhaseEnd, Error> {
+        match self {
+            Self::Load(worker) => worker.run(phase, recorder),
+            Self::Storm(storm) => storm.run(phase, recorder),
+        }
+    }
+
+    fn verified(&self) -> Option<Verified> {
+        match self {
+            Self::Load(worker) => worker.verified(),
+            Self::Storm(_) => None,
+        }
+    }
+
+    fn error_text(&self) -> Option<&str> {
+        match self {
+            Self::Load(worker) => worker.error_text(),
+            Self::Storm(storm) => storm.error_text(),
+        }
+    }
 }
 
 fn pin(config: &Config, thread: usize) -> Result<(), Error> {

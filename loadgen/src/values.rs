@@ -1,13 +1,15 @@
 //! The values of a load: how long the next one is, and its bytes.
 //!
-//! A value is a slice of one random block, so it costs a copy and nothing else.
+//! A value is a slice of one random block, so it costs a copy and nothing else. Where replies are
+//! verified it begins with a stamp, which says whose it is.
 
 use rand::rngs::SmallRng;
-use rand::{Rng, RngExt};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
 use crate::Error;
 use crate::config::invalid;
+use crate::verify::{Fnv, Stamp, Written};
 
 /// The largest value that Redis takes.
 pub const VALUE_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -121,8 +123,9 @@ enum Draw {
 }
 
 impl Values {
-    pub(crate) fn new(sizes: &ValueSizes, rng: &mut SmallRng) -> Self {
-        let block = random_block(rng, VALUE_OFFSETS);
+    /// Every thread of a run cuts from the same block, the seed's.
+    pub(crate) fn new(sizes: &ValueSizes, seed: u64) -> Self {
+        let block = random_block(&mut SmallRng::seed_from_u64(seed), VALUE_OFFSETS);
         // A value longer than the block repeats it.
         let block = block.iter().copied().cycle().take(VALUE_OFFSETS + sizes.maximum()).collect();
         Self { draw: Draw::of(sizes), block }
@@ -156,6 +159,29 @@ impl Values {
         self.append_head(out, size);
         out.extend_from_slice(&self.block[from..from + size]);
         out.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends a value that begins with its stamp, or as much of it as there is room for.
+    pub(crate) fn append_stamped(&self, out: &mut Vec<u8>, written: &Written) {
+        let (stamp, rest) = self.stamped(written.size, &written.stamp);
+        self.append_head(out, written.size);
+        out.extend_from_slice(stamp);
+        out.extend_from_slice(rest);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Adds the bulk string of a stamped value to a hash.
+    pub(crate) fn hash_stamped(&self, hash: &mut Fnv, size: usize, stamp: &Stamp) {
+        let (stamp, rest) = self.stamped(size, stamp);
+        let mut digits = itoa::Buffer::new();
+        for part in [b"$", digits.format(size).as_bytes(), b"\r\n", stamp, rest, b"\r\n"] {
+            hash.add(part);
+        }
+    }
+
+    fn stamped<'a>(&'a self, size: usize, stamp: &'a Stamp) -> (&'a [u8], &'a [u8]) {
+        let stamped = size.min(stamp.len());
+        (&stamp[..stamped], &self.block[..size - stamped])
     }
 
     #[inline]
@@ -208,13 +234,11 @@ fn random_block(rng: &mut SmallRng, bytes: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::*;
 
     fn sizes(sizes: &ValueSizes, count: usize) -> Vec<usize> {
         let mut rng = SmallRng::seed_from_u64(5);
-        let values = Values::new(sizes, &mut rng);
+        let values = Values::new(sizes, 5);
         (0..count).map(|_| values.next_size(&mut rng)).collect()
     }
 
@@ -249,10 +273,18 @@ mod tests {
     fn a_value_is_a_bulk_string_of_its_length() {
         let mut rng = SmallRng::seed_from_u64(5);
         for wanted in [ValueSizes::Fixed(5), ValueSizes::Range { minimum: 5, maximum: 5 }] {
-            let values = Values::new(&wanted, &mut rng);
+            let values = Values::new(&wanted, 5);
             let mut out = Vec::new();
             values.append(&mut out, &mut rng);
             assert!(out.starts_with(b"$5\r\n") && out.ends_with(b"\r\n") && out.len() == 11);
+            out.clear();
+            let stamp = *b"0123456789abcdef";
+            values.append_stamped(&mut out, &Written { size: 5, stamp });
+            assert_eq!(out, b"$5\r\n01234\r\n");
+            let (mut own, mut other) = (Fnv::default(), Fnv::default());
+            values.hash_stamped(&mut own, 5, &stamp);
+            other.add(&out);
+            assert_eq!(own, other);
         }
     }
 }

@@ -19,10 +19,12 @@ use crate::Error;
 use crate::commands::{COMMANDS_MAX, CommandId, CommandSpec};
 use crate::config::{Config, Stop, Target};
 use crate::keys::{Frontier, Share};
+use crate::outcome::Verified;
 use crate::record::{Recorder, latency_histogram};
 use crate::resp::{Elements, ReplyKind, ReplyScanner, Scanned};
 use crate::schedule::{Schedule, part_of};
 use crate::timer::{Alarm, Clock};
+use crate::verify::Fnv;
 use crate::workload::Workload;
 
 const READ_BYTES: usize = 64 * 1024;
@@ -45,7 +47,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    fn deadline_ns(&self) -> u64 {
+    pub(crate) fn deadline_ns(&self) -> u64 {
         match self.stop {
             Stop::Requests(_) => u64::MAX,
             Stop::Time(time) => self.start_ns + time.as_nanos() as u64,
@@ -96,6 +98,7 @@ pub(crate) struct Worker<'a> {
     /// When polling without sleep began, if it brought nothing.
     spins_since_ns: Option<u64>,
     spun_ns: u64,
+    verified: Option<Verified>,
     error_text: Option<String>,
 }
 
@@ -105,6 +108,10 @@ struct Connection {
     scanner: ReplyScanner,
     /// Bytes seen of a reply that is not complete.
     partial_bytes: u64,
+    /// Their hash, where replies are verified.
+    partial_hash: Fnv,
+    /// What the replies outstanding should be, where they are verified.
+    expected: VecDeque<Fnv>,
     pending: VecDeque<Pending>,
     /// What the socket did not take at once.
     unsent: Vec<u8>,
@@ -178,13 +185,14 @@ impl<'a> Worker<'a> {
             lag: latency_histogram(),
             spins_since_ns: None,
             spun_ns: 0,
+            verified: config.verify.then(Verified::default),
             error_text: None,
         })
     }
 
-    /// How many commands its load has.
-    pub(crate) fn commands(&self) -> usize {
-        self.commands.len()
+    /// What checking replies came to, if they are checked.
+    pub(crate) fn verified(&self) -> Option<Verified> {
+        self.verified.clone()
     }
 
     /// The text of the first error reply, if there was one.
@@ -400,13 +408,26 @@ impl<'a> Worker<'a> {
                 Ok(Scanned::Incomplete) => break,
                 Err(error) => return Err(Error::protocol(address, error.to_string())),
             };
+            let reply = &self.read_buffer[at..at + bytes];
             at += bytes;
+            if self.verified.is_some() {
+                connection.partial_hash.add(reply);
+            }
             let reply_bytes = std::mem::take(&mut connection.partial_bytes) + bytes as u64;
+            let hash = std::mem::take(&mut connection.partial_hash);
             if kind == ReplyKind::Push {
                 continue;
             }
             let request = connection.pending.pop_front().ok_or_else(|| unasked(address))?;
             self.in_flight -= 1;
+            if let Some(verified) = &mut self.verified {
+                verified.replies += 1;
+                if connection.expected.pop_front() != Some(hash) {
+                    verified.mismatches += 1;
+                    let spec = &self.commands[usize::from(request.command)];
+                    verified.first.get_or_insert_with(|| describe(&spec.name, kind, reply_bytes, reply));
+                }
+            }
             if kind == ReplyKind::Error && self.error_text.is_none() {
                 self.error_text = Some(connection.scanner.error_text());
             }
@@ -420,6 +441,9 @@ impl<'a> Worker<'a> {
             }
         }
         connection.partial_bytes += (length - at) as u64;
+        if self.verified.is_some() {
+            connection.partial_hash.add(&self.read_buffer[at..length]);
+        }
         self.last_reply_ns = now_ns;
         if let Some(recorder) = &mut self.recorder {
             group.record(recorder, now_ns);
@@ -454,6 +478,9 @@ impl<'a> Worker<'a> {
             let before = self.write_buffer.len();
             let command = self.workload.append_next(&mut self.write_buffer, index);
             connection.pending.push_back(Pending { intended_ns, sent_ns: now_ns, command });
+            if self.verified.is_some() {
+                connection.expected.extend(self.workload.expected());
+            }
             if let Some(recorder) = &mut self.recorder {
                 recorder.count_request(command, connection.target, (self.write_buffer.len() - before) as u64);
             }
@@ -485,6 +512,8 @@ impl Connection {
             target,
             scanner: ReplyScanner::new(),
             partial_bytes: 0,
+            partial_hash: Fnv::default(),
+            expected: VecDeque::new(),
             pending: VecDeque::with_capacity(pipeline),
             unsent: Vec::new(),
             unsent_from: 0,
@@ -553,6 +582,14 @@ impl Group {
             rest &= rest - 1;
         }
     }
+}
+
+/// A reply that is not what the model has, and how it ends.
+#[cold]
+fn describe(command: &str, kind: ReplyKind, bytes: u64, reply: &[u8]) -> String {
+    const SHOWN_MAX: usize = 64;
+    let end = &reply[reply.len().saturating_sub(SHOWN_MAX)..];
+    format!("{command} was answered by the kind {kind:?}, {bytes} bytes that end with \"{}\"", end.escape_ascii())
 }
 
 #[cold]

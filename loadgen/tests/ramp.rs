@@ -31,17 +31,17 @@ fn every_step_is_run_at_its_rate_and_has_files_of_its_own() {
     assert_eq!(csv.lines().count(), 5);
 }
 
-/// Two connections that answer after 5 ms each serve 400 requests a second, and no more.
+/// Two connections that answer after 20 ms each serve 100 requests a second. Of 200 a second, the
+/// last ones of a second wait half of it. What else a busy machine does takes tens of milliseconds.
 #[test]
 fn the_knee_lies_where_the_target_is_full() {
-    let stub = Stub::start(Behaviour { delay: Duration::from_millis(5), ..Behaviour::default() });
-    let flags = ["--find-knee", "--p99-limit", "40", "--rate-limiting", "100", "--knee-precision", "20"];
-    let json = measure(&stub, &[&flags[..], &["--test-time", "0.6", "-c", "2"]].concat());
+    let stub = Stub::start(Behaviour { delay: Duration::from_millis(20), ..Behaviour::default() });
+    let flags = ["--find-knee", "--p99-limit", "300", "--rate-limiting", "50", "--knee-precision", "50"];
+    let json = measure(&stub, &[&flags[..], &["--test-time", "0.8", "-c", "2"]].concat());
     let (holds, fails) = (json["knee"]["holds"].as_f64().unwrap(), json["knee"]["fails"].as_f64().unwrap());
-    // A busy machine makes the stub's sleeps longer; nothing makes them shorter.
-    assert!((150.0..440.0).contains(&holds) && fails > holds && fails / holds <= 1.2, "{}", json["knee"]);
+    assert!((50.0..200.0).contains(&holds) && fails > holds && fails / holds <= 1.5, "{}", json["knee"]);
     let failed = |step: &&serde_json::Value| !step["failures"].as_array().unwrap().is_empty();
-    assert!(json["steps"].as_array().unwrap().iter().filter(failed).count() >= 2);
+    assert!(json["steps"].as_array().unwrap().iter().filter(failed).count() >= 2, "a failure is tried again");
 }
 
 #[test]

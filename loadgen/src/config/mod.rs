@@ -29,6 +29,7 @@ pub use target::Target;
 
 const KEY_PREFIX_DEFAULT: &str = "memtier-";
 const DATA_SIZE_DEFAULT: u64 = 32;
+const VERIFIED_KEYS_MAX: u64 = 1 << 28;
 const KNEE_RATE_DEFAULT: f64 = 1000.0;
 const KNEE_PRECISION_DEFAULT: f64 = 5.0;
 
@@ -73,6 +74,10 @@ pub struct Config {
     pub key_prefix: String,
     /// Whether every key is SET before the run.
     pub prefill: bool,
+    /// Whether replies are checked against a model.
+    pub verify: bool,
+    /// Whether connections are measured, instead of requests.
+    pub connect_storm: bool,
     /// Requests per second in total, for an open loop; none for a closed loop.
     pub rate: Option<f64>,
     /// Several rates, one after the other.
@@ -169,7 +174,8 @@ impl Config {
         if flags.clients < flags.threads {
             return invalid("--clients", flags.clients, format!("{} threads need a connection each", flags.threads));
         }
-        Ok(Self {
+        let verify = flags.verify;
+        let config = Self {
             targets,
             credentials: flags.authenticate.map(Credentials::parse),
             protocol: if flags.resp == 3 { Protocol::Resp3 } else { Protocol::Resp2 },
@@ -189,6 +195,8 @@ impl Config {
             keys,
             key_prefix,
             prefill,
+            verify,
+            connect_storm: flags.connect_storm,
             rate: ramp.as_ref().map(Ramp::first_rate).or(rate),
             ramp,
             run_count: flags.run_count,
@@ -199,7 +207,30 @@ impl Config {
             hdr_file_prefix: flags.hdr_file_prefix,
             hide_histogram: flags.hide_histogram,
             quiet: flags.quiet,
-        })
+        };
+        config.check_verify().map(|()| config)
+    }
+
+    /// What the model of --verify cannot follow is refused.
+    fn check_verify(&self) -> Result<(), Error> {
+        if !self.verify {
+            return Ok(());
+        }
+        let refuse = |why: String| invalid("--verify", true, why);
+        if let Some(command) = self.mix.as_ref().and_then(|mix| mix.unverifiable()) {
+            return refuse(format!("the model does not know {command}"));
+        }
+        let patterns = self.mix.as_ref().map_or(vec![self.set_pattern, self.get_pattern], |mix| mix.patterns.clone());
+        if patterns.iter().any(|pattern| matches!(pattern, KeyPattern::Latest { .. } | KeyPattern::Insert)) {
+            return refuse("the model has no keys beyond the range (patterns latest and insert)".to_owned());
+        }
+        if self.tags().count() < self.clients.get() as u64 || self.keys.count() > VERIFIED_KEYS_MAX {
+            return refuse(format!("it takes a key for each connection at least, and {VERIFIED_KEYS_MAX} at most"));
+        }
+        if self.run_count > 1 {
+            return refuse("the model begins anew with each run: use --run-count 1".to_owned());
+        }
+        Ok(())
     }
 
     /// Keys that share a tag; without commands over several keys, each key is on its own.
@@ -252,6 +283,8 @@ impl Config {
             "key-maximum": self.keys.maximum,
             "key-prefix": self.key_prefix,
             "prefill": self.prefill,
+            "verify": self.verify,
+            "connect-storm": self.connect_storm,
             "rate-limiting": self.rate,
             "ramp": match &self.ramp {
                 None => Json::Null,
@@ -372,6 +405,11 @@ mod tests {
             (&["--find-knee", "--test-time", "1", "--p99-limit", "0"], "--p99-limit"),
             (&["--rate-steps", "1,2"], "--test-time"),
             (&["--rate-steps", "1,x", "--test-time", "1"], "--rate-steps"),
+            (&["--verify", "-c", "5", "--key-maximum", "4"], "a key for each connection"),
+            (&["--verify", "--key-pattern", "R:L"], "--verify"),
+            (&["--verify", "-x", "2"], "--run-count 1"),
+            (&["--verify", "--workload", "ycsb-a"], "does not know HGETALL"),
+            (&["--connect-storm", "--prefill"], "--prefill"),
             (&["-s", ""], "--server"),
             (&["-s", "a:b:1,c"], "--server"),
             (&["-s", "a,b,c", "-c", "2"], "targets need a connection each"),

@@ -34,7 +34,7 @@ pub fn print_ramp(out: &mut dyn Write, config: &Config, ramp: &RampOutcome) -> i
                 knee.p99_limit_ms,
                 rate(found.holds),
                 rate(found.fails),
-                if found.generator_bound { "; the generator reached its own limit first" } else { "" },
+                if found.generator_bound { "; there the generator itself could not keep up" } else { "" },
             )
         }
         _ => Ok(()),

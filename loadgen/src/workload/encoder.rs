@@ -10,6 +10,7 @@ use rand::rngs::SmallRng;
 
 use crate::config::{Config, Expiry};
 use crate::values::{Values, scale};
+use crate::verify::Written;
 
 pub(crate) const KEY_DIGITS_MAX: usize = 20;
 
@@ -30,7 +31,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(config: &Config, rng: &mut SmallRng) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         let keys = config.keys_per_tag();
         let opening = if keys == 1 { config.key_prefix.clone() } else { format!("{}{{", config.key_prefix) };
         let endings = key_endings(keys);
@@ -49,7 +50,7 @@ impl Encoder {
             mset_head: format!("*{}\r\n$4\r\nMSET\r\n", 1 + 2 * keys).into_bytes(),
             mget_head: format!("*{}\r\n$4\r\nMGET\r\n", 1 + keys).into_bytes(),
             endings,
-            values: Values::new(&config.value_sizes, rng),
+            values: Values::new(&config.value_sizes, config.seed),
             expiry: config.expiry,
         }
     }
@@ -61,6 +62,22 @@ impl Encoder {
         if let Some(expiry) = self.expiry {
             append_expiry(out, expiry, rng);
         }
+    }
+
+    /// Appends a SET of a value that begins with its stamp.
+    pub(crate) fn append_set_stamped(&self, out: &mut Vec<u8>, tag: u64, member: usize, written: &Written) {
+        self.append_key(out, &self.set_heads, tag, member);
+        self.append_value_stamped(out, written);
+    }
+
+    /// Appends the end of the key's line and a value that begins with its stamp.
+    pub(crate) fn append_value_stamped(&self, out: &mut Vec<u8>, written: &Written) {
+        out.extend_from_slice(b"\r\n");
+        self.values.append_stamped(out, written);
+    }
+
+    pub(crate) fn values(&self) -> &Values {
+        &self.values
     }
 
     #[inline]
@@ -131,7 +148,7 @@ mod tests {
 
     fn encoder(flags: &[&str]) -> Encoder {
         let cli = Cli::try_parse_from([&["loadgen"], flags].concat()).expect("valid flags");
-        Encoder::new(&Config::from_flags(cli.run).expect("valid flags"), &mut rng())
+        Encoder::new(&Config::from_flags(cli.run).expect("valid flags"))
     }
 
     fn rng() -> SmallRng {
@@ -173,10 +190,10 @@ mod tests {
         let mut rng = rng();
         let (mut mget, mut mset, mut get) = (Vec::new(), Vec::new(), Vec::new());
         let tags: Vec<u64> = (1..=20).collect();
-        encoder.append_multi_key(&mut mget, false, &tags, &mut rng);
+        encoder.append_multi_key(&mut mget, false, &tags, &mut rng, None);
         assert!(mget.starts_with(b"*21\r\n$4\r\nMGET\r\n$8\r\nk-{1}:00\r\n$8\r\nk-{2}:01\r\n"));
         assert!(mget.ends_with(b"$9\r\nk-{20}:19\r\n"));
-        encoder.append_multi_key(&mut mset, true, &[9; 20], &mut rng);
+        encoder.append_multi_key(&mut mset, true, &[9; 20], &mut rng, None);
         assert!(mset.starts_with(b"*41\r\n$4\r\nMSET\r\n$8\r\nk-{9}:00\r\n$0\r\n\r\n$8\r\nk-{9}:01\r\n$0\r\n\r\n"));
         encoder.append_get(&mut get, 10, 7);
         assert_eq!(get, b"*2\r\n$3\r\nGET\r\n$9\r\nk-{10}:07\r\n");

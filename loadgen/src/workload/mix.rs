@@ -17,6 +17,7 @@ use crate::commands::{COMMANDS_MAX, CommandId, CommandSpec, ReplyRule};
 use crate::config::{Config, KeyPattern};
 use crate::keys::{Frontier, KeySource, Share};
 use crate::values::Values;
+use crate::verify::{Effect, Model, Written};
 
 /// The longest cycle: weights may not add up to more.
 const CYCLE_MAX: u64 = 100_000;
@@ -99,10 +100,31 @@ impl MixSpec {
     }
 
     /// Appends what `--prefill` sends for a key; says how many requests.
-    pub(crate) fn append_prefill(&self, out: &mut Vec<u8>, key: u64, values: &Values, rng: &mut SmallRng) -> u64 {
+    pub(crate) fn append_prefill(
+        &self,
+        out: &mut Vec<u8>,
+        key: u64,
+        values: &Values,
+        rng: &mut SmallRng,
+        written: Option<&Written>,
+    ) -> u64 {
         let templates = self.prefill.as_ref().map_or(&[][..], |prefill| &prefill.templates);
-        templates.iter().for_each(|template| template.append(out, key, values, rng));
+        templates.iter().for_each(|template| template.append(out, key, values, rng, written));
         templates.len() as u64
+    }
+
+    /// A command that the model of --verify does not know, if there is one.
+    pub(crate) fn unverifiable(&self) -> Option<&str> {
+        let steps = self.groups.iter().flat_map(|group| group.steps.iter().map(|(_, template)| template));
+        let unknown =
+            steps.into_iter().find(|template| template.effect.is_none()).map(|template| template.word.as_str());
+        let prefill = self.prefill.as_ref().map_or(&[][..], |prefill| &prefill.templates);
+        let prefills_otherwise = match prefill {
+            [] => false,
+            [only] => only.effect != Some(Effect::Set),
+            _ => true,
+        };
+        unknown.or(prefills_otherwise.then_some("its [prefill]"))
     }
 
     fn command(&mut self, template: &Template, name: Option<&str>) -> Result<CommandId, String> {
@@ -167,6 +189,7 @@ pub(super) struct Mix {
     /// By pattern.
     keys: Vec<KeySource>,
     values: Values,
+    model: Option<Model>,
     /// By connection: the group that is not through.
     unfinished: Vec<Option<Unfinished>>,
 }
@@ -181,13 +204,15 @@ struct Unfinished {
 
 impl Mix {
     pub(super) fn new(config: &Config, spec: &Arc<MixSpec>, share: Share, frontier: &Frontier, seed: u64) -> Self {
-        let mut rng = SmallRng::seed_from_u64(seed);
-        let source = |&pattern: &KeyPattern| KeySource::new(pattern, config.keys, share, frontier);
+        let rng = SmallRng::seed_from_u64(seed);
+        let source =
+            |&pattern: &KeyPattern| KeySource::new(pattern, config.keys, share, frontier).own_keys_only(config.verify);
         Self {
             cycle: spec.cycle.clone(),
             at: spec.cycle.len(),
             keys: spec.patterns.iter().map(source).collect(),
-            values: Values::new(&config.value_sizes, &mut rng),
+            values: Values::new(&config.value_sizes, config.seed),
+            model: config.verify.then(|| Model::new(config)),
             unfinished: vec![None; share.clients],
             spec: Arc::clone(spec),
             rng,
@@ -199,11 +224,22 @@ impl Mix {
         let next = self.unfinished[client].take().unwrap_or_else(|| self.begin_group(client));
         let group = &self.spec.groups[usize::from(next.group)];
         let (command, template) = &group.steps[next.step];
-        template.append(out, next.key, &self.values, &mut self.rng);
+        match (&mut self.model, template.effect) {
+            (Some(model), Some(effect)) => {
+                let size = self.values.next_size(&mut self.rng);
+                let written = model.apply(effect, next.key, size, &self.values);
+                template.append(out, next.key, &self.values, &mut self.rng, written.as_ref());
+            }
+            _ => template.append(out, next.key, &self.values, &mut self.rng, None),
+        }
         if next.step + 1 < group.steps.len() {
             self.unfinished[client] = Some(Unfinished { step: next.step + 1, ..next });
         }
         *command
+    }
+
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.model.as_ref()
     }
 
     #[inline]

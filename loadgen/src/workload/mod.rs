@@ -13,6 +13,7 @@ use crate::commands::CommandId;
 use crate::config::Config;
 use crate::keys::{Frontier, Share};
 
+use crate::verify::{Fnv, Model};
 pub(crate) use encoder::Encoder;
 use mix::Mix;
 use pairs::Pairs;
@@ -46,6 +47,18 @@ impl Workload {
             Load::Pairs(pairs) => pairs.append_next(out, client),
             Load::Mix(mix) => mix.append_next(out, client),
         }
+    }
+}
+
+impl Workload {
+    /// The hash of the right reply to the last request; none when replies are not verified.
+    #[inline]
+    pub(crate) fn expected(&self) -> Option<Fnv> {
+        let model = match &self.0 {
+            Load::Pairs(pairs) => pairs.model(),
+            Load::Mix(mix) => mix.model(),
+        };
+        model.map(Model::expected)
     }
 }
 

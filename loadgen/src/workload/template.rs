@@ -7,6 +7,7 @@ use rand::rngs::SmallRng;
 use super::encoder::KEY_DIGITS_MAX;
 use crate::resp::encode_request;
 use crate::values::{Values, scale};
+use crate::verify::{Effect, Written};
 
 /// A compiled command.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Template {
     tail: Vec<u8>,
     /// The first word, in capitals.
     pub(crate) word: String,
+    /// What it does, if the model of --verify knows.
+    pub(crate) effect: Option<Effect>,
 }
 
 /// What stays the same, and then something that changes.
@@ -76,12 +79,19 @@ impl Template {
                 }
             }
         }
-        Ok(Self { pieces, tail: literal, word: first.to_ascii_uppercase() })
+        Ok(Self { pieces, tail: literal, word: first.to_ascii_uppercase(), effect: Effect::of(&words) })
     }
 
-    /// Appends the command for this key.
+    /// Appends the command for this key, with this value where one is given.
     #[inline]
-    pub(crate) fn append(&self, out: &mut Vec<u8>, key: u64, values: &Values, rng: &mut SmallRng) {
+    pub(crate) fn append(
+        &self,
+        out: &mut Vec<u8>,
+        key: u64,
+        values: &Values,
+        rng: &mut SmallRng,
+        written: Option<&Written>,
+    ) {
         for piece in &self.pieces {
             match piece {
                 Piece::Number { heads, number } => {
@@ -92,7 +102,10 @@ impl Template {
                 }
                 Piece::Data { before } => {
                     out.extend_from_slice(before);
-                    values.append(out, rng);
+                    match written {
+                        Some(written) => values.append_stamped(out, written),
+                        None => values.append(out, rng),
+                    }
                 }
             }
         }
@@ -163,9 +176,9 @@ mod tests {
 
     fn encoded(text: &str, key: u64) -> String {
         let mut rng = SmallRng::seed_from_u64(3);
-        let values = Values::new(&ValueSizes::Fixed(2), &mut rng);
+        let values = Values::new(&ValueSizes::Fixed(2), 3);
         let mut out = Vec::new();
-        Template::compile(text, "k:").expect("valid").append(&mut out, key, &values, &mut rng);
+        Template::compile(text, "k:").expect("valid").append(&mut out, key, &values, &mut rng, None);
         String::from_utf8(out).expect("ASCII")
     }
 
@@ -187,11 +200,11 @@ mod tests {
     fn random_numbers_cover_their_range() {
         let mut seen: Vec<String> = Vec::new();
         let mut rng = SmallRng::seed_from_u64(3);
-        let values = Values::new(&ValueSizes::Fixed(2), &mut rng);
+        let values = Values::new(&ValueSizes::Fixed(2), 3);
         let template = Template::compile("X __random:9:11__", "").expect("valid");
         for _ in 0..200 {
             let mut out = Vec::new();
-            template.append(&mut out, 0, &values, &mut rng);
+            template.append(&mut out, 0, &values, &mut rng, None);
             seen.push(String::from_utf8(out).expect("ASCII"));
         }
         seen.sort();

@@ -26,6 +26,8 @@ pub struct Behaviour {
     pub reply: Option<&'static [u8]>,
     /// Requests are read and never answered.
     pub silent: bool,
+    /// This SET, counted from 1, is answered and not kept.
+    pub lost_set: Option<u64>,
     /// Replies are written byte by byte.
     pub bytewise: bool,
 }
@@ -122,8 +124,14 @@ fn answer(request: Vec<String>, behaviour: &Behaviour, seen: &mut Seen) -> Optio
     *seen.counts.entry(request[0].clone()).or_default() += 1;
     let reply = match request[0].as_str() {
         "SET" | "MSET" => {
-            seen.store(&request[1..]);
+            if behaviour.lost_set != Some(seen.counts[&request[0]]) {
+                seen.store(&request[1..]);
+            }
             b"+OK\r\n".to_vec()
+        }
+        "DEL" => {
+            let deleted = request[1..].iter().filter(|key| seen.stored.remove(*key).is_some()).count();
+            format!(":{deleted}\r\n").into_bytes()
         }
         "GET" => seen.look_up(&request[1]).into_bytes(),
         "MGET" => {
