@@ -183,7 +183,7 @@ fn verify(documents: &[PathBuf], results: &Path, claims: &Path) -> Result<()> {
     let (runs, figures, differences) = (findings.runs, findings.figures, findings.differences.len());
     ensure!(
         differences == 0,
-        "{differences} of {runs} runs' files and {figures} queries in documents are not what raw data give"
+        "{differences} differences from what raw data give, in {runs} runs and {figures} queries"
     );
     println!("{runs} runs and {figures} queries in documents are what raw data give");
     Ok(())
