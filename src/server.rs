@@ -1,6 +1,6 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
-use crate::aof::{DirLock, FsyncPolicy, Layout, Log, LogControl, Recovered, SystemDisk, recover};
+use crate::aof::{DirLock, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover};
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
@@ -10,6 +10,7 @@ use crate::keyspace::{Databases, Table};
 use crate::limits;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
+use crate::rewriting::{self, Rewriting};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
@@ -56,6 +57,8 @@ pub struct Server {
     pub threads: usize,
     /// The policy of the log, and what is wrong with it.
     pub log_control: LogControl,
+    /// The rewriting of the log.
+    pub rewriting: Rewriting,
     output_hard_max: AtomicU64,
     coarse_now_ms: AtomicU64,
     base: Mutex<Totals>,
@@ -189,9 +192,9 @@ pub fn run(config: Config) -> Result<(), String> {
     runtime.block_on(async {
         let listener = listen(&config)?;
         apply_limits(&config);
-        let (foundation, logs) = lay_foundation(&config, cores)?;
+        let (foundation, logs, rewriter) = lay_foundation(&config, cores)?;
         let pubsub = Arc::clone(&foundation.pubsub);
-        let start = Start { config, listener, pubsub, logs, threads: threads.get() };
+        let start = Start { config, listener, pubsub, logs, rewriter, threads: threads.get() };
         match start.config.text(Directive::Engine).as_str() {
             "mutex" => start.serve(Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(Arc::new(DashmapEngine::new(foundation))).await,
@@ -269,7 +272,7 @@ fn snapshot_path(config: &Config) -> PathBuf {
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.
-fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), String> {
+fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs, Option<Arc<Rewriter>>), String> {
     config.apply_limits();
     let wanted = config.number(Directive::Shards);
     let layout = layout(config, cores);
@@ -301,9 +304,12 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
             segments: Vec::new(),
             joints: Arc::default(),
             threads: Vec::new(),
+            manifest: Manifest::default(),
         }
     };
-    let Recovered { stores, segments, joints, threads } = recovered;
+    let Recovered { stores, segments, joints, threads, manifest } = recovered;
+    let rewriter =
+        lock.is_some().then(|| Arc::new(Rewriter::new(Arc::new(SystemDisk), dir, manifest, segments.clone())));
     let foundation = Foundation {
         stores,
         segments,
@@ -316,7 +322,7 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs), S
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
     };
-    Ok((foundation, Logs { threads, control, clock, lock }))
+    Ok((foundation, Logs { threads, control, clock, lock }, rewriter))
 }
 
 /// Everything that is ready before the engine.
@@ -325,12 +331,13 @@ struct Start {
     listener: TcpListener,
     pubsub: Arc<PubSub>,
     logs: Logs,
+    rewriter: Option<Arc<Rewriter>>,
     threads: usize,
 }
 
 impl Start {
     async fn serve<E: Engine>(self, engine: Arc<E>) -> Result<(), String> {
-        let Self { config, listener, pubsub, logs, threads } = self;
+        let Self { config, listener, pubsub, logs, rewriter, threads } = self;
         let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
         fit_maxclients(&config);
         let clock = Clock::System;
@@ -345,6 +352,7 @@ impl Start {
             port,
             threads,
             log_control: logs.control.clone(),
+            rewriting: Rewriting::new(rewriter),
             output_hard_max: AtomicU64::new(0),
             coarse_now_ms: AtomicU64::new(clock.now_ms()),
             base: Mutex::default(),
@@ -356,6 +364,7 @@ impl Start {
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(engine.clone().end_epochs());
+        tokio::spawn(rewriting::run(Arc::clone(&server), Arc::clone(&engine)));
         tokio::spawn(keep_house(Arc::clone(&server)));
         let tasks = TaskTracker::new();
         let stop = stop_signal()?;
