@@ -30,6 +30,7 @@ pub mod pause;
 pub mod pubsub;
 pub mod rdb;
 pub mod resp;
+pub mod rewriting;
 pub mod routing;
 pub mod server;
 pub mod slowlog;

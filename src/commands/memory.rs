@@ -123,7 +123,7 @@ fn of_stream(stream: &Stream, samples: usize) -> usize {
 /// MEMORY STATS: O(shards)
 pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let memory = crate::memory::read();
-    let keys: u64 = call.server.engine.metrics().databases.iter().map(|database| database.keys).sum();
+    let keys: u64 = call.server.metrics().databases.iter().map(|database| database.keys).sum();
     let clients: u64 = call.server.clients.list().iter().map(|client| client.unread_bytes()).sum();
     let per_key = memory.allocated.checked_div(keys).unwrap_or(0);
     let figures = [
