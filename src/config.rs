@@ -83,7 +83,7 @@ directives! {
     Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
     EnableDebugCommand = ("enable-debug-command", Kind::Choice(&["no", "yes", "local"]), "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
     Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
-    Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir; decided at the start: CONFIG SET accepts the value that it has");
+    Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
     AofUseRdbPreamble = ("aof-use-rdb-preamble", Kind::Choice(&["no"]), "no", true, "Whether a rewritten log begins with a snapshot of Redis's: the log has one form, so only `no` is accepted");
     Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
     AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself; 0 for never");

@@ -280,12 +280,12 @@ impl Default for Ground {
 
 /// Runs a server with this configuration until it is told to stop. The error is for the operator.
 pub fn run(config: Config) -> Result<(), String> {
-    ticks::begin();
     run_on(config, Ground::default())
 }
 
 /// [`run`] elsewhere than on the machine.
 pub fn run_on(config: Config, ground: Ground) -> Result<(), String> {
+    ticks::begin();
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = or_default(config.number(Directive::Threads), || default_threads(cores));
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;

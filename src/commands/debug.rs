@@ -108,7 +108,7 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         3 if args.is(1, "SLEEP") => {
             let time = sleep(args).expect("it is a DEBUG SLEEP");
             std::thread::sleep(time);
-            keyspace.set_now(keyspace.now_ms() + time.as_millis() as u64);
+            keyspace.set_now(keyspace.now_ms().saturating_add(time.as_millis() as u64));
             reply.ok();
         }
         _ => {

@@ -556,9 +556,9 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         let index = crate::config::index_of(&name.to_lowercase()).ok_or_else(|| {
             CommandError::Owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
         })?;
-        let is_kept = index == Directive::Appendonly as usize
-            && call.server.config.get(index).as_bytes().eq_ignore_ascii_case(&args[position + 1]);
-        if is_kept {
+        // What is decided at the start has the value that it has: a client that sets all it has read is not refused.
+        let is_kept = || call.server.config.get(index).as_bytes().eq_ignore_ascii_case(&args[position + 1]);
+        if !DIRECTIVES[index].mutable && is_kept() {
             continue;
         }
         if !DIRECTIVES[index].mutable {

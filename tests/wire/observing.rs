@@ -119,3 +119,27 @@ fn histograms_and_percentiles_show_how_long_commands_took() {
         assert!(line.contains("p0=") && line.contains(",p50=") && line.contains(",p100="), "{line}");
     });
 }
+
+#[test]
+fn memory_usage_grows_with_the_value() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("MEMORY USAGE none", "$-1\r\n");
+        client.expect("MEMORY USAGE none SAMPLES", "-ERR syntax error\r\n");
+        client.expect("MEMORY USAGE none SAMPLES x", "-ERR value is not an integer or out of range\r\n");
+        client.call(&["SET", "text", &"x".repeat(10_000)]);
+        let usage = |client: &mut Client, key: &str| client.value(&["MEMORY", "USAGE", key, "SAMPLES", "0"]).integer();
+        assert!((10_000..10_200).contains(&usage(&mut client, "text")));
+        let elements: Vec<String> = (0..2000).map(|index| format!("{index:020}")).collect();
+        for (add, key, each) in [("RPUSH", "list", 20..40), ("SADD", "set", 30..80)] {
+            let mut request = vec![add, key];
+            request.extend(elements.iter().map(String::as_str));
+            client.call(&request);
+            let per_element = usage(&mut client, key) / 2000;
+            assert!(each.contains(&per_element), "{key}: {per_element}");
+        }
+        assert!(client.value(&["MEMORY", "DOCTOR"]).text().contains("resident"));
+        let stats = client.value(&["MEMORY", "STATS"]);
+        assert_eq!(stats.field("keys.count").map(|keys| keys.integer()), Some(3));
+    });
+}
