@@ -2,9 +2,10 @@
 //! holds whole, in the order in which it was written.
 
 mod repairs;
+mod rewriting;
 
 use super::control::{FsyncPolicy, LogControl};
-use super::manifest::{Layout, Manifest};
+use super::manifest::{ChainEntry, Layout, Manifest};
 use super::recovery::{Log, Recovered, recover};
 use super::replay::Replay;
 use super::simulated::{Failure, Fault, SimDisk};
