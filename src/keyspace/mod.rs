@@ -3,6 +3,7 @@
 //! Synchronous, and knows no engine: an engine supplies a [`Store`] as wide as the command needs, exclusive to it for
 //! as long as the command runs.
 
+mod compact;
 mod databases;
 mod deadlines;
 mod effects;
@@ -20,6 +21,7 @@ mod notices;
 mod object;
 mod segmented;
 mod set;
+mod slim;
 pub mod sorted_set;
 mod store;
 pub mod stream;

@@ -1,7 +1,7 @@
 //! A node: one key with its value, in one allocation behind one pointer.
 //!
 //! ```text
-//! | key_len u32 | state u32 | word 8 bytes, or collection | [expire_at 8 bytes] | key | text |
+//! | key_len u32 | state u32 | word 8 bytes, or collection 10 | [expire_at 8 bytes] | key | text |
 //! state: | second of the last access, 27 bits | mark | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
@@ -135,9 +135,9 @@ const EXPIRY: usize = size_of::<u64>();
 const CACHE_LINE: usize = 64;
 const ALIGN: usize = 8;
 /// A type of collection that is larger is to be boxed: every collection's node has room for the largest.
-const OBJECT_SIZE_MAX: usize = 24;
+const OBJECT_SIZE_MAX: usize = 10;
 const _: () = {
-    assert!(size_of::<Object>() <= OBJECT_SIZE_MAX && size_of::<Object>().is_multiple_of(ALIGN));
+    assert!(size_of::<Object>() <= OBJECT_SIZE_MAX);
     assert!(align_of::<Object>() <= ALIGN && align_of::<Word>() <= ALIGN && HEADER.is_multiple_of(ALIGN));
 };
 /// Allocators hand out multiples of this for small sizes: what rounding up leaves is room for a text to grow.
@@ -317,8 +317,8 @@ impl Node {
 
     /// When the key expires: Unix time in milliseconds.
     pub fn expire_at(&self) -> Option<u64> {
-        // SAFETY: with an expiry, eight initialised bytes stand behind the value.
-        self.header().state.has_expiry().then(|| unsafe { self.expiry_start().read() })
+        // SAFETY: with an expiry, eight initialised bytes stand behind the value, aligned or not.
+        self.header().state.has_expiry().then(|| unsafe { self.expiry_start().read_unaligned() })
     }
 
     /// Whether this is a key of the deadline `(at, hash)`: its hash is this one, and its own deadline no later.
@@ -465,8 +465,8 @@ impl Node {
 
     fn write_expiry(&mut self, at: u64) {
         debug_assert!(self.header().state.has_expiry());
-        // SAFETY: with an expiry, eight bytes stand behind the value, aligned as it is.
-        unsafe { self.expiry_start().write(at) };
+        // SAFETY: with an expiry, eight bytes stand behind the value.
+        unsafe { self.expiry_start().write_unaligned(at) };
     }
 
     fn header(&self) -> &Header {

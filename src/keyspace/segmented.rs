@@ -245,7 +245,7 @@ impl Segmented {
 impl Homes for HashTable<Node> {
     type Item = Node;
 
-    fn hash(item: &Node) -> u64 {
+    fn hash(&self, item: &Node) -> u64 {
         hash_of(item.key())
     }
 

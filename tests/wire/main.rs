@@ -16,7 +16,6 @@ mod connections;
 mod databases;
 mod durability;
 mod encodings;
-mod equivalence;
 mod expiry;
 mod flows;
 mod geo;

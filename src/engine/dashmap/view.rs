@@ -390,7 +390,7 @@ impl Table for View<'_> {
 impl Homes for RawNodes {
     type Item = Node;
 
-    fn hash(item: &Node) -> u64 {
+    fn hash(&self, item: &Node) -> u64 {
         hash_of(item.key())
     }
 
