@@ -8,9 +8,12 @@ SUITE   ?=
 ENGINES ?=
 FILES   ?=
 SERVERS ?=
+BUDGET  ?=
+RUN     ?=
 CARGO   ?= cargo
+LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
-.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick memory side-by-side clean
+.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -64,14 +67,23 @@ fmt: ## Format the code
 docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
 	WRITE_DOCS=1 $(CARGO) test --test docs
 
-experiment: build ## Run the sweeps of experiments/sweeps, or one: SWEEP=name (hours; Ctrl-C and go on later)
-	target/release/experiments run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(SERVERS)
+experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes)
+	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(SERVERS)
 
 experiment-quick: build ## A small sweep over the three engines, under 3 minutes
-	target/release/experiments run --quick $(SERVERS)
+	$(LAB) run --quick $(SERVERS)
+
+report: ## Build the reports of all finished runs, or RUN=folder, again from their raw data
+	$(CARGO) run --release --quiet -p experiments -- report $(RUN)
+
+fill: ## Put figures into README.md and docs/results.md, of the runs that they name or of RUN=folder
+	$(CARGO) run --release --quiet -p experiments -- fill $(if $(RUN),--run $(RUN))
+
+verify-report: ## Fail where README.md, docs/results.md or a report says anything else than raw data give
+	$(CARGO) run --release --quiet -p experiments -- verify
 
 memory: build ## Resident memory for each key, by shape of the data, beside redis-server
-	target/release/experiments memory
+	$(LAB) memory
 
 clean: ## Remove what was built
 	$(CARGO) clean

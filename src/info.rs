@@ -96,6 +96,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let sum = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).sum::<u64>();
     let worst = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).max().unwrap_or(0);
     let changes = metrics.keyspace.changes.saturating_sub(SAVES.changes_saved());
+    let rewriting = server.rewriting.metrics();
     let mut persistence = fields([
         ("loading", &u8::from(server.is_loading())),
         ("async_loading", &0),
@@ -113,9 +114,17 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("aof_enabled", &u8::from(server.has_log())),
         ("aof_last_write_status", &if server.log_control.is_failing() { "err" } else { "ok" }),
         ("aof_write_failures", &server.log_control.failures()),
+        ("aof_rewrite_in_progress", &u8::from(rewriting.is_running)),
+        ("aof_rewrite_scheduled", &u8::from(rewriting.is_scheduled)),
+        ("aof_last_rewrite_time_sec", &rewriting.last_s),
+        ("aof_current_rewrite_time_sec", &rewriting.current_s),
+        ("aof_last_bgrewrite_status", &if rewriting.last_failure.is_some() { "err" } else { "ok" }),
+        ("aof_last_bgrewrite_error", &rewriting.last_failure.unwrap_or_default()),
+        ("aof_rewrites", &rewriting.count),
         ("aof_fsync_policy", &server.config.text(Directive::Appendfsync)),
         ("aof_segments", &metrics.segments.len()),
         ("aof_current_size", &sum(|segment| segment.file_bytes)),
+        ("aof_base_size", &rewriting.base_size),
         ("aof_buffer_length", &sum(|segment| segment.buffered_bytes)),
         ("aof_unsynced_length", &sum(|segment| segment.unsynced_bytes)),
         ("aof_pending_bio_fsync", &sum(|segment| segment.is_syncing.into())),

@@ -1,6 +1,8 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
-use crate::aof::{DirLock, Disk, FsyncPolicy, Layout, Log, LogControl, Recovered, SystemDisk, recover};
+use crate::aof::{
+    DirLock, Disk, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover,
+};
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
@@ -12,6 +14,7 @@ use crate::keyspace::{Databases, Table};
 use crate::limits;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
+use crate::rewriting::{self, Rewriting};
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::Future;
@@ -61,6 +64,8 @@ pub struct Server {
     pub threads: usize,
     /// The policy of the log, and what is wrong with it.
     pub log_control: LogControl,
+    /// The rewriting of the log.
+    pub rewriting: Rewriting,
     output_hard_max: AtomicU64,
     coarse_now_ms: AtomicU64,
     base: Mutex<Totals>,
@@ -312,7 +317,7 @@ fn snapshot_path(config: &Config) -> PathBuf {
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.
-fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Result<(Foundation, Logs), String> {
+fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     let config = &server.config;
     let wanted = config.number(Directive::Shards);
     let layout = layout(config, cores);
@@ -341,9 +346,12 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Result<(Fou
             segments: Vec::new(),
             joints: Arc::default(),
             threads: Vec::new(),
+            manifest: Manifest::default(),
         }
     };
-    let Recovered { stores, segments, joints, threads } = recovered;
+    let Recovered { stores, segments, joints, threads, manifest } = recovered;
+    let rewriter =
+        lock.is_some().then(|| Arc::new(Rewriter::new(Arc::clone(&ground.disk), dir, manifest, segments.clone())));
     let foundation = Foundation {
         stores,
         segments,
@@ -356,7 +364,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Result<(Fou
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
     };
-    Ok((foundation, Logs { threads, control, clock, lock }))
+    Ok((foundation, Logs { threads, control, clock, lock }, rewriter))
 }
 
 /// Everything that is ready before the data.
@@ -385,7 +393,7 @@ impl Start {
         }
         let (loaded, engine) = watch::channel(None);
         let loading = load(&server, ground, cores)?;
-        let (foundation, logs) = {
+        let (foundation, logs, rewriter) = {
             let admit = |client| tasks.spawn(serve_early(Arc::clone(&server), client, engine.clone()));
             tokio::select! {
                 biased;
@@ -395,6 +403,7 @@ impl Start {
                 never = accept(&listener, &server, admit) => match never {},
             }
         };
+        rewriter.into_iter().for_each(|rewriter| server.rewriting.begin(rewriter));
         let engine = build(foundation);
         assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
         loaded.send_replace(Some(Arc::clone(&engine)));
@@ -403,6 +412,7 @@ impl Start {
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(Arc::clone(&engine).end_epochs());
+        tokio::spawn(rewriting::run(Arc::clone(&server), Arc::clone(&engine)));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         tokio::select! {
             () = stop => {}
@@ -431,6 +441,7 @@ fn new_server(config: Config, port: u16, threads: usize) -> Arc<Server> {
         port,
         threads,
         log_control: LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8)),
+        rewriting: Rewriting::default(),
         output_hard_max: AtomicU64::new(0),
         coarse_now_ms: AtomicU64::new(clock.now_ms()),
         base: Mutex::default(),
@@ -455,7 +466,7 @@ fn load(server: &Arc<Server>, ground: Ground, cores: usize) -> Result<oneshot::R
     Ok(loading)
 }
 
-type Loaded = Result<(Foundation, Logs), String>;
+type Loaded = Result<(Foundation, Logs, Option<Arc<Rewriter>>), String>;
 
 /// A connection's life.
 async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {

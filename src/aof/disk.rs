@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A place for files. Every error is the operating system's.
@@ -20,6 +20,8 @@ pub trait Disk: Debug + Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The files in a directory; directories are left out.
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
     /// Sees to it that the names in a directory survive a power loss.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 }
@@ -102,6 +104,17 @@ impl Disk for SystemDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                files.push(entry.path());
+            }
+        }
+        Ok(files)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -7,6 +7,7 @@ mod actor;
 mod dashmap;
 mod expiration;
 mod gather;
+mod images;
 mod inline;
 mod loading;
 mod metrics;
@@ -14,6 +15,7 @@ mod mutex;
 
 pub use actor::ActorEngine;
 pub use dashmap::DashmapEngine;
+pub use images::ImagePart;
 pub use loading::LoadingSession;
 pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
@@ -60,6 +62,10 @@ pub trait Engine: Metered {
     fn session(self: &Arc<Self>) -> Self::Session;
     /// Runs until the runtime ends: removes keys whose time has come, `hz` times a second.
     fn expire_for_ever(self: Arc<Self>, hz: u64) -> impl Future<Output = ()> + Send;
+    /// Begins an image of all keys at one point of the order of all commands, with one part for each owner.
+    fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) -> impl Future<Output = ()> + Send;
+    /// Walks over the keys, in slices between commands, until all that were there are in the image that was begun.
+    fn walk_image(self: Arc<Self>) -> impl Future<Output = ()> + Send;
     /// Runs until the runtime ends: ends an epoch of the log, one after the other, wherever something was logged.
     fn end_epochs(self: Arc<Self>) -> impl Future<Output = ()> + Send;
 }

@@ -4,7 +4,7 @@
 use super::book::{Book, Places, append};
 use shardrace::aof::{Disk, LogFile, SystemDisk};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -126,6 +126,10 @@ impl Disk for TrackingDisk {
         SystemDisk.remove(path)?;
         self.note(&format!("remove {}", name_of(path)));
         Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        SystemDisk.list(dir)
     }
 
     fn sync_dir(&self, _path: &Path) -> io::Result<()> {

@@ -35,7 +35,9 @@ pub enum ReplyKind {
     Array,
     /// `>…`: out of band, it answers no request
     Push,
-    /// RESP3's booleans, doubles, big numbers, maps and sets
+    /// RESP3's maps and sets
+    Aggregate,
+    /// RESP3's booleans, doubles and big numbers
     Other,
 }
 
@@ -53,7 +55,7 @@ pub enum Scanned {
     Incomplete,
 }
 
-/// What an array holds, arrays inside it not counted.
+/// What an array, a set or a map holds, arrays inside it not counted. A pair counts as two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elements {
     /// How many elements.
@@ -204,7 +206,7 @@ impl ReplyScanner {
         Ok(Scanned::Incomplete)
     }
 
-    /// What the last reply of the kind [`ReplyKind::Array`] holds.
+    /// What the last reply of the kind [`ReplyKind::Array`] or [`ReplyKind::Aggregate`] holds.
     pub fn elements(&self) -> Elements {
         self.elements
     }
@@ -235,9 +237,9 @@ impl ReplyScanner {
             b'(' => (ReplyKind::Other, line(LineRule::Integer)),
             b'=' => (ReplyKind::Bulk, prefixed(Prefixed::Bulk)),
             b'!' => (ReplyKind::Error, prefixed(Prefixed::ErrorBulk)),
-            b'~' => (ReplyKind::Other, prefixed(Prefixed::Elements)),
+            b'~' => (ReplyKind::Aggregate, prefixed(Prefixed::Elements)),
             b'>' => (ReplyKind::Push, prefixed(Prefixed::Elements)),
-            b'%' => (ReplyKind::Other, prefixed(Prefixed::Pairs)),
+            b'%' => (ReplyKind::Aggregate, prefixed(Prefixed::Pairs)),
             b'|' => (ReplyKind::Other, prefixed(Prefixed::Attribute)),
             _ => return Err(ScanError::UnknownType(byte)),
         };
@@ -459,8 +461,8 @@ mod tests {
         let input = b"+OK\r\n-ERR no\r\n:-12\r\n$2\r\nhi\r\n$-1\r\n$0\r\n\r\n*-1\r\n*0\r\n_\r\n#t\r\n,-1.5e3\r\n\
             (123456789012345678901234567890\r\n=6\r\ntxt:hi\r\n!3\r\nERR\r\n~1\r\n:1\r\n>1\r\n+x\r\n%1\r\n+k\r\n*1\r\n_\r\n,inf\r\n";
         let expected = vec![
-            Simple, Error, Integer, Bulk, Null, Bulk, Null, Array, Null, Other, Other, Other, Bulk, Error, Other, Push,
-            Other, Other,
+            Simple, Error, Integer, Bulk, Null, Bulk, Null, Array, Null, Other, Other, Other, Bulk, Error, Aggregate,
+            Push, Aggregate, Other,
         ];
         assert_eq!(all(input), Ok(expected));
     }
