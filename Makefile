@@ -10,7 +10,7 @@ FILES   ?=
 SERVERS ?=
 CARGO   ?= cargo
 
-.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick memory side-by-side clean
+.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick memory side-by-side generator-cost clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -72,6 +72,9 @@ experiment-quick: build ## A small sweep over the three engines, under 3 minutes
 
 memory: build ## Resident memory for each key, by shape of the data, beside redis-server
 	target/release/experiments memory
+
+generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 minutes)
+	loadgen/scripts/cpu_cost.py target/release/loadgen
 
 clean: ## Remove what was built
 	$(CARGO) clean
