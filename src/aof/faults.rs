@@ -3,10 +3,11 @@
 
 mod repairs;
 mod replays;
+mod rewriting;
 mod steps;
 
 use super::control::{FsyncPolicy, LogControl};
-use super::manifest::{Layout, Manifest};
+use super::manifest::{ChainEntry, Layout, Manifest};
 use super::recovery::{Log, Recovered, recover};
 use super::replay::Replay;
 use super::simulated::{Failure, Fault, SimDisk};
