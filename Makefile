@@ -8,9 +8,12 @@ SUITE   ?=
 ENGINES ?=
 FILES   ?=
 SERVERS ?=
+BUDGET  ?=
+RUN     ?=
 CARGO   ?= cargo
+LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
-.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick memory side-by-side generator-cost clean
+.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side generator-cost clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -24,15 +27,15 @@ build: ## Build the three binaries as they are measured
 test: test-tools ## Every test, in debug builds; short forms of the long ones
 	$(CARGO) test --workspace --all-features
 
-# The tests measure the server against redis-server and drive it with redis-cli.
+# The tests measure the server against redis-server, drive it with redis-cli, and look at its order of calls with strace.
 test-tools:
-	@for tool in redis-server redis-cli; do \
+	@for tool in redis-server redis-cli strace; do \
 	  command -v $$tool >/dev/null && continue; \
 	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	    echo "installing redis-server and redis-tools from the system's packages"; \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools || exit 1; \
+	    echo "installing redis-server, redis-tools and strace from the system's packages"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools strace || exit 1; \
 	  else \
-	    echo "the tests need $$tool: install the packages redis-server and redis-tools (Debian: apt-get install redis-server redis-tools)"; exit 1; \
+	    echo "the tests need $$tool: install the packages redis-server, redis-tools and strace (Debian: apt-get install redis-server redis-tools strace)"; exit 1; \
 	  fi; \
 	done
 
@@ -64,17 +67,26 @@ fmt: ## Format the code
 docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
 	WRITE_DOCS=1 $(CARGO) test --test docs
 
-experiment: build ## Run the sweeps of experiments/sweeps, or one: SWEEP=name (hours; Ctrl-C and go on later)
-	target/release/experiments run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(SERVERS)
+experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes)
+	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(SERVERS)
 
 experiment-quick: build ## A small sweep over the three engines, under 3 minutes
-	target/release/experiments run --quick $(SERVERS)
+	$(LAB) run --quick $(SERVERS)
+
+report: ## Build the reports of all finished runs, or RUN=folder, again from their raw data
+	$(CARGO) run --release --quiet -p experiments -- report $(RUN)
+
+fill: ## Put figures into README.md and docs/results.md, of the runs that they name or of RUN=folder
+	$(CARGO) run --release --quiet -p experiments -- fill $(if $(RUN),--run $(RUN))
+
+verify-report: ## Fail where README.md, docs/results.md or a report says anything else than raw data give
+	$(CARGO) run --release --quiet -p experiments -- verify
 
 memory: build ## Resident memory for each key, by shape of the data, beside redis-server
-	target/release/experiments memory
+	$(LAB) memory
 
 generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 minutes)
-	loadgen/scripts/cpu_cost.py target/release/loadgen
+	loadgen/scripts/cpu_cost.py $${CARGO_TARGET_DIR:-target}/release/loadgen
 
 clean: ## Remove what was built
 	$(CARGO) clean

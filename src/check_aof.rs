@@ -1,6 +1,6 @@
 //! `shardrace check-aof`: explains a log, and repairs it.
 
-use crate::aof::{DirLock, InspectedChain, InspectedSegment, Inspection, Plan, rehearse, time_text};
+use crate::aof::{ChainEntry, DirLock, InspectedChain, InspectedSegment, Inspection, Plan, rehearse, time_text};
 use crate::clock::Clock;
 use crate::server::boot_id;
 use clap::{Arg, ArgAction, ArgGroup, Command};
@@ -107,16 +107,20 @@ fn explain(log: &Inspection) {
         println!("The machine was started again since it was written: power may have been lost.");
     }
     for chain in &log.chains {
-        println!("Chain {}: engine {}, {} segments", chain.number, chain.layout.engine, chain.layout.shards);
+        let ChainEntry { number, layout, .. } = &chain.entry;
+        println!("Chain {number}: engine {}, {} segments", layout.engine, layout.shards);
         chain.segments.iter().for_each(|segment| explain_segment(chain, segment));
     }
 }
 
 fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment) {
-    let name = segment.path.file_name().unwrap_or_default().display();
+    let names = segment.paths.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+    // Positions count through all of them.
+    let name = names.collect::<Vec<_>>().join(" + ");
     let len = segment.bytes.len();
     let scan = match &segment.scan {
         Ok(scan) => scan,
+        Err(reason) if segment.paths.len() > 1 => return println!("  {name}: {len} bytes: DAMAGED: {reason}"),
         Err(_) => return println!("  {name}: {len} bytes: DAMAGED: its header is damaged or of another format"),
     };
     if scan.salt.is_none() {

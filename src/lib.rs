@@ -25,5 +25,6 @@ pub mod memory;
 pub mod pubsub;
 pub mod rdb;
 pub mod resp;
+pub mod rewriting;
 pub mod routing;
 pub mod server;

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::rng::Rng;
 
-const RESAMPLES: usize = 10_000;
+/// Draws behind every interval.
+pub const RESAMPLES: usize = 10_000;
 
 /// A figure with its uncertainty.
 ///
-/// Invariants: `n == values.len() > 0`; with an interval, `low <= median <= high`.
+/// Invariants, unless it was read from a file: `n == values.len() > 0`; with an interval, `low <= median <= high`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The number of repeats behind the figure.
@@ -21,7 +22,8 @@ pub struct Estimate {
     pub median: f64,
     /// The 95 % interval; none for a single repeat, which says nothing of its spread.
     pub interval: Option<(f64, f64)>,
-    /// The repeats themselves, in the order of the rounds.
+    /// The repeats themselves, in the order of the rounds. `trials.jsonl` has them; the summary does not repeat it.
+    #[serde(skip)]
     pub values: Vec<f64>,
 }
 
@@ -48,17 +50,24 @@ fn interval(values: &[f64], seed: u64) -> (f64, f64) {
     let mut rng = Rng::new(seed);
     let mut draw = vec![0.0; values.len()];
     let mut medians: Vec<f64> = (0..RESAMPLES).map(|_| resampled_median(values, &mut draw, &mut rng)).collect();
-    medians.sort_unstable_by(f64::total_cmp);
-    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
+    middle_95_percent(&mut medians).expect("there are draws")
 }
 
-fn resampled_median(values: &[f64], draw: &mut [f64], rng: &mut Rng) -> f64 {
+/// The ends of the middle 95 % of `draws`, which it sorts; none of no draws.
+pub fn middle_95_percent(draws: &mut [f64]) -> Option<(f64, f64)> {
+    draws.sort_unstable_by(f64::total_cmp);
+    let outside = draws.len() / 40;
+    Some((*draws.get(outside)?, draws[draws.len() - 1 - outside]))
+}
+
+/// The median of a draw from `values` with replacement; `draw` is the space for it.
+pub fn resampled_median(values: &[f64], draw: &mut [f64], rng: &mut Rng) -> f64 {
     draw.fill_with(|| values[rng.below(values.len())]);
-    median(draw).expect("an interval is drawn from at least two values")
+    median(draw).expect("a draw is made from at least one value")
 }
 
 /// The median of `values`, which it sorts.
-fn median(values: &mut [f64]) -> Option<f64> {
+pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     let lower = values[(values.len() - 1) / 2];

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::sweep::check_name;
 
 const ENGINES: [&str; 3] = ["mutex", "dashmap", "actor"];
-const PEERS: [&str; 2] = ["redis-server", "valkey-server"];
+/// Servers of others; `--join-peers` lets all of them that are on PATH join every sweep.
+pub const PEERS: [&str; 3] = ["redis-server", "valkey-server", "dragonfly"];
 
 /// A program as it was found on this machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,13 +40,16 @@ pub struct Server {
     pub arguments: Vec<String>,
 }
 
-/// A server that sweeps name and this machine lacks.
+/// A server that sweeps name and this machine lacks, or a sweep that its programs cannot run yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
-    /// The name in the sweep.
+    /// The name in the sweep, or of it.
     pub name: String,
     /// Why it is absent, and what would change that.
     pub reason: String,
+    /// Whether it is a sweep.
+    #[serde(default)]
+    pub is_sweep: bool,
 }
 
 /// `--server NAME=COMMAND`: a definition that replaces or adds to the catalogue.
@@ -93,12 +97,43 @@ impl Server {
     }
 }
 
+/// Dragonfly has no AOF and refuses flags that it does not know.
+const DRAGONFLY: &str = "dragonfly";
+const NO_AOF: [&str; 2] = ["--appendonly", "no"];
+
+impl Server {
+    /// The flags of a variant as this server takes them; none where it cannot do what they ask for.
+    pub fn dialect(&self, flags: &[String]) -> Option<Vec<String>> {
+        if self.name != DRAGONFLY {
+            return Some(flags.to_vec());
+        }
+        (flags.is_empty() || flags == NO_AOF).then(Vec::new)
+    }
+}
+
 impl Program {
+    /// What it prints under `--help`; none where it prints nothing or fails.
+    pub fn help(&self) -> Option<String> {
+        let output = Command::new(&self.path).arg("--help").stdin(Stdio::null()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success() && !text.trim().is_empty()).then_some(text)
+    }
+
     /// Fingerprints the executable at `path` and asks it for its version.
     pub fn inspect(path: &Path) -> Result<Self> {
         let digest = digest_of(path).with_context(|| format!("cannot read the program {}", path.display()))?;
         Ok(Self { path: path.to_path_buf(), digest, version: version_of(path) })
     }
+}
+
+/// Whether `name` is an engine of ours.
+pub fn is_engine(name: &str) -> bool {
+    ENGINES.contains(&name)
+}
+
+/// The peers that are on PATH.
+pub fn peers_here() -> Vec<&'static str> {
+    PEERS.into_iter().filter(|name| find_program(name).is_some()).collect()
 }
 
 /// Looks `name` up: in `definitions`, then among the engines (next to this executable), then among the peers (on PATH).
@@ -142,14 +177,19 @@ fn engine(name: &str) -> Result<Server> {
 fn peer(name: &str) -> Result<Lookup> {
     let Some(path) = find_program(name) else {
         let reason = format!("{name} is not on PATH; name it with --server {name}=/path/to/{name}");
-        return Ok(Lookup::Absent(Absent { name: name.to_owned(), reason }));
+        return Ok(Lookup::Absent(Absent { name: name.to_owned(), reason, is_sweep: false }));
     };
-    let server = Server { name: name.to_owned(), program: Program::inspect(&path)?, arguments: peer_arguments() };
+    let arguments = if name == DRAGONFLY { dragonfly_arguments() } else { peer_arguments() };
+    let server = Server { name: name.to_owned(), program: Program::inspect(&path)?, arguments };
     Ok(Lookup::Present(server))
 }
 
 fn peer_arguments() -> Vec<String> {
     words(&["--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}", "--save", ""])
+}
+
+fn dragonfly_arguments() -> Vec<String> {
+    words(&["--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}", "--dbfilename", "", "--proactor_threads", "2"])
 }
 
 fn words(words: &[&str]) -> Vec<String> {

@@ -110,7 +110,7 @@ impl Dimension {
     }
 
     /// Its name in the file of a sweep.
-    fn field(&self) -> &str {
+    pub fn field(&self) -> &str {
         match self {
             Self::Clients => "clients",
             Self::Pipeline => "pipeline",
@@ -122,7 +122,13 @@ impl Dimension {
         }
     }
 
-    fn labels(&self, sweep: &Sweep) -> Vec<String> {
+    /// Whether its places are numbers above zero, which lie on a logarithmic axis.
+    pub fn is_logarithmic(&self, sweep: &Sweep) -> bool {
+        self.labels(sweep).iter().all(|label| label.parse::<f64>().is_ok_and(|number| number > 0.0))
+    }
+
+    /// Its values, in the order of the file.
+    pub fn labels(&self, sweep: &Sweep) -> Vec<String> {
         match self {
             Self::Clients => sweep.clients.iter().map(u32::to_string).collect(),
             Self::Pipeline => sweep.pipeline.iter().map(u32::to_string).collect(),

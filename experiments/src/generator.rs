@@ -35,8 +35,24 @@ pub struct Measurement {
     pub duration_s: f64,
     /// Over all commands.
     pub totals: Totals,
+    /// By command, in capital letters.
+    #[serde(default)]
+    pub commands: BTreeMap<String, Totals>,
     /// The generator's own cost.
     pub generator: GeneratorCost,
+    /// Second by second.
+    #[serde(default)]
+    pub series: Vec<SeriesRow>,
+    /// Why the generator calls its own measurement invalid; empty where it does not.
+    #[serde(default)]
+    pub faults: Vec<String>,
+}
+
+/// One second of the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeriesRow {
+    /// Replies in it.
+    pub ops: u64,
 }
 
 /// Results over the window.
@@ -71,6 +87,14 @@ pub struct OutputFiles {
     prefix: PathBuf,
 }
 
+impl Totals {
+    /// A latency statistic; an error names the one that is missing.
+    pub fn latency_us(&self, statistic: &str) -> Result<f64> {
+        let value = self.latency_us.get(statistic);
+        value.copied().with_context(|| format!("the generator's JSON has no latency {statistic}"))
+    }
+}
+
 impl Measurement {
     /// Reads the JSON at `path` and checks that it measured something.
     pub fn read(path: &Path) -> Result<Self> {
@@ -81,10 +105,12 @@ impl Measurement {
         Ok(found)
     }
 
-    /// A latency statistic; an error names the one that is missing.
-    pub fn latency_us(&self, statistic: &str) -> Result<f64> {
-        let value = self.totals.latency_us.get(statistic);
-        value.copied().with_context(|| format!("the generator's JSON has no latency {statistic}"))
+    /// The larger of GET's and SET's statistic, where commands of several keys ran beside them.
+    pub fn single_key_latency_us(&self, statistic: &str) -> Option<f64> {
+        let ran = |name: &&str| self.commands.get(*name).filter(|command| command.requests > 0);
+        ["MGET", "MSET"].iter().find_map(ran)?;
+        let latencies = ["GET", "SET"].iter().filter_map(ran).filter_map(|one| one.latency_us(statistic).ok());
+        latencies.reduce(f64::max)
     }
 
     /// The window in seconds since 1970.
@@ -131,7 +157,10 @@ pub fn prefill(
     interrupt: &Interrupt,
 ) -> Result<()> {
     let mut arguments = common_arguments(server.address(), sweep, point);
-    arguments.extend(["--prefill", "--clients", "1", "--requests", "1", "--ratio", "0:1"].map(str::to_owned));
+    arguments.extend(["--prefill", "--clients", "1", "--requests", "1"].map(str::to_owned));
+    if !point.has_workload() {
+        arguments.extend(["--ratio", "0:1"].map(str::to_owned));
+    }
     run(generator, &arguments, server, &files.generator_log(), PREFILL_LIMIT, interrupt).map(drop)
 }
 
@@ -145,33 +174,32 @@ pub fn measure(
     interrupt: &Interrupt,
 ) -> Result<Vec<Sample>> {
     let mut arguments = common_arguments(server.address(), sweep, point);
+    let of_requests = [("--ratio", point.ratio.to_string()), ("--key-pattern", point.key_pattern.clone())];
     let values = [
         ("--clients", point.clients.to_string()),
         ("--threads", sweep.threads.to_string()),
         ("--pipeline", point.pipeline.to_string()),
-        ("--ratio", point.ratio.to_string()),
-        ("--key-pattern", point.key_pattern.clone()),
         ("--warm-up", sweep.warm_up_seconds.to_string()),
         ("--test-time", sweep.test_seconds.to_string()),
         ("--json-out-file", files.json().display().to_string()),
         ("--hdr-file-prefix", files.prefix.display().to_string()),
     ];
-    for (flag, value) in values {
+    let of_requests = of_requests.into_iter().filter(|_| !point.has_workload());
+    for (flag, value) in of_requests.chain(values) {
         arguments.extend([flag.to_owned(), value]);
     }
-    let limit = Duration::from_secs(u64::from(sweep.warm_up_seconds) + u64::from(sweep.test_seconds)) + SLACK;
+    let limit = Duration::from_secs_f64(sweep.warm_up_seconds + sweep.test_seconds) + SLACK;
     run(generator, &arguments, server, &files.generator_log(), limit, interrupt)
 }
 
+/// Where to, and what keys and values are like: a workload says that itself.
 fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<String> {
-    let values = [
-        ("--server", address.ip().to_string()),
-        ("--port", address.port().to_string()),
-        ("--data-size", point.data_size.to_string()),
-        ("--key-maximum", sweep.key_maximum.to_string()),
-    ];
+    let target = [("--server", address.ip().to_string()), ("--port", address.port().to_string())];
+    let data = [("--data-size", point.data_size.to_string()), ("--key-maximum", sweep.key_maximum.to_string())];
+    let data = data.into_iter().filter(|_| !point.has_workload());
     let further = point.loadgen.iter().map(|(flag, value)| (format!("--{flag}"), value.to_string()));
-    values.map(|(flag, value)| (flag.to_owned(), value)).into_iter().chain(further).flat_map(<[_; 2]>::from).collect()
+    let own = target.into_iter().chain(data).map(|(flag, value)| (flag.to_owned(), value));
+    own.chain(further).flat_map(<[_; 2]>::from).collect()
 }
 
 /// Runs the generator to its end, reading all counters on the way.

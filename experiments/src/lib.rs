@@ -1,18 +1,31 @@
 //! The lab: runs sweeps over servers and writes a report whose every figure comes from raw data.
 //!
-//! `run` resolves what is asked for (`sweep`, `catalog`), plans it (`plan`), measures what is missing (`trial`, which
-//! starts a server (`process`) and the generator (`generator`) and reads /proc meanwhile (`sampler`)) and keeps it
-//! (`results`). `report` reads it back (`summary`, `bootstrap`) and draws it (`chart`) along the
-//! coordinates that were varied (`dimension`). `memory` stands beside them: bytes for each key, by shape of the data.
+//! `run` resolves what is asked for (`sweep`, `catalog`), fits it to a budget (`budget`), plans it (`plan`), measures
+//! what is missing (`trial`, which starts a server (`process`) and the generator (`generator`), may slow the server down
+//! (`brake`), and reads /proc meanwhile (`sampler`)) and keeps it (`results`).
+//!
+//! `observation` extracts one line from each trial; everything shown is computed from those: medians and intervals
+//! (`summary`, `bootstrap`), differences (`compare`), what a sweep's figures say (`analysis`, `usl`), the noise of the
+//! method (`noise`), the audit of others' claims (`claims`). `report` draws it (`chart`) along the coordinates that were
+//! varied (`dimension`), `document` puts figures into Markdown (some from `side_by_side`), and `verify` computes all of it again and compares.
+//! `memory` stands beside them: bytes for each key, by shape of the data.
 
+pub mod analysis;
 pub mod bootstrap;
+pub mod brake;
+pub mod budget;
 pub mod catalog;
 pub mod chart;
+pub mod claims;
+pub mod compare;
 pub mod dimension;
+pub mod document;
 pub mod environment;
 pub mod generator;
 pub mod interrupt;
 pub mod memory;
+pub mod noise;
+pub mod observation;
 pub mod plan;
 pub mod process;
 pub mod progress;
@@ -21,6 +34,11 @@ pub mod results;
 pub mod rng;
 pub mod run;
 pub mod sampler;
+pub mod side_by_side;
 pub mod summary;
 pub mod sweep;
+#[cfg(test)]
+mod testing;
 pub mod trial;
+pub mod usl;
+pub mod verify;

@@ -1,16 +1,22 @@
 //! The `experiments` binary: the command line of the lab.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use experiments::catalog::Definition;
+use experiments::document::{self, Library};
 use experiments::interrupt::Interrupted;
 use experiments::process::{CHILD_COMMAND, become_program};
-use experiments::results::RunFolder;
+use experiments::results::{RunFolder, write_whole};
 use experiments::run::{self, Options};
-use experiments::{memory, report, sweep};
+use experiments::{claims, memory, plan, report, sweep, verify};
+
+/// The documents whose figures are kept right.
+const DOCUMENTS: [&str; 2] = ["README.md", "docs/results.md"];
+const RESULTS: &str = "experiments/results";
 
 /// Runs sweeps over the engines and their peers, and writes a report.
 #[derive(Debug, Parser)]
@@ -24,10 +30,37 @@ struct CommandLine {
 enum Subcommands {
     /// Measure, or continue to measure, and write the report
     Run(RunFlags),
-    /// Rebuild summary and report from the raw data of a run
+    /// Rebuild the reports of runs from their raw data
     Report {
-        /// The folder of the run
-        folder: PathBuf,
+        /// The folders of the runs [default: all finished ones in experiments/results]
+        folders: Vec<PathBuf>,
+        /// The claims to audit
+        #[arg(long, value_name = "DIR", default_value = "experiments/claims")]
+        claims: PathBuf,
+    },
+    /// Put the figures of runs into documents, at their queries
+    Fill {
+        /// The documents
+        #[arg(default_values = DOCUMENTS)]
+        documents: Vec<PathBuf>,
+        /// The run whose figures they are to have from now on [default: the one each names]
+        #[arg(long, value_name = "DIR")]
+        run: Option<PathBuf>,
+        /// The claims to audit
+        #[arg(long, value_name = "DIR", default_value = "experiments/claims")]
+        claims: PathBuf,
+    },
+    /// Fail where a report or a document says anything else than raw data give
+    Verify {
+        /// The documents
+        #[arg(default_values = DOCUMENTS)]
+        documents: Vec<PathBuf>,
+        /// The folder of runs
+        #[arg(long, value_name = "DIR", default_value = RESULTS)]
+        results: PathBuf,
+        /// The claims that are audited
+        #[arg(long, value_name = "DIR", default_value = "experiments/claims")]
+        claims: PathBuf,
     },
     /// Become the program of a trial (the lab starts servers and generator through this)
     #[command(name = CHILD_COMMAND, hide = true)]
@@ -83,6 +116,15 @@ struct RunFlags {
     /// Gives the order of the trials [default: drawn from the clock]
     #[arg(long)]
     seed: Option<u64>,
+    /// Fit the run into about so many minutes: short lists, short windows, all repeats
+    #[arg(long, value_name = "MINUTES", conflicts_with = "quick")]
+    budget: Option<f64>,
+    /// Let every peer on PATH (redis-server, valkey-server, dragonfly) join every sweep
+    #[arg(long)]
+    join_peers: bool,
+    /// The claims to audit
+    #[arg(long, value_name = "DIR", default_value = "experiments/claims")]
+    claims: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -98,21 +140,53 @@ fn main() -> ExitCode {
 fn execute(command: Subcommands) -> Result<()> {
     match command {
         Subcommands::Run(flags) => run::run(&flags.into()),
-        Subcommands::Report { folder } => {
-            println!("{}", report::write(&RunFolder::open(&folder)?)?.display());
+        Subcommands::Report { folders, claims } => {
+            let claims = claims::load(&claims)?;
+            let folders = if folders.is_empty() { verify::runs(RESULTS.as_ref())? } else { folders };
+            for folder in folders {
+                println!("{}", report::write(&RunFolder::open(&folder)?, &claims)?.display());
+            }
             Ok(())
         }
+        Subcommands::Fill { documents, run, claims } => fill(&documents, run.as_deref(), &claims),
+        Subcommands::Verify { documents, results, claims } => verify(&documents, &results, &claims),
         Subcommands::Memory { keys, servers, server } => {
             memory::run(&memory::Options { keys, servers, definitions: server })
         }
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {
             for sweep in sweep::load_folder(&sweeps)? {
-                println!("{:<12} {}", sweep.name, sweep.question);
+                let trials = plan::points(&sweep).len() * sweep.repeats as usize;
+                println!("{:<14} {trials:>5} trials  {}", sweep.name, sweep.question);
             }
             Ok(())
         }
     }
+}
+
+fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> {
+    let mut library = Library::new(".".as_ref(), claims::load(claims)?);
+    for path in documents {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let filled = document::filled(&mut library, path, &text, run);
+        write_whole(path, &filled.with_context(|| format!("in {}", path.display()))?)?;
+        println!("{}: {} queries", path.display(), document::count(&text));
+    }
+    Ok(())
+}
+
+fn verify(documents: &[PathBuf], results: &Path, claims: &Path) -> Result<()> {
+    let findings = verify::all(".".as_ref(), results, documents, &claims::load(claims)?)?;
+    for difference in &findings.differences {
+        eprintln!("{difference}");
+    }
+    let (runs, figures, differences) = (findings.runs, findings.figures, findings.differences.len());
+    ensure!(
+        differences == 0,
+        "{differences} differences from what raw data give, in {runs} runs and {figures} queries"
+    );
+    println!("{runs} runs and {figures} queries in documents are what raw data give");
+    Ok(())
 }
 
 impl From<RunFlags> for Options {
@@ -120,13 +194,16 @@ impl From<RunFlags> for Options {
         Self {
             sweeps: flags.sweeps,
             sweeps_home: "experiments/sweeps".into(),
-            results_home: "experiments/results".into(),
+            results_home: RESULTS.into(),
             out: flags.out,
             quick: flags.quick,
             fresh: flags.fresh,
             definitions: flags.server,
             generator: flags.loadgen,
             seed: flags.seed,
+            budget_minutes: flags.budget,
+            join_peers: flags.join_peers,
+            claims_home: flags.claims,
         }
     }
 }

@@ -40,11 +40,22 @@ struct Shape {
     request: fn(usize) -> Vec<String>,
 }
 
-const SHAPES: [Shape; 9] = [
+const SHAPES: [Shape; 14] = [
+    Shape { name: "counter", is_one_key: false, request: |n| words(["SET", &key(n), &n.to_string()]) },
+    Shape {
+        name: "string of 8 bytes",
+        is_one_key: false,
+        request: |n| words(["SET", &key(n), &format!("v{n:07}")[..8]]),
+    },
     Shape {
         name: "string of 16 bytes",
         is_one_key: false,
         request: |n| words(["SET", &key(n), &format!("value:{n:010}")]),
+    },
+    Shape {
+        name: "string of 64 bytes",
+        is_one_key: false,
+        request: |n| words(["SET", &key(n), &format!("value:{n:058}")]),
     },
     Shape {
         name: "hash of 5 fields",
@@ -71,6 +82,13 @@ const SHAPES: [Shape; 9] = [
         request: |n| several("SADD", n, 10, |part| (n + part).to_string()),
     },
     Shape {
+        name: "sorted set of 10",
+        is_one_key: false,
+        request: |n| {
+            several("ZADD", n, 20, |part| if part % 2 == 0 { part.to_string() } else { element(n + part / 2) })
+        },
+    },
+    Shape {
         name: "one hash, per field",
         is_one_key: true,
         request: |n| words(["HSET", "hash", &format!("field:{n:08}"), &format!("value:{n:08}")]),
@@ -81,6 +99,11 @@ const SHAPES: [Shape; 9] = [
         request: |n| words(["SADD", "set", &format!("member:{n:08}")]),
     },
     Shape { name: "one set, per integer", is_one_key: true, request: |n| words(["SADD", "set", &n.to_string()]) },
+    Shape {
+        name: "one sorted set, per member",
+        is_one_key: true,
+        request: |n| words(["ZADD", "zset", &n.to_string(), &format!("member:{n:08}")]),
+    },
     Shape { name: "one list, per element", is_one_key: true, request: |n| words(["RPUSH", "list", &element(n)]) },
 ];
 

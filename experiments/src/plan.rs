@@ -55,6 +55,11 @@ impl Point {
         )
     }
 
+    /// Whether a workload of the generator says which commands, keys and values there are, in place of the fields.
+    pub fn has_workload(&self) -> bool {
+        self.loadgen.contains_key("workload")
+    }
+
     /// A name for people: the server and the load that differs most often.
     pub fn label(&self) -> String {
         let flags: String = self.loadgen.iter().map(|(flag, value)| format!(" {flag} {value}")).collect();

@@ -4,12 +4,14 @@
 //! <name>/run.json                     plan, seed, order, environment, servers; written before the first trial
 //! <name>/raw/<sweep>/<point>/r01.json one trial's record; its presence means that the trial is done
 //!                        .../r01-a1.*  what the generator and the server of its first attempt wrote
-//! <name>/summary.json .csv report.html made from the above
+//! <name>/trials.jsonl                 the extract of all records that figures are made from (`observation`)
+//! <name>/summary.json .csv report.html plots/ made from run.json and trials.jsonl
 //! ```
 //!
 //! `run.json` and every record appear by rename: a run killed at any moment leaves whole files only, and what is
 //! missing is what has no record.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Absent, Program, Server};
 use crate::environment::Environment;
+use crate::observation::Observations;
 use crate::plan::{self, Trial};
 use crate::sweep::Sweep;
 use crate::trial::{self, TrialRecord};
@@ -37,6 +40,9 @@ pub struct Setup {
     pub absent: Vec<Absent>,
     /// The generator.
     pub generator: Program,
+    /// The minutes that the windows were shortened to fit; none where the sweeps run as they are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_minutes: Option<f64>,
 }
 
 /// The content of `run.json`.
@@ -56,8 +62,19 @@ pub struct RunRecord {
     pub resumed: u32,
     /// Where it began.
     pub environment: Environment,
-    /// All trials, in the order they run.
+    /// All trials, in the order they run; on disk their path stems.
+    #[serde(skip)]
     pub order: Vec<Trial>,
+    #[serde(rename = "order")]
+    stems: Vec<Stem>,
+}
+
+/// A trial in `run.json`: its path stem, or, in runs of before, the whole of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Stem {
+    Path(String),
+    Whole(Trial),
 }
 
 /// A run and the folder that holds it.
@@ -95,20 +112,41 @@ impl Setup {
     }
 }
 
-impl RunFolder {
-    /// Begins a run in `path`.
-    pub fn create(path: &Path, setup: Setup, seed: u64) -> Result<Self> {
-        fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
-        let record = RunRecord {
+impl RunRecord {
+    /// The plan of a run that begins now.
+    pub fn new(setup: Setup, seed: u64, environment: Environment) -> Self {
+        let order = plan::order(&setup.sweeps, seed);
+        Self {
             format: FORMAT.to_owned(),
-            order: plan::order(&setup.sweeps, seed),
+            stems: order.iter().map(|trial| Stem::Path(trial.path_stem())).collect(),
+            order,
             setup,
             seed,
             started: now(),
             finished: None,
             resumed: 0,
-            environment: Environment::record(),
+            environment,
+        }
+    }
+
+    /// Finds the trials that the stems name in the grids of the sweeps.
+    fn restore_order(&mut self) -> Result<()> {
+        let trials = plan::order(&self.setup.sweeps, 0);
+        let trials: HashMap<String, Trial> = trials.into_iter().map(|trial| (trial.path_stem(), trial)).collect();
+        let find = |stem: &Stem| match stem {
+            Stem::Path(path) => trials.get(path).cloned().with_context(|| format!("no sweep has the trial {path:?}")),
+            Stem::Whole(trial) => Ok(trial.clone()),
         };
+        self.order = self.stems.iter().map(find).collect::<Result<_>>()?;
+        Ok(())
+    }
+}
+
+impl RunFolder {
+    /// Begins a run in `path`.
+    pub fn create(path: &Path, setup: Setup, seed: u64) -> Result<Self> {
+        fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let record = RunRecord::new(setup, seed, Environment::record());
         let folder = Self { path: path.to_path_buf(), record };
         folder.save()?;
         Ok(folder)
@@ -118,7 +156,8 @@ impl RunFolder {
     pub fn open(path: &Path) -> Result<Self> {
         let file = path.join("run.json");
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let record: RunRecord = serde_json::from_str(&text).with_context(|| format!("in {}", file.display()))?;
+        let mut record: RunRecord = serde_json::from_str(&text).with_context(|| format!("in {}", file.display()))?;
+        record.restore_order().with_context(|| format!("in {}", file.display()))?;
         ensure!(record.format == FORMAT, "{} has the format {:?}, not {FORMAT:?}", file.display(), record.format);
         Ok(Self { path: path.to_path_buf(), record })
     }
@@ -165,6 +204,40 @@ impl RunFolder {
         let paths = self.record.order.iter().map(|trial| (trial, self.record_path(trial)));
         let done = paths.filter(|(_, path)| path.exists());
         done.map(|(trial, path)| read_trial(trial, &path)).collect()
+    }
+
+    /// What the run found: from `raw/` where that holds all that `trials.jsonl` does, which is then written anew; from
+    /// `trials.jsonl` otherwise, as in every clone of the repository.
+    pub fn observations(&self) -> Result<Observations> {
+        let file = self.trials_file();
+        let committed = self.committed_observations()?;
+        let known = committed.as_ref().map_or(0, |committed| committed.trials.len());
+        let raw = self.record.order.len() - self.missing().len();
+        if raw > 0 && raw >= known {
+            let found = Observations::from_raw(self)?;
+            if committed.as_ref() != Some(&found) {
+                write_whole(&file, &found.to_text()?)?;
+            }
+            return Ok(found);
+        }
+        committed.filter(|committed| !committed.trials.is_empty()).with_context(|| {
+            format!("{} holds no trial and there is no raw/ beside it: there is nothing to report", file.display())
+        })
+    }
+
+    /// What `trials.jsonl` holds; none without that file.
+    pub fn committed_observations(&self) -> Result<Option<Observations>> {
+        let file = self.trials_file();
+        if !file.exists() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        Observations::parse(&text).map(Some).with_context(|| format!("in {}", file.display()))
+    }
+
+    /// Where the extract of all trials is.
+    pub fn trials_file(&self) -> PathBuf {
+        self.path.join("trials.jsonl")
     }
 
     fn record_path(&self, trial: &Trial) -> PathBuf {

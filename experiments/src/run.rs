@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::budget;
 use crate::catalog::{self, Absent, Definition, Lookup, Program, Server};
+use crate::claims;
 use crate::generator::Measurement;
 use crate::interrupt::Interrupt;
 use crate::plan::Trial;
@@ -36,6 +38,12 @@ pub struct Options {
     pub generator: Option<PathBuf>,
     /// Gives the order; drawn from the clock when absent.
     pub seed: Option<u64>,
+    /// Minutes that the run has to fit; none means the sweeps as they are written.
+    pub budget_minutes: Option<f64>,
+    /// Whether all peers on PATH join all sweeps.
+    pub join_peers: bool,
+    /// Where the claims of others are.
+    pub claims_home: PathBuf,
 }
 
 /// Runs what is missing and writes the report.
@@ -45,11 +53,13 @@ pub fn run(options: &Options) -> Result<()> {
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let setup = setup(options)?;
     for absent in &setup.absent {
-        eprintln!("ABSENT: {}: {}. The sweeps run without it, and the report says so.", absent.name, absent.reason);
+        let what = if absent.is_sweep { "SKIPPED: the sweep" } else { "ABSENT:" };
+        eprintln!("{what} {}: {}. The run goes on without it, and the report says so.", absent.name, absent.reason);
     }
+    let claims = claims::load(&options.claims_home)?;
     let mut run = open_or_create(options, setup)?;
     announce(&run);
-    let outcome = measure_missing(&run, &interrupt);
+    let outcome = if run.record.finished.is_some() { Ok(()) } else { measure_missing(&run, &interrupt) };
     if let Err(error) = outcome {
         let (total, missing) = (run.record.order.len(), run.missing().len());
         let place = run.path.display();
@@ -61,17 +71,19 @@ pub fn run(options: &Options) -> Result<()> {
     if run.record.finished.is_none() {
         run.note_end()?;
     }
-    let report = report::write(&run)?;
+    let report = report::write(&run, &claims)?;
     eprintln!("report: {}", report.display());
     Ok(())
 }
 
-/// Resolves sweeps, servers and generator; a sweep keeps only the servers that are present.
+/// Resolves sweeps, servers and generator; a sweep keeps only the servers that are present, and a sweep that its programs
+/// cannot run is left out.
 fn setup(options: &Options) -> Result<Setup> {
     let mut sweeps = sweep::load(&options.sweeps, &options.sweeps_home, options.quick)?;
     let (mut servers, mut absent): (Vec<Server>, Vec<Absent>) = (Vec::new(), Vec::new());
-    for definition in &options.definitions {
-        sweeps.iter_mut().for_each(|sweep| join(sweep, definition.name()));
+    let peers = if options.join_peers { catalog::peers_here() } else { Vec::new() };
+    for name in options.definitions.iter().map(Definition::name).chain(peers) {
+        sweeps.iter_mut().for_each(|sweep| join(sweep, name));
     }
     for name in distinct_servers(&sweeps) {
         match catalog::look_up(&name, &options.definitions)? {
@@ -79,16 +91,62 @@ fn setup(options: &Options) -> Result<Setup> {
             Lookup::Absent(peer) => absent.push(peer),
         }
     }
-    for sweep in &mut sweeps {
-        sweep.check_servers()?;
-        sweep.servers.retain(|name| servers.iter().any(|server| server.name == *name));
-        ensure!(!sweep.servers.is_empty(), "no server of the sweep {} is on this machine", sweep.name);
-    }
     let generator = match &options.generator {
         Some(path) => std::path::absolute(path).with_context(|| format!("no generator at {}", path.display()))?,
         None => catalog::sibling("loadgen")?,
     };
-    Ok(Setup { sweeps, servers, absent, generator: Program::inspect(&generator)? })
+    let generator = Program::inspect(&generator)?;
+    let helps = Helps::ask(&generator, &servers);
+    let mut kept = Vec::new();
+    for mut sweep in sweeps {
+        sweep.check_servers()?;
+        let able = |name: &String| servers.iter().any(|server| server.name == *name && can_run(server, &sweep));
+        let present: Vec<String> = sweep.servers.iter().filter(|name| able(name)).cloned().collect();
+        ensure!(!present.is_empty(), "no server of the sweep {} is on this machine", sweep.name);
+        sweep.servers = present;
+        match helps.lacking(&sweep) {
+            Some(reason) => absent.push(Absent { name: sweep.name, reason, is_sweep: true }),
+            None => kept.push(sweep),
+        }
+    }
+    ensure!(!kept.is_empty(), "no sweep can be run: {}", absent.last().map_or("", |absent| absent.reason.as_str()));
+    if let Some(minutes) = options.budget_minutes {
+        kept = budget::fit(kept, minutes)?;
+    }
+    Ok(Setup { sweeps: kept, servers, absent, generator, budget_minutes: options.budget_minutes })
+}
+
+/// Whether a server takes the flags of all its variants.
+fn can_run(server: &Server, sweep: &Sweep) -> bool {
+    sweep.variants_of(&server.name).iter().all(|variant| server.dialect(&variant.flags).is_some())
+}
+
+/// What the programs say of their flags. A program without a `--help` is believed to have all.
+struct Helps {
+    generator: Option<String>,
+    engines: Option<String>,
+}
+
+impl Helps {
+    fn ask(generator: &Program, servers: &[Server]) -> Self {
+        let engine = servers.iter().find(|server| catalog::is_engine(&server.name));
+        Self { generator: generator.help(), engines: engine.and_then(|server| server.program.help()) }
+    }
+
+    /// The first flag of a sweep that a program has not got, in words: the sweep waits for a version that has it.
+    fn lacking(&self, sweep: &Sweep) -> Option<String> {
+        let knows = |help: &Option<String>, flag: &str| {
+            help.as_ref().is_none_or(|help| help.split_whitespace().any(|word| word.trim_end_matches(',') == flag))
+        };
+        let of_generator = sweep.loadgen.keys().map(|flag| format!("--{flag}"));
+        if let Some(flag) = of_generator.into_iter().find(|flag| !knows(&self.generator, flag)) {
+            return Some(format!("the generator has no {flag} yet"));
+        }
+        let engines = sweep.servers.iter().filter(|name| catalog::is_engine(name));
+        let mut flags = engines.flat_map(|name| sweep.variants_of(name)).flat_map(|variant| &variant.flags);
+        let lacking = flags.find(|flag| flag.starts_with("--") && !knows(&self.engines, flag));
+        lacking.map(|flag| format!("the server has no {flag} yet"))
+    }
 }
 
 fn join(sweep: &mut Sweep, name: &str) {
@@ -140,8 +198,6 @@ fn resume(options: &Options, path: &Path, setup: &Setup) -> Result<RunFolder> {
         bail!("{place} holds a run with the seed {}, not {seed}", run.record.seed);
     }
     if run.record.finished.is_some() {
-        let count = run.missing().len();
-        ensure!(count == 0, "{place} is finished, but {count} raw records are gone; measure anew in another --out");
         eprintln!("{place} is finished; its report is written again.");
     } else {
         run.note_resumption()?;
@@ -160,6 +216,11 @@ fn announce(run: &RunFolder) {
     let (total, missing) = (run.record.order.len(), run.missing().len());
     eprintln!("run: {}", run.path.display());
     eprintln!("seed: {} (gives the order of the {total} trials)", run.record.seed);
+    if let Some(minutes) = run.record.setup.budget_minutes {
+        let windows: Vec<f64> = run.record.setup.sweeps.iter().map(|sweep| sweep.test_seconds).collect();
+        let longest = windows.iter().copied().fold(0.0, f64::max);
+        eprintln!("budget: {minutes} minutes, which gives windows of {longest} s");
+    }
     if missing < total {
         eprintln!("resumed: {} of {total} trials are done, {missing} are missing", total - missing);
     }
@@ -170,7 +231,9 @@ fn announce(run: &RunFolder) {
 
 fn measure_missing(run: &RunFolder, interrupt: &Interrupt) -> Result<()> {
     let (missing, setup) = (run.missing(), &run.record.setup);
-    let mut progress = Progress::new(run.record.order.len(), run.record.order.len() - missing.len());
+    let planned = |trial: &Trial| budget::trial_duration(setup.sweep(&trial.point.sweep), &trial.point);
+    let left = missing.iter().map(|trial| planned(trial)).sum();
+    let mut progress = Progress::new(run.record.order.len(), run.record.order.len() - missing.len(), left);
     for trial in missing {
         progress.begin(&trial.point.label());
         let bench = Bench {
@@ -183,7 +246,7 @@ fn measure_missing(run: &RunFolder, interrupt: &Interrupt) -> Result<()> {
         if outcome.is_err() {
             progress.close();
         }
-        progress.end(&outcome?);
+        progress.end(&outcome?, planned(trial));
     }
     progress.close();
     Ok(())
@@ -219,7 +282,7 @@ fn describe(run: &RunFolder, record: &TrialRecord) -> Result<String> {
         record.trial.point.label(),
         record.trial.round,
         found.totals.ops_per_sec,
-        found.latency_us("p99")?,
+        found.totals.latency_us("p99")?,
         attempt.usage.server_cores,
     ))
 }

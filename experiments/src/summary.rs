@@ -1,25 +1,20 @@
-//! The summary: each point's figures over its repeats, computed from raw records and the generator's files and from
-//! nothing else. `summary.json`, `summary.csv` and the report all print this one table.
+//! The summary: each point's figures over its repeats, computed from its observations and from nothing else. `summary.json`, `summary.csv` and the report all print this one table.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::Estimate;
-use crate::generator::Measurement;
+use crate::observation::{Observation, Observations};
 use crate::plan::{self, Point};
-use crate::results::RunFolder;
-use crate::trial::TrialRecord;
+use crate::results::RunRecord;
+use crate::sweep::Sweep;
 
 /// The layout of `summary.json`.
 pub const FORMAT: &str = "shardrace-summary/1";
 
 const MIB: f64 = (1 << 20) as f64;
-
-/// Share of its threads' time above which the generator may have been the bottleneck.
-const GENERATOR_SATURATED: f64 = 0.95;
 
 /// A figure that every trial yields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +28,8 @@ pub enum Metric {
     P99Us,
     /// 99.9th percentile of latency.
     P999Us,
+    /// 99th percentile of the commands of one key, where commands of several keys ran beside them.
+    SingleKeyP99Us,
     /// The server's CPU time per reply, in microseconds.
     ServerCpuUsPerOp,
     /// The server's largest resident memory, in MiB.
@@ -43,11 +40,12 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order of the columns.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::OpsPerSec,
         Self::P50Us,
         Self::P99Us,
         Self::P999Us,
+        Self::SingleKeyP99Us,
         Self::ServerCpuUsPerOp,
         Self::ServerRssPeakMib,
         Self::GeneratorCpuUsPerOp,
@@ -60,22 +58,28 @@ impl Metric {
             Self::P50Us => "p50_us",
             Self::P99Us => "p99_us",
             Self::P999Us => "p999_us",
+            Self::SingleKeyP99Us => "single_key_p99_us",
             Self::ServerCpuUsPerOp => "server_cpu_us_per_op",
             Self::ServerRssPeakMib => "server_rss_peak_mib",
             Self::GeneratorCpuUsPerOp => "generator_cpu_us_per_op",
         }
     }
 
-    fn of(self, record: &TrialRecord, found: &Measurement) -> Result<f64> {
-        let attempt = record.chosen();
-        Ok(match self {
-            Self::OpsPerSec => found.totals.ops_per_sec,
-            Self::P50Us => found.latency_us("p50")?,
-            Self::P99Us => found.latency_us("p99")?,
-            Self::P999Us => found.latency_us("p99.9")?,
-            Self::ServerCpuUsPerOp => attempt.usage.server_cores * 1e6 / found.totals.ops_per_sec,
-            Self::ServerRssPeakMib => attempt.server_rss_bytes_peak as f64 / MIB,
-            Self::GeneratorCpuUsPerOp => found.generator.cpu_us_per_op,
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        self == Self::OpsPerSec
+    }
+
+    fn of(self, found: &Observation) -> Option<f64> {
+        Some(match self {
+            Self::OpsPerSec => found.ops_per_sec,
+            Self::P50Us => found.p50_us,
+            Self::P99Us => found.p99_us,
+            Self::P999Us => found.p999_us,
+            Self::SingleKeyP99Us => return found.single_key_p99_us,
+            Self::ServerCpuUsPerOp => found.server_cores * 1e6 / found.ops_per_sec,
+            Self::ServerRssPeakMib => found.rss_peak_bytes as f64 / MIB,
+            Self::GeneratorCpuUsPerOp => found.generator_cpu_us_per_op,
         })
     }
 }
@@ -85,7 +89,7 @@ impl Metric {
 pub struct PointSummary {
     /// The point.
     pub point: Point,
-    /// Figures by metric; all have the same `n`.
+    /// Figures by metric; all have the same `n`. [`Metric::SingleKeyP99Us`] is there where it means something.
     pub figures: BTreeMap<Metric, Estimate>,
     /// GETs that found a value, over all repeats; none without GETs.
     pub hit_ratio: Option<f64>,
@@ -95,8 +99,12 @@ pub struct PointSummary {
     pub disturbed: usize,
     /// Repeats in which the generator's threads were busy nearly all the time: the server may be faster than shown.
     pub generator_saturated: usize,
-    /// The records, relative to the run's folder, in the order of the rounds.
-    pub records: Vec<String>,
+    /// Repeats whose window was not in a steady state.
+    pub unsteady: usize,
+    /// Repeats that asked for keys and found fewer of them than the sweep demands, or had error replies.
+    pub failed: usize,
+    /// The lines of `trials.jsonl`, counted from 1, in the order of the rounds.
+    pub lines: Vec<usize>,
 }
 
 /// A run in figures.
@@ -116,28 +124,37 @@ pub struct Summary {
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// The fields of INFO that say what a server is.
-const IDENTITY: [&str; 5] = ["redis_version", "valkey_version", "mem_allocator", "engine", "shards"];
-
 impl Summary {
-    /// Reads every record of `run`.
-    pub fn of(run: &RunFolder) -> Result<Self> {
-        let records = run.trials()?;
+    /// Computes the figures of `run` from its observations.
+    pub fn of(run: &RunRecord, observations: &Observations) -> Result<Self> {
+        let mut by_point: BTreeMap<&str, Vec<(usize, &Observation)>> = BTreeMap::new();
+        for (index, one) in observations.trials.iter().enumerate() {
+            let point = one.trial.rsplit_once('/').map_or("", |(point, _)| point);
+            // Line 1 is the head.
+            by_point.entry(point).or_default().push((index + 2, one));
+        }
         let mut points = Vec::new();
-        for point in run.record.setup.sweeps.iter().flat_map(plan::points) {
-            let own: Vec<&TrialRecord> = records.iter().filter(|record| record.trial.point == point).collect();
-            if !own.is_empty() {
-                points.push(summarize(run, point, &own)?);
+        for sweep in &run.setup.sweeps {
+            for point in plan::points(sweep) {
+                let place = format!("{}/{}", sweep.name, point.slug());
+                if let Some(own) = by_point.get(place.as_str()) {
+                    points.push(summarize(run.seed, sweep, point, own)?);
+                }
             }
         }
         Ok(Self {
             format: FORMAT.to_owned(),
-            seed: run.record.seed,
-            trials: run.record.order.len(),
-            trials_done: records.len(),
+            seed: run.seed,
+            trials: run.order.len(),
+            trials_done: observations.trials.len(),
             points,
-            servers: identities(&records),
+            servers: observations.servers.clone(),
         })
+    }
+
+    /// The points of a sweep.
+    pub fn of_sweep<'a, 'b>(&'a self, sweep: &'b str) -> impl Iterator<Item = &'a PointSummary> + use<'a, 'b> {
+        self.points.iter().filter(move |one| one.point.sweep == sweep)
     }
 
     /// One line per point: its coordinates, then median, low and high of each metric.
@@ -147,7 +164,7 @@ impl Summary {
             let key = metric.key();
             csv.push_str(&format!(",{key},{key}_low,{key}_high"));
         }
-        csv.push_str(",hit_ratio,errors,disturbed,generator_saturated\n");
+        csv.push_str(",hit_ratio,errors,disturbed,generator_saturated,unsteady,failed\n");
         self.points.iter().for_each(|point| csv.push_str(&csv_line(point)));
         csv
     }
@@ -156,56 +173,44 @@ impl Summary {
 fn csv_line(summary: &PointSummary) -> String {
     let Point { sweep, server, variant, clients, pipeline, ratio, data_size, key_pattern, loadgen } = &summary.point;
     let flags: Vec<String> = loadgen.iter().map(|(flag, value)| format!("--{flag} {value}")).collect();
-    let n = summary.records.len();
+    let n = summary.lines.len();
     // A value may hold commas.
     let flags = format!("\"{}\"", flags.join(" "));
     let mut line =
         format!("{sweep},{server},{variant},{clients},{pipeline},{ratio},{data_size},{key_pattern},{flags},{n}");
-    for estimate in Metric::ALL.map(|metric| &summary.figures[&metric]) {
-        line.push_str(&format!(",{:.3},{:.3},{:.3}", estimate.median, estimate.low(), estimate.high()));
+    for metric in Metric::ALL {
+        match summary.figures.get(&metric) {
+            Some(one) => line.push_str(&format!(",{:.3},{:.3},{:.3}", one.median, one.low(), one.high())),
+            None => line.push_str(",,,"),
+        }
     }
     let hits = summary.hit_ratio.map_or(String::new(), |ratio| format!("{ratio:.4}"));
-    line.push_str(&format!(",{hits},{},{},{}\n", summary.errors, summary.disturbed, summary.generator_saturated));
+    let PointSummary { errors, disturbed, generator_saturated, unsteady, failed, .. } = summary;
+    line.push_str(&format!(",{hits},{errors},{disturbed},{generator_saturated},{unsteady},{failed}\n"));
     line
 }
 
-fn summarize(run: &RunFolder, point: Point, records: &[&TrialRecord]) -> Result<PointSummary> {
-    let found: Vec<Measurement> = records.iter().map(|record| measurement(run, record)).collect::<Result<_>>()?;
-    let pairs: Vec<(&TrialRecord, &Measurement)> = records.iter().copied().zip(&found).collect();
+fn summarize(seed: u64, sweep: &Sweep, point: Point, found: &[(usize, &Observation)]) -> Result<PointSummary> {
+    let trials: Vec<&Observation> = found.iter().map(|(_, one)| *one).collect();
     let mut figures = BTreeMap::new();
     for metric in Metric::ALL {
-        let values = pairs.iter().map(|(record, found)| metric.of(record, found)).collect::<Result<Vec<f64>>>()?;
-        let estimate = Estimate::of(values, run.record.seed).context("a point in the summary has a trial")?;
-        figures.insert(metric, estimate);
+        let values: Option<Vec<f64>> = trials.iter().map(|one| metric.of(one)).collect();
+        if let Some(values) = values {
+            figures.insert(metric, Estimate::of(values, seed).context("a point in the summary has a trial")?);
+        }
     }
-    let (hits, misses) = found.iter().fold((0, 0), |(h, m), one| (h + one.totals.hits, m + one.totals.misses));
+    let (hits, misses) = trials.iter().fold((0, 0), |(hits, misses), one| (hits + one.hits, misses + one.misses));
+    let count = |is: &dyn Fn(&Observation) -> bool| trials.iter().filter(|one| is(one)).count();
+    let failed = |one: &Observation| one.errors > 0 || one.hit_ratio().is_some_and(|found| found < sweep.hit_ratio_min);
     Ok(PointSummary {
         point,
         figures,
         hit_ratio: (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64),
-        errors: found.iter().map(|one| one.totals.errors).sum(),
-        disturbed: records.iter().filter(|record| record.chosen().disturbed()).count(),
-        generator_saturated: pairs.iter().filter(|(record, found)| saturated(record, found)).count(),
-        records: records.iter().map(|record| format!("raw/{}.json", record.trial.path_stem())).collect(),
+        errors: trials.iter().map(|one| one.errors).sum(),
+        disturbed: count(&Observation::disturbed),
+        generator_saturated: count(&Observation::generator_bound),
+        unsteady: count(&Observation::unsteady),
+        failed: count(&failed),
+        lines: found.iter().map(|(line, _)| *line).collect(),
     })
-}
-
-fn measurement(run: &RunFolder, record: &TrialRecord) -> Result<Measurement> {
-    let stem = run.stem(&record.trial);
-    let folder = stem.parent().unwrap_or(Path::new(""));
-    Measurement::read(&folder.join(&record.chosen().loadgen_file))
-}
-
-fn saturated(record: &TrialRecord, found: &Measurement) -> bool {
-    record.chosen().usage.generator_cores > GENERATOR_SATURATED * f64::from(found.generator.threads)
-}
-
-fn identities(records: &[TrialRecord]) -> BTreeMap<String, BTreeMap<String, String>> {
-    let mut servers = BTreeMap::new();
-    for record in records {
-        let info = &record.chosen().info;
-        let known = IDENTITY.iter().filter_map(|&field| Some((field.to_owned(), info.get(field)?.clone())));
-        servers.entry(record.trial.point.server.clone()).or_insert_with(|| known.collect());
-    }
-    servers
 }

@@ -85,9 +85,9 @@ pub struct Sweep {
     #[serde(default = "defaults::key_maximum")]
     pub key_maximum: u64,
     /// Length of the measured window.
-    pub test_seconds: u32,
+    pub test_seconds: f64,
     /// Load before the window, not measured.
-    pub warm_up_seconds: u32,
+    pub warm_up_seconds: f64,
     /// Rounds; each point is measured once in each.
     pub repeats: u32,
     /// How often a trial under foreign load is measured again.
@@ -96,9 +96,45 @@ pub struct Sweep {
     /// Threads of the generator.
     #[serde(default = "defaults::threads")]
     pub threads: u32,
+    /// Share of the keys asked for that are to be found: below it, a trial has failed and its point has no verdict.
+    #[serde(default = "defaults::hit_ratio_min")]
+    pub hit_ratio_min: f64,
+    /// What is compared: `line` (server and variant, as plots draw them), or a field or flag that varies.
+    #[serde(default = "defaults::contrast")]
+    pub contrast: String,
+    /// What the others are compared with: a line by its label, or a value of the contrast; the first where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// Variants with equal flags: the sweep measures the noise of the method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub equals: Vec<String>,
+    /// Smaller lists for a run within a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short: Option<Short>,
     /// Server flags under test. With none given there is one variant without persistence.
     #[serde(default = "defaults::variants", rename = "variant")]
     pub variants: Vec<Variant>,
+}
+
+/// What a sweep's `[short]` table replaces when a run has to fit a budget: fewer points, never fewer repeats than ten.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "each replaces the field of the same name")]
+pub struct Short {
+    pub servers: Option<Vec<String>>,
+    pub clients: Option<Vec<u32>>,
+    pub pipeline: Option<Vec<u32>>,
+    pub ratio: Option<Vec<Ratio>>,
+    pub data_size: Option<Vec<u32>>,
+    pub key_pattern: Option<Vec<String>>,
+    pub key_maximum: Option<u64>,
+    pub repeats: Option<u32>,
+    /// The shortest window that answers the question.
+    pub test_seconds_min: Option<f64>,
+    #[serde(default)]
+    pub loadgen: BTreeMap<String, Vec<FlagValue>>,
+    /// The variants that remain.
+    pub variants: Option<Vec<String>>,
 }
 
 /// Flags that servers of a sweep get, under a name of their own.
@@ -112,6 +148,9 @@ pub struct Variant {
     /// The servers that get them; with none named, those that no other variant names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
+    /// Share of the time for which the lab stops the server: a slowdown of known size, for A/A sweeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_percent: Option<f64>,
 }
 
 /// A value of a flag, as it is given to the generator. A sweep may write a number for it.
@@ -161,9 +200,15 @@ mod defaults {
     pub fn threads() -> u32 {
         1
     }
+    pub fn hit_ratio_min() -> f64 {
+        0.99
+    }
+    pub fn contrast() -> String {
+        "line".to_owned()
+    }
     pub fn variants() -> Vec<Variant> {
         let flags = vec!["--appendonly".to_owned(), "no".to_owned()];
-        vec![Variant { name: "no-aof".to_owned(), flags, servers: Vec::new() }]
+        vec![Variant { name: "no-aof".to_owned(), flags, servers: Vec::new(), stopped_percent: None }]
     }
 }
 
@@ -186,17 +231,53 @@ impl Sweep {
 
     /// Shortens a sweep to what `--quick` promises: an impression, not a result.
     pub fn shortened(mut self) -> Self {
-        self.test_seconds = self.test_seconds.min(2);
-        self.warm_up_seconds = self.warm_up_seconds.min(1);
+        self.test_seconds = self.test_seconds.min(2.0);
+        self.warm_up_seconds = self.warm_up_seconds.min(1.0);
         self.repeats = self.repeats.min(2);
         self.retries = 0;
         self
     }
 
+    /// The sweep with the lists of its `[short]` table.
+    pub fn reduced(mut self) -> Result<Self> {
+        let Some(short) = self.short.take() else { return Ok(self) };
+        replace(&mut self.clients, short.clients);
+        replace(&mut self.pipeline, short.pipeline);
+        replace(&mut self.ratio, short.ratio);
+        replace(&mut self.data_size, short.data_size);
+        replace(&mut self.key_pattern, short.key_pattern);
+        replace(&mut self.key_maximum, short.key_maximum);
+        replace(&mut self.repeats, short.repeats);
+        self.loadgen.extend(short.loadgen);
+        if let Some(kept) = short.variants {
+            self.variants.retain(|variant| kept.contains(&variant.name));
+            self.equals.retain(|name| kept.contains(name));
+        }
+        if let Some(kept) = short.servers {
+            for variant in &mut self.variants {
+                // One that was for other servers only must not become one for all.
+                let was_for_some = !variant.servers.is_empty();
+                variant.servers.retain(|server| kept.contains(server));
+                if was_for_some && variant.servers.is_empty() {
+                    variant.name.clear();
+                }
+            }
+            self.variants.retain(|variant| !variant.name.is_empty());
+            self.servers = kept;
+        }
+        self.validate().with_context(|| format!("in `[short]` of the sweep {}", self.name))?;
+        Ok(self)
+    }
+
+    /// The variant called `name`.
+    pub fn variant(&self, name: &str) -> &Variant {
+        let variant = self.variants.iter().find(|variant| variant.name == name);
+        variant.expect("a point's variant comes from its sweep")
+    }
+
     /// The flags of the variant called `name`.
     pub fn flags_of(&self, name: &str) -> &[String] {
-        let variant = self.variants.iter().find(|variant| variant.name == name);
-        &variant.expect("a point's variant comes from its sweep").flags
+        &self.variant(name).flags
     }
 
     /// The variants that `server` is measured under, in the order of the file.
@@ -231,7 +312,18 @@ impl Sweep {
         self.check_servers()?;
         self.loadgen.iter().try_for_each(|(flag, values)| check_flag(flag, values))?;
         self.check_axis()?;
+        self.check_contrast()?;
+        for name in &self.equals {
+            ensure!(variant_names.contains(&name.as_str()), "`equals`: there is no variant {name:?}");
+        }
         self.check_numbers()
+    }
+
+    fn check_contrast(&self) -> Result<()> {
+        let known = self.contrast == "line" || AXES.contains(&self.contrast.as_str());
+        let known = known || self.loadgen.contains_key(&self.contrast);
+        ensure!(known, "`contrast` is `line`, one of {AXES:?} or a flag in [loadgen], not {:?}", self.contrast);
+        Ok(())
     }
 
     fn check_variant(&self, variant: &Variant) -> Result<()> {
@@ -256,7 +348,11 @@ impl Sweep {
             ensure!(!values.contains(&0), "`{field}` holds a zero");
         }
         ensure!(self.key_maximum > 0, "`key_maximum` is zero");
-        ensure!(self.test_seconds > 0, "`test_seconds` is zero");
+        ensure!(self.test_seconds > 0.0, "`test_seconds` is zero");
+        ensure!(self.warm_up_seconds >= 0.0, "`warm_up_seconds` is negative");
+        ensure!((0.0..=1.0).contains(&self.hit_ratio_min), "`hit_ratio_min` is no share");
+        let stopped = self.variants.iter().filter_map(|variant| variant.stopped_percent);
+        ensure!(stopped.clone().all(|share| (0.0..50.0).contains(&share)), "`stopped_percent` is from 0 to 50");
         ensure!(self.repeats > 0, "`repeats` is zero");
         ensure!(self.threads > 0, "`threads` is zero");
         Ok(())
@@ -271,7 +367,7 @@ impl FlagValue {
 
     /// The value as a part of a file's name.
     pub fn file_name(&self) -> String {
-        self.0.replace([':', ','], "-")
+        self.0.replace([':', ',', '/'], "-")
     }
 }
 
@@ -282,6 +378,12 @@ impl From<Scalar> for FlagValue {
             Scalar::Number(value) => value.to_string(),
             Scalar::Text(value) => value,
         })
+    }
+}
+
+impl From<&str> for FlagValue {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
     }
 }
 
@@ -369,6 +471,12 @@ fn load_one(argument: &Path, home: &Path, quick: bool) -> Result<Vec<Sweep>> {
     Ok(vec![Sweep::read(path)?])
 }
 
+fn replace<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
 fn check_list<T: PartialEq + fmt::Debug>(field: &str, values: &[T]) -> Result<()> {
     ensure!(!values.is_empty(), "`{field}` is empty");
     for (index, value) in values.iter().enumerate() {
@@ -389,17 +497,17 @@ fn check_flag(flag: &str, values: &[FlagValue]) -> Result<()> {
     ensure!(!flag.starts_with('-'), "`loadgen`: {flag:?} is written without its dashes");
     ensure!(!OWN_FLAGS.contains(&flag), "`loadgen`: the lab sets --{flag} itself");
     for value in values {
-        let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:,".contains(c);
+        let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:,/".contains(c);
         let fit = !value.0.is_empty() && value.0.chars().all(plain);
-        ensure!(fit, "`loadgen`: the value {:?} of {flag} is not of letters, digits and . - _ : ,", value.0);
+        ensure!(fit, "`loadgen`: the value {:?} of {flag} is not of letters, digits and . - _ : , /", value.0);
     }
     check_list(flag, &values.iter().map(FlagValue::file_name).collect::<Vec<_>>())
 }
 
 fn check_pattern(pattern: &str) -> Result<()> {
-    let known = |part: &str| matches!(part, "R" | "Z" | "S" | "P");
+    let known = |part: &str| part.len() == 1 && part.chars().all(|letter| letter.is_ascii_uppercase());
     let valid = pattern.split_once(':').is_some_and(|(sets, gets)| known(sets) && known(gets));
-    ensure!(valid, "`key_pattern` is two of R, Z, S, P, such as R:R, not {pattern:?}");
+    ensure!(valid, "`key_pattern` is two capital letters of the generator's, such as R:R, not {pattern:?}");
     Ok(())
 }
 
@@ -424,7 +532,9 @@ mod tests {
             ("pipeline = [1, 1]", "`pipeline` holds 1 twice"),
             ("pipeline = [0]", "`pipeline` holds a zero"),
             ("ratio = ['ten']", "a ratio is SETS:GETS"),
-            ("key_pattern = ['Q:R']", "`key_pattern`"),
+            ("key_pattern = ['q:R']", "`key_pattern`"),
+            ("contrast = 'weather'", "`contrast` is"),
+            ("equals = ['a']", "`equals`: there is no variant \"a\""),
             ("clinets = [1]", "unknown field"),
             ("variant = [{ name = 'a/b', flags = [] }]", "`variant`"),
             ("variant = [{ name = 'a', flags = [], servers = ['redis'] }]", "\"redis\" is not among the servers"),
@@ -451,6 +561,27 @@ mod tests {
         let alone = "variant = [{ name = 'fast', flags = [], servers = ['actor'] }]";
         let error = Sweep::parse("small", &format!("{text}{alone}")).unwrap_err();
         assert!(format!("{error:#}").contains("no `variant` for mutex"), "{error:#}");
+    }
+
+    #[test]
+    fn a_short_sweep_has_its_lists_and_no_variant_of_a_server_that_it_lacks() {
+        let text = SMALL.replace("['mutex']", "['mutex', 'actor']")
+            + "variant = [{ name = 'fast', flags = [], \
+            servers = ['actor'] }, { name = 'plain', flags = [] }]\n[short]\nservers = ['mutex']\nclients = [5]\n";
+        let sweep = Sweep::parse("small", &text).unwrap().reduced().unwrap();
+        assert_eq!(
+            (&sweep.servers[..], &sweep.clients[..], sweep.short.as_ref()),
+            (&["mutex".to_owned()][..], &[5][..], None)
+        );
+        assert_eq!(sweep.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["plain"]);
+    }
+
+    #[test]
+    fn shipped_sweeps_can_be_shortened() {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("sweeps");
+        for sweep in load_folder(&home).unwrap() {
+            sweep.reduced().unwrap();
+        }
     }
 
     #[test]

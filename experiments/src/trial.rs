@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::brake::Brake;
 use crate::catalog::{Program, Server};
 use crate::generator::{self, Measurement, OutputFiles};
 use crate::interrupt::Interrupt;
@@ -47,6 +48,9 @@ pub struct Attempt {
     pub server_rss_bytes_prefilled: u64,
     /// The server's largest resident memory from start to end.
     pub server_rss_bytes_peak: u64,
+    /// Share of the window in which the lab had stopped the server; none where it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_share: Option<f64>,
     /// The server's INFO after the window.
     pub info: BTreeMap<String, String>,
     /// The readings that `usage` is made from.
@@ -107,20 +111,27 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
     let mut prefix = stem.as_os_str().to_owned();
     prefix.push(format!("-a{number}"));
     let files = OutputFiles::new(prefix.into());
-    let flags = bench.sweep.flags_of(&trial.point.variant);
-    let mut server = RunningServer::start(bench.server, flags, &files.server_log(), bench.interrupt)?;
+    let flags = bench.server.dialect(bench.sweep.flags_of(&trial.point.variant));
+    let flags = flags.expect("a sweep keeps only servers that take its flags");
+    let mut server = RunningServer::start(bench.server, &flags, &files.server_log(), bench.interrupt)?;
     generator::prefill(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
-    check_prefill(&server, bench.sweep)?;
+    if !trial.point.has_workload() {
+        check_prefill(&server, bench.sweep)?;
+    }
     let server_rss_bytes_prefilled = sampler::resident_bytes(server.pid())?;
+    let brake = bench.sweep.variant(&trial.point.variant).stopped_percent;
+    let brake = brake.map(|percent| Brake::apply(server.pid(), percent)).transpose()?;
     let samples = generator::measure(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
     let json = files.json();
     let (start, end) = Measurement::read(&json)?.window();
+    let stopped_share = brake.map(|brake| brake.release(start, end));
     let usage = sampler::usage(&samples, start, end);
     Ok(Attempt {
         loadgen_file: file_name(&json),
         usage: usage.with_context(|| format!("the window in {} was never sampled", json.display()))?,
         server_rss_bytes_prefilled,
         server_rss_bytes_peak: sampler::peak_resident_bytes(server.pid())?,
+        stopped_share,
         info: server.info(),
         samples,
     })

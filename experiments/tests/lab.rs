@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use experiments::plan::{Point, Trial};
 use experiments::results::RunFolder;
 use experiments::summary::{Metric, Summary};
 use procfs::process::Process;
@@ -66,6 +67,16 @@ impl Lab {
         }
     }
 
+    fn summary(&self) -> Summary {
+        let run = self.run_folder();
+        Summary::of(&run.record, &run.observations().unwrap()).unwrap()
+    }
+
+    /// Another command of the lab, run in its folder.
+    fn also(&self, words: &[&str]) -> Output {
+        Command::new(LAB).current_dir(self.folder.path()).args(words).output().unwrap()
+    }
+
     fn run_folder(&self) -> RunFolder {
         RunFolder::open(&self.out()).unwrap()
     }
@@ -120,12 +131,14 @@ fn a_run_measures_every_point_in_every_round_in_the_recorded_order() {
 fn figures_in_summary_and_report_equal_the_raw_ones() {
     let lab = Lab::new(SWEEP);
     assert!(lab.finish().status.success());
-    let summary: Summary = serde_json::from_str(&fs::read_to_string(lab.out().join("summary.json")).unwrap()).unwrap();
+    let summary = lab.summary();
+    let written: Summary = serde_json::from_str(&fs::read_to_string(lab.out().join("summary.json")).unwrap()).unwrap();
+    assert_eq!(written.points.len(), summary.points.len());
     let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
     assert_eq!(summary.points.len(), 8);
     for one in &summary.points {
         let rates = &one.figures[&Metric::OpsPerSec];
-        assert_eq!((rates.n, &rates.values), (3, &raw_rates(&lab.out(), &one.records)));
+        assert_eq!((rates.n, &rates.values), (3, &raw_rates(&lab.run_folder(), &one.point)));
         assert_eq!(rates.median, f64::from(1000 * one.point.clients + one.point.pipeline) + 0.5);
         assert_eq!(one.figures[&Metric::P50Us].median, f64::from(one.point.clients) + 0.25);
         assert_eq!(one.figures[&Metric::P99Us].median, f64::from(one.point.pipeline) + 0.75);
@@ -133,22 +146,23 @@ fn figures_in_summary_and_report_equal_the_raw_ones() {
         for estimate in one.figures.values() {
             assert!(html.contains(&format!("data-value=\"{}\"", estimate.median)), "{}", estimate.median);
         }
-        assert!(one.records.iter().all(|record| html.contains(&format!("href=\"{record}\""))));
+        assert!(one.lines.iter().all(|line| html.contains(&format!("href=\"trials.jsonl#L{line}\""))));
     }
     assert_eq!(summary.servers["one"]["mem_allocator"], "nothing");
     assert!(!html.contains("<script") && !html.contains("http://cdn") && !html.contains("https://"));
 }
 
-fn raw_rates(out: &Path, records: &[String]) -> Vec<f64> {
+/// What the generator's files say, read without the lab.
+fn raw_rates(run: &RunFolder, point: &Point) -> Vec<f64> {
     let read = |path: &Path| -> Value { serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap() };
-    let rate = |record: &String| {
-        let record = out.join(record);
+    let rate = |round: u32| {
+        let record = run.stem(&Trial { round, point: point.clone() }).with_extension("json");
         let attempt = &read(&record)["attempts"][0];
         read(&record.with_file_name(attempt["loadgen_file"].as_str().unwrap()))["totals"]["ops_per_sec"]
             .as_f64()
             .unwrap()
     };
-    records.iter().map(rate).collect()
+    (1..=3).map(rate).collect()
 }
 
 #[test]
@@ -164,7 +178,8 @@ fn a_flag_of_the_generator_is_an_axis_and_a_variant_a_line() {
     let output = lab.finish();
     assert!(output.status.success(), "{}", text(&output));
     let run = lab.run_folder();
-    let summary = Summary::of(&run).unwrap();
+    let summary = lab.summary();
+    assert_eq!(run.missing().len(), 0);
     assert_eq!((summary.points.len(), summary.trials_done), (18, 18));
     for one in &summary.points {
         let share: f64 = one.point.loadgen["cross-shard"].as_str().parse().unwrap();
@@ -311,17 +326,118 @@ fn a_run_is_not_continued_with_other_servers_another_sweep_or_another_seed() {
 }
 
 #[test]
-fn a_report_is_rebuilt_from_raw_and_refused_without() {
+fn a_report_is_rebuilt_from_the_extract_alone_and_refused_without_any_data() {
     let lab = Lab::new(&SWEEP.replace("repeats = 3", "repeats = 1"));
     assert!(lab.finish().status.success());
     let report = lab.out().join("report.html");
     let first = fs::read_to_string(&report).unwrap();
-    fs::remove_file(&report).unwrap();
-    let rebuild = || Command::new(LAB).arg("report").arg(lab.out()).output().unwrap();
-    assert!(rebuild().status.success());
-    assert_eq!(fs::read_to_string(&report).unwrap(), first);
     fs::remove_dir_all(lab.out().join("raw")).unwrap();
-    let output = rebuild();
+    fs::remove_dir_all(lab.out().join("plots")).unwrap();
+    fs::remove_file(&report).unwrap();
+    assert!(lab.also(&["report", "out"]).status.success());
+    assert_eq!(fs::read_to_string(&report).unwrap(), first);
+    assert!(lab.finish().status.success(), "a finished run is not measured again");
+    fs::remove_file(lab.out().join("trials.jsonl")).unwrap();
+    let output = lab.also(&["report", "out"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("raw data are not committed"), "{}", text(&output));
+    assert!(text(&output).contains("there is nothing to report"), "{}", text(&output));
+}
+
+/// Replaces the first of `from` in the file at `path`.
+fn edit(path: &Path, from: &str, to: &str) {
+    let before = fs::read_to_string(path).unwrap();
+    assert!(before.contains(from), "{} does not say {from:?}", path.display());
+    fs::write(path, before.replacen(from, to, 1)).unwrap();
+}
+
+#[test]
+fn editing_one_digit_anywhere_fails_the_check() {
+    let lab = Lab::new(SWEEP);
+    assert!(lab.finish().status.success());
+    let document = lab.folder.path().join("results.md");
+    let queries = "We saw <!--lab run none-->?<!--/lab-->:\n\
+        <!--lab figure grid ops_per_sec server=one clients=10 pipeline=16-->?<!--/lab--> per second, \
+        <!--lab ratio grid ops_per_sec pipeline=1 server=two of clients=10 to clients=1-->?<!--/lab--> times,\n\
+        <!--lab sweep grid p99_us-->?<!--/lab-->\n<!--lab verdicts grid ops_per_sec-->?<!--/lab-->\n\
+        <!--lab crossings-->?<!--/lab--><!--lab scaling-->?<!--/lab--><!--lab noise-->?<!--/lab-->\n\
+        <!--lab claims-->?<!--/lab--><!--lab machine-->?<!--/lab-->\n";
+    fs::write(&document, queries).unwrap();
+    let output = lab.also(&["fill", "results.md", "--run", "out"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let filled = fs::read_to_string(&document).unwrap();
+    assert!(filled.contains("-->10,016<!--/lab--> per second"), "{filled}");
+    assert!(filled.contains("-->9.99 [9.99–9.99]<!--/lab--> times"), "{filled}");
+
+    let verify = || lab.also(&["verify", "results.md", "--results", "."]);
+    let output = verify();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 runs and 10 queries"));
+    for (file, from, to) in [
+        ("results.md", "10,016", "10,017"),
+        ("results.md", "9.99 [9.99", "9.98 [9.99"),
+        ("results.md", "| 10 | 1.8", "| 10 | 1.9"),
+        ("out/report.html", "data-value=\"10016.5\"", "data-value=\"10017.5\""),
+        ("out/report.html", ">10,016<", ">10,018<"),
+        ("out/summary.csv", "10016.500", "10016.501"),
+        ("out/summary.json", "10016.5", "10016.6"),
+        ("out/plots/grid-1-ops_per_sec.svg", "cx=\"", "cx=\"1"),
+        ("out/trials.jsonl", "10016.5", "10017.5"),
+    ] {
+        let path = lab.folder.path().join(file);
+        let whole = fs::read_to_string(&path).unwrap();
+        edit(&path, from, to);
+        let output = verify();
+        assert_eq!(output.status.code(), Some(1), "{file}: {from} became {to}");
+        assert!(text(&output).contains(file.trim_start_matches("out/")), "{}", text(&output));
+        fs::write(&path, whole).unwrap();
+    }
+    assert!(verify().status.success());
+    // In a clone there is no raw/: the extract is what figures are held against.
+    fs::remove_dir_all(lab.out().join("raw")).unwrap();
+    assert!(verify().status.success());
+}
+
+#[test]
+fn a_budget_takes_the_short_lists_and_fits_the_windows() {
+    let lab = Lab::new(&SWEEP.replace("test_seconds = 1", "test_seconds = 9").replace("repeats = 3", "repeats = 2"));
+    let file = lab.folder.path().join("grid.toml");
+    fs::write(&file, fs::read_to_string(&file).unwrap() + "[short]\nclients = [10]\n").unwrap();
+    let output = lab.command().args(["--budget", "0.2"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let run = lab.run_folder();
+    assert_eq!((run.record.order.len(), run.record.setup.budget_minutes), (8, Some(0.2)));
+    let window = run.record.setup.sweeps[0].test_seconds;
+    assert!((0.5..2.0).contains(&window), "{window}");
+    assert!(fs::read_to_string(lab.out().join("report.html")).unwrap().contains("budget of 0.2 minutes"));
+}
+
+#[test]
+fn a_sweep_whose_flag_the_generator_lacks_is_left_out_and_the_report_says_so() {
+    let lab = Lab::new(&SWEEP.replace("repeats = 3", "repeats = 1"));
+    fs::write(lab.folder.path().join("later.toml"), SWEEP.to_owned() + "[loadgen]\nfrom-the-future = [1]\n").unwrap();
+    let mut command = lab.command();
+    let output = command.args(["--sweeps", "later.toml"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("SKIPPED: the sweep later: the generator has no --from-the-future yet"));
+    let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
+    assert!(html.contains("<strong>The sweep later was not run:</strong>"));
+}
+
+#[test]
+fn a_server_that_the_lab_slows_down_is_stopped_for_a_measured_share() {
+    let aa = "question='?'\nservers=['one']\nclients=[1]\ntest_seconds=3\nwarm_up_seconds=0\nrepeats=1\nretries=0\n\
+        key_maximum=7\nequals=['a', 'b']\nvariant=[{name='a', flags=[]}, {name='b', flags=[]}, \
+        {name='braked', flags=[], stopped_percent=20}]\n";
+    let lab = Lab::new(aa);
+    let mut command = Command::new(LAB);
+    command.current_dir(lab.folder.path()).env("TMPDIR", lab.folder.path());
+    command.args(["run", "--sweeps", "grid.toml", "--out", "out", "--loadgen", STUB]);
+    command.args(["--server", &format!("one={STUB} serve --port {{port}}")]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    for one in lab.run_folder().observations().unwrap().trials {
+        let braked = one.trial.contains("braked");
+        assert_eq!(one.stopped_share.is_some(), braked, "{one:?}");
+        assert!(!braked || one.stopped_share.is_some_and(|share| share > 0.1), "{one:?}");
+    }
 }

@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A place for files. Every error is the operating system's.
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a directory, and those above it, where they are not there.
+    /// Makes a directory, and those above it, where they are not there; its name survives a power loss.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
     /// What a file holds; `None` where there is none.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
@@ -20,6 +20,8 @@ pub trait Disk: Debug + Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The files in a directory; directories are left out.
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
     /// Sees to it that the names in a directory survive a power loss.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 }
@@ -73,7 +75,9 @@ pub struct SystemDisk;
 
 impl Disk for SystemDisk {
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(path)
+        std::fs::create_dir_all(path)?;
+        // Whoever made it: its files are no safer than its name.
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), |parent| self.sync_dir(parent))
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -100,6 +104,17 @@ impl Disk for SystemDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                files.push(entry.path());
+            }
+        }
+        Ok(files)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -2,6 +2,8 @@
 //! holds whole, in the order in which it was written.
 
 mod repairs;
+mod replays;
+mod steps;
 
 use super::control::{FsyncPolicy, LogControl};
 use super::manifest::{Layout, Manifest};
@@ -10,7 +12,8 @@ use super::replay::Replay;
 use super::simulated::{Failure, Fault, SimDisk};
 use super::{Segment, joint_payload};
 use crate::commands::{self, Request};
-use crate::keyspace::{Databases, Effects, Joint, Keyspace, Table};
+use crate::keyspace::{Databases, Effects, Joint, Keyspace, Table, Value};
+use crate::rdb;
 use crate::resp::{Args, Reply, Span};
 use crate::routing::shard_of;
 use std::collections::BTreeSet;
@@ -18,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use steps::every_write_command;
 
 const SHARDS: usize = 2;
 const DATABASES: usize = 4;
@@ -97,13 +101,16 @@ fn describe_key(stores: &mut [Databases], database: usize, key: &str) -> String 
 }
 
 fn parse(command: &str) -> (Vec<u8>, Vec<Span>) {
-    let mut spans = Vec::new();
-    let mut start = 0;
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     for word in command.split(' ') {
-        spans.push(Span { start, len: word.len() as u32 });
-        start += word.len() as u32 + 1;
+        let start = bytes.len() as u32;
+        match word {
+            "<dump>" => bytes.extend(rdb::dump(Value::Text(b"restored"))),
+            _ => bytes.extend_from_slice(word.as_bytes()),
+        }
+        spans.push(Span { start, len: bytes.len() as u32 - start });
     }
-    (command.as_bytes().to_vec(), spans)
+    (bytes, spans)
 }
 
 fn execute(keyspace: &mut Keyspace<Joint<'_>>, command: &str) -> String {
@@ -288,8 +295,12 @@ const STEPS: [&str; 45] = [
 ];
 
 fn written() -> Writer {
+    written_in(STEPS)
+}
+
+fn written_in(steps: impl IntoIterator<Item = &'static str>) -> Writer {
     let mut writer = Writer::start();
-    for step in STEPS {
+    for step in steps {
         match step {
             "EPOCH" => writer.end_epoch(),
             _ => writer.run(step),
@@ -332,7 +343,7 @@ fn cut_lengths(writer: &Writer, segment: usize, len: usize) -> [usize; SHARDS] {
 
 #[test]
 fn a_log_recovers_as_it_was_written() {
-    let mut writer = written();
+    let mut writer = written_in(every_write_command());
     let wanted = naive_state(writer.changes.iter());
     assert!(wanted.len() > 12, "{wanted:?}");
     assert_eq!(describe(&mut writer.log.stores), wanted, "the model agrees with what the commands did");
@@ -364,7 +375,7 @@ fn a_large_log_recovers_as_it_was_written() {
 
 #[test]
 fn a_log_that_is_cut_anywhere_recovers_to_what_it_holds_whole() {
-    let writer = written();
+    let writer = written_in(every_write_command());
     at_every_byte(&writer, |segment, len, bytes| {
         let lengths = cut_lengths(&writer, segment, len);
         let disk = disk_with(&writer, segment, &bytes[..len]);
@@ -377,7 +388,7 @@ fn a_log_that_is_cut_anywhere_recovers_to_what_it_holds_whole() {
 
 #[test]
 fn a_log_that_a_power_loss_cut_anywhere_recovers_to_the_end_of_an_epoch() {
-    let writer = written();
+    let writer = written_in(every_write_command());
     at_every_byte(&writer, |segment, len, bytes| {
         let lengths = cut_lengths(&writer, segment, len);
         let disk = disk_with(&writer, segment, &bytes[..len]);
@@ -389,7 +400,7 @@ fn a_log_that_a_power_loss_cut_anywhere_recovers_to_the_end_of_an_epoch() {
 
 #[test]
 fn a_log_with_any_byte_changed_is_refused_or_recovers_to_what_stands_before_it() {
-    let writer = written();
+    let writer = written_in(every_write_command());
     let (refused, recovered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     at_every_byte(&writer, |segment, position, bytes| {
         let mut damaged = bytes.to_vec();

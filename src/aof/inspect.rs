@@ -2,11 +2,12 @@
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::{Disk, LogFile, SystemDisk};
-use super::manifest::{Layout, Manifest};
+use super::manifest::{ChainEntry, Layout, Manifest, SegmentFiles};
 use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode, for_each_effect};
 use super::recovery::{Log, recover};
 use super::scan::Scan;
 use super::segment::LogThread;
+use super::stretch::Stretch;
 use crate::commands;
 use crate::keyspace::Databases;
 use crate::resp::Args;
@@ -29,21 +30,21 @@ pub struct Inspection {
 
 /// The segments that one layout wrote.
 pub struct InspectedChain {
-    /// Its number.
-    pub number: u32,
-    /// How it divides the data.
-    pub layout: Layout,
+    /// Its number, how it divides the data, and its files.
+    pub entry: ChainEntry,
     /// Whether its tails may be what a power loss left of them.
     pub may_have_lost_power: bool,
     /// One per owner of data.
     pub segments: Vec<InspectedSegment>,
 }
 
-/// One segment file.
+/// One segment.
 pub struct InspectedSegment {
-    /// Where it is.
+    /// Its first file.
     pub path: PathBuf,
-    /// What it holds; nothing where it is not there.
+    /// All of its files, in order.
+    pub paths: Vec<PathBuf>,
+    /// What they hold as one; nothing where they are not there.
     pub bytes: Vec<u8>,
     /// What stands in it; why that cannot be told.
     pub scan: Result<Scan, String>,
@@ -68,11 +69,11 @@ impl Inspection {
         let manifest = Manifest::read(&SystemDisk, dir)?;
         let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != boot;
         let last = manifest.chains().len().saturating_sub(1);
-        let chain = |(index, (number, layout)): (usize, &(u32, Layout))| {
-            let paths = (0..layout.shards).map(|segment| Manifest::segment_path(dir, *number, segment));
-            let segments = paths.map(InspectedSegment::read).collect::<Result<_, _>>()?;
+        let chain = |(index, entry): (usize, &ChainEntry)| {
+            let files = (0..entry.layout.shards).map(|segment| entry.files(dir, segment));
+            let segments = files.map(|files| InspectedSegment::read(&files)).collect::<Result<_, _>>()?;
             let may_have_lost_power = may_have_lost_power && index == last;
-            Ok(InspectedChain { number: *number, layout: layout.clone(), may_have_lost_power, segments })
+            Ok(InspectedChain { entry: entry.clone(), may_have_lost_power, segments })
         };
         let chains = manifest.chains().iter().enumerate().map(chain).collect::<Result<_, String>>()?;
         Ok(Self { dir: dir.to_owned(), manifest, boot, chains })
@@ -92,10 +93,19 @@ impl InspectedChain {
 }
 
 impl InspectedSegment {
-    fn read(path: PathBuf) -> Result<Self, String> {
-        let bytes = SystemDisk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
-        let bytes = bytes.unwrap_or_default();
-        Ok(Self { scan: Scan::of(&bytes, &path), path, bytes })
+    fn read(files: &SegmentFiles) -> Result<Self, String> {
+        let paths: Vec<PathBuf> = files.all().cloned().collect();
+        let path = paths[0].clone();
+        let (bytes, scan) = match Stretch::read(&SystemDisk, files) {
+            Ok(stretch) => (stretch.bytes, Ok(stretch.scan)),
+            Err(reason) => (read_as_one(&paths)?, Err(reason)),
+        };
+        Ok(Self { path, paths, bytes, scan })
+    }
+
+    /// Whether it begins with a base that is not whole: what is left of it is no state that was.
+    pub fn has_broken_base(&self) -> bool {
+        self.scan.as_ref().is_ok_and(|scan| scan.synced == u64::MAX)
     }
 
     /// Whether it ends with a whole record.
@@ -145,6 +155,18 @@ impl InspectedSegment {
             Some((at, Piece::Gap(position - at)))
         })
     }
+}
+
+/// What files hold, without the headers of all but the first.
+fn read_as_one(paths: &[PathBuf]) -> Result<Vec<u8>, String> {
+    let mut all = Vec::new();
+    for path in paths {
+        let bytes = SystemDisk.read(path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+        let bytes = bytes.unwrap_or_default();
+        let skipped = if all.is_empty() { 0 } else { SEGMENT_HEADER };
+        all.extend_from_slice(bytes.get(skipped..).unwrap_or_default());
+    }
+    Ok(all)
 }
 
 fn whole_piece(bytes: &[u8], salt: Salt) -> Option<(Piece<'_>, usize)> {
@@ -219,7 +241,7 @@ pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String
     let disk = ReadOnlyDisk::default();
     let manifest = Manifest::read(&SystemDisk, dir)?;
     let last = manifest.chains().last();
-    let layout = last.map_or(Layout { engine: "mutex".into(), shards: 1 }, |(_, layout)| layout.clone());
+    let layout = last.map_or(Layout { engine: "mutex".into(), shards: 1 }, |last| last.layout.clone());
     let control = LogControl::new(FsyncPolicy::No);
     let log = Log { disk: &disk, dir, layout, databases: DATABASES_MAX, boot: boot.to_owned(), now_ms, control };
     let recovered = recover(&log)?;
@@ -260,6 +282,10 @@ impl Disk for ReadOnlyDisk {
 
     fn remove(&self, _path: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    fn list(&self, _dir: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
     }
 
     fn sync_dir(&self, _path: &Path) -> io::Result<()> {

@@ -4,14 +4,17 @@
 //! format 1
 //! boot 6f6cbd43-1d0c-4ef1-a4f8-7ba1c9d5f1a3
 //! chain 1 engine actor shards 2
-//! chain 2 engine mutex shards 1
+//! chain 2 engine mutex shards 1 base 4 increments 4 to 5
 //! check 1b2c3d4e
 //! ```
 //!
 //! `boot` names the boot of the operating system in which the log was last written: after another one, power may have
 //! been lost. `check` is the CRC-32 of the lines before it: a changed digit would lead into other files.
 //!
-//! Segment K of chain C is `chain-C.segment-K.aof`. Chains are replayed in order, each in its own layout.
+//! Chains are replayed in order, each in its own layout. A segment is a base, if the chain has one, and increments behind
+//! it; they have numbers, and a base has that of the first increment behind it. Of segment K of chain C they are
+//! `chain-C.segment-K.base-N.aof` and `chain-C.segment-K.incr-N.aof`; increment 1 is `chain-C.segment-K.aof`, and all that
+//! there is of a chain where its line says nothing else.
 
 use super::disk::{self, Disk};
 use std::io;
@@ -30,12 +33,115 @@ pub struct Layout {
     pub shards: usize,
 }
 
+/// What one layout has written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainEntry {
+    /// Its number.
+    pub number: u32,
+    /// How it divides the data.
+    pub layout: Layout,
+    /// Whether each segment begins with a base.
+    pub has_base: bool,
+    /// The first increment, which is the base's number too.
+    pub first: u32,
+    /// The last increment.
+    pub last: u32,
+}
+
+/// The files of one segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentFiles {
+    /// Its base.
+    pub base: Option<PathBuf>,
+    /// Its increments, with their numbers.
+    pub increments: Vec<(u32, PathBuf)>,
+}
+
+impl SegmentFiles {
+    /// Every file, in order.
+    pub fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.base.iter().chain(self.increments.iter().map(|(_, path)| path))
+    }
+}
+
+impl ChainEntry {
+    /// A chain that was never rewritten.
+    pub fn new(number: u32, layout: Layout) -> Self {
+        Self { number, layout, has_base: false, first: 1, last: 1 }
+    }
+
+    /// The files of one of its segments.
+    pub fn files(&self, dir: &Path, segment: usize) -> SegmentFiles {
+        let increments = self.first..=self.last;
+        SegmentFiles {
+            base: self.has_base.then(|| Self::base_path(dir, self.number, segment, self.first)),
+            increments: increments.map(|n| (n, Self::increment_path(dir, self.number, segment, n))).collect(),
+        }
+    }
+
+    /// The file of a base.
+    pub fn base_path(dir: &Path, chain: u32, segment: usize, base: u32) -> PathBuf {
+        dir.join(format!("chain-{chain}.segment-{segment}.base-{base}.aof"))
+    }
+
+    /// The file of an increment.
+    pub fn increment_path(dir: &Path, chain: u32, segment: usize, increment: u32) -> PathBuf {
+        match increment {
+            1 => Manifest::segment_path(dir, chain, segment),
+            _ => dir.join(format!("chain-{chain}.segment-{segment}.incr-{increment}.aof")),
+        }
+    }
+
+    /// The number of the chain that a file belongs to, if it has the name of one.
+    pub fn chain_of(path: &Path) -> Option<u32> {
+        let name = path.file_name()?.to_str()?.strip_prefix("chain-")?.strip_suffix(".aof")?;
+        let (chain, rest) = name.split_once(".segment-")?;
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_name = match rest.split_once('.') {
+            None => is_number(rest),
+            Some((segment, part)) => {
+                let number = part.strip_prefix("base-").or_else(|| part.strip_prefix("incr-"));
+                is_number(segment) && number.is_some_and(is_number)
+            }
+        };
+        if is_name { chain.parse().ok() } else { None }
+    }
+
+    fn to_line(&self) -> String {
+        let Self { number, layout, has_base, first, last } = self;
+        let base = if *has_base { format!(" base {first}") } else { String::new() };
+        let increments =
+            if (*first, *last) == (1, 1) { String::new() } else { format!(" increments {first} to {last}") };
+        format!("chain {number} engine {} shards {}{base}{increments}\n", layout.engine, layout.shards)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (["chain", number, "engine", engine, "shards", shards], rest) = words.split_at_checked(6)? else {
+            return None;
+        };
+        let shards = shards.parse().ok().filter(|&shards| shards > 0)?;
+        let (base, rest) = match rest {
+            ["base", base, rest @ ..] => (Some(base.parse::<u32>().ok()?), rest),
+            _ => (None, rest),
+        };
+        let (first, last) = match rest {
+            [] => (1, 1),
+            ["increments", first, "to", last] => (first.parse().ok()?, last.parse().ok()?),
+            _ => return None,
+        };
+        let is_right = first > 0 && first <= last && base.is_none_or(|base| base == first);
+        let layout = Layout { engine: (*engine).into(), shards };
+        is_right.then_some(Self { number: number.parse().ok()?, layout, has_base: base.is_some(), first, last })
+    }
+}
+
 /// The chains of a log directory, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// The boot in which the log was last written; empty where it is not known.
     pub boot: String,
-    chains: Vec<(u32, Layout)>,
+    chains: Vec<ChainEntry>,
 }
 
 impl Manifest {
@@ -51,25 +157,33 @@ impl Manifest {
     }
 
     /// A manifest of these chains, oldest first.
-    pub fn of_chains(boot: String, chains: Vec<(u32, Layout)>) -> Self {
+    pub fn of_chains(boot: String, chains: Vec<ChainEntry>) -> Self {
         Self { boot, chains }
     }
 
-    /// The chains with their numbers, oldest first.
-    pub fn chains(&self) -> &[(u32, Layout)] {
+    /// The chains, oldest first.
+    pub fn chains(&self) -> &[ChainEntry] {
         &self.chains
     }
 
-    /// Ends with a chain of this layout, adding one where it does not; gives its number.
-    pub fn continue_as(&mut self, layout: &Layout) -> u32 {
-        match self.chains.last() {
-            Some((number, last)) if last == layout => *number,
-            _ => {
-                let number = self.chains.iter().map(|(number, _)| number + 1).max().unwrap_or(1);
-                self.chains.push((number, layout.clone()));
-                number
-            }
+    /// The chain that is written to.
+    pub fn last_mut(&mut self) -> Option<&mut ChainEntry> {
+        self.chains.last_mut()
+    }
+
+    /// Every file of every segment.
+    pub fn files(&self, dir: &Path) -> impl Iterator<Item = PathBuf> {
+        let segments = self.chains.iter().flat_map(|chain| (0..chain.layout.shards).map(move |index| (chain, index)));
+        segments.flat_map(move |(chain, index)| chain.files(dir, index).all().cloned().collect::<Vec<_>>())
+    }
+
+    /// Ends with a chain of this layout, adding one where it does not; gives it.
+    pub fn continue_as(&mut self, layout: &Layout) -> &ChainEntry {
+        if self.chains.last().is_none_or(|last| last.layout != *layout) {
+            let number = self.chains.iter().map(|chain| chain.number + 1).max().unwrap_or(1);
+            self.chains.push(ChainEntry::new(number, layout.clone()));
         }
+        self.chains.last().expect("there is one now")
     }
 
     /// Replaces the manifest of `dir`: written aside, synced, renamed, and the directory synced.
@@ -77,16 +191,13 @@ impl Manifest {
         disk::replace(disk, dir, FILE_NAME, self.to_text().as_bytes())
     }
 
-    /// The file of a segment.
+    /// The first file of a segment.
     pub fn segment_path(dir: &Path, chain: u32, segment: usize) -> PathBuf {
         dir.join(format!("chain-{chain}.segment-{segment}.aof"))
     }
 
     fn to_text(&self) -> String {
-        let chains = self
-            .chains
-            .iter()
-            .map(|(number, layout)| format!("chain {number} engine {} shards {}\n", layout.engine, layout.shards));
+        let chains = self.chains.iter().map(ChainEntry::to_line);
         let boot = if self.boot.is_empty() { String::new() } else { format!("boot {}\n", self.boot) };
         let lines = format!("format {FORMAT}\n{boot}{}", chains.collect::<String>());
         format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()))
@@ -102,7 +213,7 @@ impl Manifest {
             checked(text).ok_or("is damaged: its last line is not the check of the others")?.lines().peekable();
         lines.next();
         let boot = lines.next_if(|line| line.starts_with("boot ")).map_or("", |line| &line["boot ".len()..]).to_owned();
-        let chains = lines.map(|line| parse_chain(line).ok_or_else(|| format!("'{line}' is not a chain")));
+        let chains = lines.map(|line| ChainEntry::parse(line).ok_or_else(|| format!("'{line}' is not a chain")));
         Ok(Self { boot, chains: chains.collect::<Result<_, _>>()? })
     }
 }
@@ -114,36 +225,59 @@ fn checked(text: &str) -> Option<&str> {
     (check == format!("check {:08x}\n", crc32fast::hash(lines.as_bytes()))).then_some(lines)
 }
 
-fn parse_chain(line: &str) -> Option<(u32, Layout)> {
-    match line.split(' ').collect::<Vec<_>>()[..] {
-        ["chain", number, "engine", engine, "shards", shards] => {
-            let shards = shards.parse().ok().filter(|&shards| shards > 0)?;
-            Some((number.parse().ok()?, Layout { engine: engine.into(), shards }))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_chains_are_told_by_their_names() {
+        let chain = ChainEntry {
+            first: 2,
+            last: 3,
+            has_base: true,
+            ..ChainEntry::new(7, Layout { engine: "mutex".into(), shards: 1 })
+        };
+        let files = chain.files(Path::new("/dir"), 4);
+        assert_eq!(files.all().count(), 3);
+        assert!(files.all().all(|path| ChainEntry::chain_of(path) == Some(7)), "{files:?}");
+        assert_eq!(ChainEntry::chain_of(&Manifest::segment_path(Path::new(""), 3, 9)), Some(3));
+        for name in [
+            "shardrace.manifest",
+            "chain-1.segment-0.aof.bak",
+            "chain-1.segment-.aof",
+            "chain-x.segment-0.aof",
+            "chain-1.segment-0.other-2.aof",
+            "chain-1.segment-0.base-.aof",
+        ] {
+            assert_eq!(ChainEntry::chain_of(Path::new(name)), None, "{name}");
+        }
+    }
 
     #[test]
     fn a_manifest_reads_back_and_a_newer_format_is_refused() {
         let mut manifest = Manifest::default();
         let (actor, mutex) =
             (Layout { engine: "actor".into(), shards: 4 }, Layout { engine: "mutex".into(), shards: 1 });
-        assert_eq!(manifest.continue_as(&actor), 1);
-        assert_eq!(manifest.continue_as(&actor), 1);
-        assert_eq!(manifest.continue_as(&mutex), 2);
-        assert_eq!(manifest.continue_as(&actor), 3);
+        assert_eq!(manifest.continue_as(&actor).number, 1);
+        assert_eq!(manifest.continue_as(&actor).number, 1);
+        assert_eq!(manifest.continue_as(&mutex).number, 2);
+        assert_eq!(manifest.continue_as(&actor).number, 3);
         assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
         manifest.boot = "b-1".into();
+        for (has_base, first, last) in [(false, 1, 2), (true, 2, 2), (true, 4, 7)] {
+            let chain = manifest.last_mut().expect("there are chains");
+            *chain = ChainEntry { has_base, first, last, ..chain.clone() };
+            assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
+        }
         assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
         let with_check = |lines: &str| format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()));
         let refused = |text: &str| Manifest::parse(text).expect_err(text);
         assert!(refused("format 2\n").contains("format 2"));
         assert!(refused(&with_check("format 1\nchain 1 engine actor shards 0\n")).contains("is not a chain"));
+        for rest in ["base 2", "base 2 increments 3 to 3", "increments 3 to 2", "increments 0 to 1", "base"] {
+            let line = format!("format 1\nchain 1 engine actor shards 1 {rest}\n");
+            assert!(refused(&with_check(&line)).contains("is not a chain"), "{rest}");
+        }
         assert!(refused("").contains("format N"));
         let text = manifest.to_text();
         (0..text.len()).for_each(|cut| drop(refused(&text[..cut])));

@@ -1,7 +1,8 @@
 //! The append-only file: what changed, in order, on disk.
 //!
 //! `appendonlydir/` holds a manifest and chains of segments. A chain is what one layout (engine and shard count) wrote,
-//! one segment file per owner of data; starting with another layout begins a new chain behind the old ones.
+//! one segment per owner of data; starting with another layout begins a new chain behind the old ones. A segment is a
+//! file, or several: rewriting puts a base, with every key once, in the place of what led to it.
 
 mod control;
 mod disk;
@@ -16,20 +17,23 @@ mod record;
 mod recovery;
 mod repair;
 mod replay;
+mod rewrite;
 mod scan;
 mod segment;
 #[cfg(test)]
 mod simulated;
+mod stretch;
 
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, SystemDisk};
 pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, rehearse};
 pub use joints::Joints;
 pub use lock::DirLock;
-pub use manifest::{Layout, Manifest};
+pub use manifest::{ChainEntry, Layout, Manifest};
 pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 pub use recovery::{Log, Recovered, recover};
 pub use repair::Plan;
+pub use rewrite::{Base, Rewrite, Rewriter};
 pub use scan::Scan;
 pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};
 

@@ -20,6 +20,8 @@
 //! ```text
 //! payload: 1 u8 | epoch u64 | policy u8      a mark: all segments have it at one point of the order of things
 //! payload: 2 u8 | position u64               the file is on the disk up to this position
+//! payload: 3 u8 | increment u64              the end of the file: the segment goes on in the increment of this number
+//! payload: 4 u8 | records u64                the end of a base: so many records of the segment are in it
 //! ```
 //!
 //! The check of the header tells a damaged length from a torn end; the salt, random for each file, keeps clients from
@@ -105,9 +107,13 @@ pub fn frame_note_onto(out: &mut Vec<u8>, salt: Salt, note: Note) {
             payload[9] = policy as u8;
             10
         }
-        Note::Synced(position) => {
-            payload[0] = 2;
-            payload[1..9].copy_from_slice(&position.to_le_bytes());
+        Note::Synced(number) | Note::GoesOn(number) | Note::Base(number) => {
+            payload[0] = match note {
+                Note::GoesOn(_) => 3,
+                Note::Base(_) => 4,
+                Note::Synced(_) | Note::Epoch(..) => 2,
+            };
+            payload[1..9].copy_from_slice(&number.to_le_bytes());
             9
         }
     };
@@ -122,6 +128,10 @@ pub enum Note {
     Epoch(u64, FsyncPolicy),
     /// When this was written, the file was on the disk up to this position.
     Synced(u64),
+    /// The file ends: what follows stands in the increment of this number.
+    GoesOn(u64),
+    /// The base ends: it holds the state that so many records of the segment led to.
+    Base(u64),
 }
 
 impl Note {
@@ -132,6 +142,8 @@ impl Note {
         match (kind, rest) {
             (1, &[policy]) => Some(Self::Epoch(number, FsyncPolicy::checked(policy)?)),
             (2, []) => Some(Self::Synced(number)),
+            (3, []) => Some(Self::GoesOn(number)),
+            (4, []) => Some(Self::Base(number)),
             _ => None,
         }
     }
@@ -296,7 +308,8 @@ mod tests {
 
     #[test]
     fn notes_read_back() {
-        for note in [Note::Epoch(7, FsyncPolicy::Always), Note::Epoch(u64::MAX, FsyncPolicy::No), Note::Synced(9)] {
+        let epochs = [Note::Epoch(7, FsyncPolicy::Always), Note::Epoch(u64::MAX, FsyncPolicy::No)];
+        for note in epochs.into_iter().chain([Note::Synced(9), Note::GoesOn(2), Note::Base(u64::MAX)]) {
             let mut bytes = Vec::new();
             frame_note_onto(&mut bytes, SALT, note);
             assert_eq!(decode(&bytes, SALT), Frame::Note(note, bytes.len()));

@@ -12,7 +12,7 @@
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
 use super::joints::Joints;
-use super::manifest::{Layout, Manifest};
+use super::manifest::{ChainEntry, Layout, Manifest};
 use super::parallel::{Progress, in_parallel};
 use super::record::{
     Frame, JointRecord, Note, Participant, SEGMENT_HEADER, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto,
@@ -21,8 +21,10 @@ use super::record::{
 use super::replay::{GAP, Replay};
 use super::scan::{Scan, consistent_cut};
 use super::segment::{LogThread, Opened, Segment};
+use super::stretch::Stretch;
 use crate::keyspace::{Databases, Joint};
 use crate::routing::shard_of;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -61,6 +63,8 @@ pub struct Recovered {
     pub joints: Arc<Joints>,
     /// What ends the log threads.
     pub threads: Vec<LogThread>,
+    /// The files that make the log up.
+    pub manifest: Manifest,
 }
 
 /// Reads the log, and opens it to append to.
@@ -74,28 +78,33 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     let mut stores = empty_stores(databases, 1);
     let last = manifest.chains().len().saturating_sub(1);
     let mut tails = Vec::new();
-    for (index, (number, chain)) in manifest.chains().iter().enumerate() {
-        stores = divide(stores, databases, chain.shards);
+    for (index, entry) in manifest.chains().iter().enumerate() {
+        stores = divide(stores, databases, entry.layout.shards);
         // Every chain but the last was on the disk before the next began.
         let may_have_lost_power = may_have_lost_power && index == last;
-        let mut chain = Chain { log, number: *number, may_have_lost_power, was_always: false };
+        let mut chain = Chain { log, entry, may_have_lost_power, was_always: false };
         tails = chain.replay(&mut stores, &mut totals)?;
     }
     stores = divide(stores, databases, log.layout.shards);
 
     log.control.begin_epochs_after(totals.epoch);
     let epoch = log.control.next_epoch(log.now_ms);
-    if manifest.chains().last().is_none_or(|(_, last)| *last != log.layout) {
+    if manifest.chains().last().is_none_or(|last| last.layout != log.layout) {
+        manifest.chains().last().map_or(Ok(()), |last| sync_chain(log, last))?;
         tails = vec![None; log.layout.shards];
     }
-    let chain = manifest.continue_as(&log.layout);
+    let had_chains = !manifest.chains().is_empty();
+    let chain = manifest.continue_as(&log.layout).clone();
     manifest.boot = log.boot.clone();
     let joints = Arc::new(Joints::default());
-    let opened = tails.into_iter().enumerate().map(|(index, tail)| open_segment(log, chain, index, tail, epoch));
+    let opened = tails.into_iter().enumerate().map(|(index, tail)| open_segment(log, &chain, index, tail, epoch));
     let opened = opened.collect::<Result<Vec<_>, String>>()?;
     disk.sync_dir(dir)
         .and_then(|()| manifest.write(disk, dir))
         .map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
+    if had_chains {
+        remove_leftovers(disk, dir, &manifest);
+    }
     let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
     let (segments, threads) = started.unzip();
     if totals.left_out > 0 {
@@ -111,7 +120,37 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
             totals.cut,
         );
     }
-    Ok(Recovered { stores, segments, joints, threads })
+    Ok(Recovered { stores, segments, joints, threads, manifest })
+}
+
+/// Removes what a rewriting that did not come to its end has left.
+fn remove_leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
+    for path in leftovers(disk, dir, manifest) {
+        match disk.remove(&path) {
+            Ok(()) => tracing::info!("Removed {}, which is no part of the log", path.display()),
+            Err(error) => tracing::warn!("Can't remove {}, which is no part of the log: {error}", path.display()),
+        }
+    }
+}
+
+/// The files of segments that the manifest does not name. Those of chains that are to come are somebody else's.
+fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
+    let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
+    let last = manifest.chains().iter().map(|chain| chain.number).max().unwrap_or(0);
+    let is_left =
+        |path: &PathBuf| ChainEntry::chain_of(path).is_some_and(|chain| chain <= last) && !named.contains(path);
+    disk.list(dir).unwrap_or_default().into_iter().filter(is_left).collect()
+}
+
+/// Syncs a chain that ends here. Nobody appends to it any more, so nobody would sync what a kill has left in the
+/// operating system's hands, while what comes behind it depends on it.
+fn sync_chain(log: &Log<'_>, chain: &ChainEntry) -> Result<(), String> {
+    (0..chain.layout.shards).try_for_each(|index| {
+        chain.files(log.dir, index).all().try_for_each(|path| {
+            let sync = log.disk.append_to(path).and_then(|file| file.sync());
+            sync.map_err(|error| format!("can't sync {}: {error}", path.display()))
+        })
+    })
 }
 
 #[derive(Debug, Default)]
@@ -150,14 +189,18 @@ fn divide(stores: Vec<Databases>, databases: usize, shards: usize) -> Vec<Databa
 #[derive(Debug, Clone, Copy)]
 struct Tail {
     salt: Salt,
+    /// How long the file is.
     len: usize,
+    /// How long the base and the increments before it are.
+    before: usize,
+    base: usize,
     records: u64,
 }
 
 /// The segments that one layout wrote.
 struct Chain<'a> {
     log: &'a Log<'a>,
-    number: u32,
+    entry: &'a ChainEntry,
     may_have_lost_power: bool,
     /// Whether the last epoch was one of `appendfsync always`, under which a kill may tear what was not acknowledged.
     was_always: bool,
@@ -171,7 +214,8 @@ impl Chain<'_> {
     fn replay(&mut self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
         let mut readers = self.open(stores.len())?;
         let total = readers.iter().map(|reader| reader.end as u64).sum();
-        let progress = Progress::new(format!("chain {} of the append only file", self.number), total);
+        let name = format!("chain {} of the append only file", self.entry.number);
+        let progress = Progress::new(name, total, &self.log.control);
         let mut replay = Replay::new();
         replay.has_gap = totals.has_gap;
         loop {
@@ -203,17 +247,18 @@ impl Chain<'_> {
     }
 
     fn open(&mut self, count: usize) -> Result<Vec<SegmentReader>, String> {
-        let paths = (0..count).map(|index| Manifest::segment_path(self.log.dir, self.number, index));
-        let readers = in_parallel(paths.collect(), |path| SegmentReader::open(self.log.disk, path));
+        let files = (0..count).map(|index| self.entry.files(self.log.dir, index));
+        let readers =
+            in_parallel(files.collect(), |files| Stretch::read(self.log.disk, &files).map(SegmentReader::new));
         let mut readers = readers.into_iter().collect::<Result<Vec<_>, String>>()?;
-        let damaged = readers.iter().find(|reader| reader.scan.is_damaged(self.may_have_lost_power));
+        let damaged = readers.iter().find(|reader| reader.scan().is_damaged(self.may_have_lost_power));
         if let Some(reader) = damaged {
             return Err(reader.describe_damage());
         }
-        let last_policies = readers.iter().filter_map(|reader| reader.scan.epochs.last());
+        let last_policies = readers.iter().filter_map(|reader| reader.scan().epochs.last());
         self.was_always = { last_policies }.any(|(_, policy, _)| *policy == FsyncPolicy::Always);
         if self.may_have_lost_power {
-            let scans: Vec<Scan> = readers.iter().map(|reader| reader.scan.clone()).collect();
+            let scans: Vec<Scan> = readers.iter().map(|reader| reader.scan().clone()).collect();
             let cuts = consistent_cut(&scans).into_iter().flatten();
             readers.iter_mut().zip(cuts).for_each(|(reader, cut)| reader.end = cut);
         }
@@ -273,9 +318,9 @@ fn next_joint(readers: &[SegmentReader]) -> Result<Option<&Waiting>, String> {
 
 /// One segment while it is replayed.
 struct SegmentReader {
-    path: PathBuf,
-    bytes: Vec<u8>,
-    scan: Scan,
+    stretch: Stretch,
+    /// What its records are framed with, once there is one.
+    salt: Option<Salt>,
     position: usize,
     /// How many records stand before that.
     records: u64,
@@ -315,40 +360,44 @@ fn describe_record(path: &Path, at: usize, reason: &str) -> String {
 }
 
 impl SegmentReader {
-    fn open(disk: &dyn Disk, path: PathBuf) -> Result<Self, String> {
-        // A crash between the manifest and the first segment leaves files out: they held nothing.
-        let bytes = disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
-        let bytes = bytes.unwrap_or_default();
-        let scan = Scan::of(&bytes, &path)?;
-        let position = scan.end.min(SEGMENT_HEADER);
-        Ok(Self {
-            path,
-            bytes,
-            position,
+    fn new(stretch: Stretch) -> Self {
+        let scan = &stretch.scan;
+        Self {
+            salt: scan.salt,
+            position: scan.end.min(SEGMENT_HEADER),
             records: 0,
             end: scan.end,
-            scan,
+            stretch,
             waiting: None,
             lost: Vec::new(),
             has_noted_gap: false,
             joints_seen: 0,
             replay: Replay::new(),
             totals: Totals::default(),
-        })
+        }
+    }
+
+    fn scan(&self) -> &Scan {
+        &self.stretch.scan
+    }
+
+    fn describe(&self, position: usize, reason: &str) -> String {
+        let (path, at) = self.stretch.place(position);
+        describe_record(path, at, reason)
     }
 
     fn describe_damage(&self) -> String {
+        let (path, at) = self.stretch.place(self.scan().end);
         format!(
-            "{}: the record at byte {} is damaged and is not the last one. Refusing to start with a part of the data; \
+            "{}: the record at byte {at} is damaged and is not the last one. Refusing to start with a part of the data; \
              `shardrace check-aof` tells what could be saved",
-            self.path.display(),
-            self.scan.end,
+            path.display(),
         )
     }
 
     /// How many bytes stand before the next joint record that it has not come to.
     fn len_to_joint(&self) -> usize {
-        let next = self.scan.joints.get(self.joints_seen).copied().unwrap_or(self.end);
+        let next = self.scan().joints.get(self.joints_seen).copied().unwrap_or(self.end);
         if self.waiting.is_some() { 0 } else { next.min(self.end).saturating_sub(self.position) }
     }
 
@@ -360,15 +409,15 @@ impl SegmentReader {
         shards: usize,
         progress: &Progress,
     ) -> Result<(), String> {
-        let Some(salt) = self.scan.salt else { return Ok(()) };
+        let Some(salt) = self.salt else { return Ok(()) };
         let mut noted = self.position;
         while self.waiting.is_none() {
-            match decode(&self.bytes[self.position..self.end], salt) {
+            match decode(&self.stretch.bytes[self.position..self.end], salt) {
                 Frame::Record(payload, len) => {
                     self.replay.has_gap |= payload == GAP;
                     self.replay
                         .apply(payload, Joint::new(shards, [(index, &mut *store)]))
-                        .map_err(|reason| describe_record(&self.path, self.position, &reason))?;
+                        .map_err(|reason| self.describe(self.position, &reason))?;
                     self.totals.records += 1;
                     self.position += len;
                     self.records += 1;
@@ -378,8 +427,11 @@ impl SegmentReader {
                     self.joints_seen += 1;
                 }
                 Frame::Note(note, len) => {
-                    if let Note::Epoch(epoch, _) = note {
-                        self.totals.epoch = self.totals.epoch.max(epoch);
+                    match note {
+                        Note::Epoch(epoch, _) => self.totals.epoch = self.totals.epoch.max(epoch),
+                        // What was in the base was counted by keys.
+                        Note::Base(records) => self.records = records,
+                        Note::Synced(_) | Note::GoesOn(_) => {}
                     }
                     self.position += len;
                 }
@@ -398,11 +450,10 @@ impl SegmentReader {
     fn joint(&self, payload: &[u8], len: usize, shards: usize) -> Result<Waiting, String> {
         let record =
             JointRecord::parse(payload).filter(|record| record.participants.iter().all(|&(shard, _)| shard < shards));
-        let record = record
-            .ok_or_else(|| describe_record(&self.path, self.position, "is no record of shards that there are"))?;
-        let (path, payload) = (self.path.clone(), payload.to_vec());
+        let record = record.ok_or_else(|| self.describe(self.position, "is no record of shards that there are"))?;
+        let (path, at) = self.stretch.place(self.position);
         let shards = record.participants.iter().map(|&(shard, _)| shard).collect();
-        Ok(Waiting { path, at: self.position, len, number: record.number, shards, payload })
+        Ok(Waiting { path: path.to_owned(), at, len, number: record.number, shards, payload: payload.to_vec() })
     }
 
     /// Goes on behind a joint record that was applied, or notes that it was lost here.
@@ -412,11 +463,7 @@ impl SegmentReader {
             Some(waiting) => self.position += waiting.len,
             None => {
                 // A segment without a header, or that was moved away, begins with its first joint record.
-                let salt = *self.scan.salt.get_or_insert_with(|| {
-                    let salt = Salt(fastrand::u32(..));
-                    self.lost.extend_from_slice(&segment_header(salt));
-                    salt
-                });
+                let salt = *self.salt.get_or_insert_with(|| Salt(fastrand::u32(..)));
                 // Something may be found missing after the first copies were given back.
                 if has_gap && !std::mem::replace(&mut self.has_noted_gap, true) {
                     frame_onto(&mut self.lost, salt, GAP);
@@ -437,33 +484,44 @@ impl SegmentReader {
 
     /// Cuts off what was not replayed, and writes what was lost and restored.
     fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Option<Tail>, String> {
-        let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.path.display());
-        let cut = self.bytes.len() - self.end;
+        let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.stretch.path().display());
+        let cut = self.stretch.bytes.len() - self.end;
         totals.records += self.totals.records;
         totals.bytes += self.end as u64;
         totals.epoch = totals.epoch.max(self.totals.epoch);
         if cut > 0 {
             totals.cut += cut as u64;
-            let why = if self.end < self.scan.end { "not in all segments" } else { "no whole record" };
-            tracing::warn!("{}: the last {cut} bytes are {why}; cut at {}", self.path.display(), self.end);
-            disk.cut(&self.path, self.end as u64).map_err(describe)?;
+            let why = if self.end < self.scan().end { "not in all segments" } else { "no whole record" };
+            let (path, at) = self.stretch.place(self.end);
+            tracing::warn!("{}: the last {cut} bytes are {why}; cut at {at}", path.display());
         }
+        // Of several files, one has to lead to the next.
+        let salt = self.salt.or_else(|| self.stretch.has_several().then(|| Salt(fastrand::u32(..))));
+        let Some(salt) = salt else { return Ok(None) };
+        let len = self.stretch.mend(disk, self.end, salt).map_err(describe)?;
         if !self.lost.is_empty() {
-            let file = disk.append_to(&self.path).map_err(describe)?;
+            let file = disk.append_to(self.stretch.last_path()).map_err(describe)?;
             file.write_all(&self.lost).and_then(|()| file.sync()).map_err(describe)?;
         }
-        Ok(self.scan.salt.map(|salt| Tail { salt, len: self.end + self.lost.len(), records: self.records }))
+        let (before, base) = self.stretch.before_last(self.end);
+        Ok(Some(Tail { salt, len: len + self.lost.len(), before, base, records: self.records }))
     }
 }
 
 /// Opens a segment to append to, with a new epoch at its end and all of it on the disk.
-fn open_segment(log: &Log<'_>, chain: u32, index: usize, tail: Option<Tail>, epoch: u64) -> Result<Opened, String> {
-    let path = Manifest::segment_path(log.dir, chain, index);
+fn open_segment(
+    log: &Log<'_>,
+    chain: &ChainEntry,
+    index: usize,
+    tail: Option<Tail>,
+    epoch: u64,
+) -> Result<Opened, String> {
+    let path = ChainEntry::increment_path(log.dir, chain.number, index, chain.last);
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
     let file = log.disk.append_to(&path).map_err(describe)?;
     let mut start = Vec::new();
-    let Tail { salt, len, records } =
-        tail.unwrap_or_else(|| Tail { salt: Salt(fastrand::u32(..)), len: 0, records: 0 });
+    let fresh = || Tail { salt: Salt(fastrand::u32(..)), len: 0, before: 0, base: 0, records: 0 };
+    let Tail { salt, len, before, base, records } = tail.unwrap_or_else(fresh);
     if tail.is_none() {
         // What may stand there is a part of a header.
         log.disk.cut(&path, 0).map_err(describe)?;
@@ -471,5 +529,6 @@ fn open_segment(log: &Log<'_>, chain: u32, index: usize, tail: Option<Tail>, epo
     }
     frame_note_onto(&mut start, salt, Note::Epoch(epoch, log.control.policy()));
     file.write_all(&start).and_then(|()| file.sync()).map_err(describe)?;
-    Ok(Opened { path: path.clone(), file, len: (len + start.len()) as u64, salt, records })
+    let (len, before, base) = ((len + start.len()) as u64, before as u64, base as u64);
+    Ok(Opened { path: path.clone(), file, len, before, base, salt, records })
 }

@@ -5,7 +5,7 @@
 
 use super::disk::{Disk, SystemDisk};
 use super::inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece};
-use super::manifest::{FILE_NAME, Layout, Manifest};
+use super::manifest::{ChainEntry, FILE_NAME, Manifest};
 use super::record::{JointRecord, Note, SEGMENT_HEADER, frame_joint_onto, frame_onto, segment_header};
 use super::replay::GAP;
 use super::scan::{Scan, consistent_cut};
@@ -65,7 +65,10 @@ impl Plan {
         let last = begins.ok_or("the log has no epoch that ended at that time or before")?;
         let mut plan = Self::new();
         if let Some(chain) = log.chains[..last].iter().find(|chain| chain.is_damaged()) {
-            return Err(format!("chain {} is damaged before that time: --fix or --salvage it first", chain.number));
+            return Err(format!(
+                "chain {} is damaged before that time: --fix or --salvage it first",
+                chain.entry.number
+            ));
         }
         plan.chains.extend(log.chains[..last].iter().map(|_| Fate::Kept));
         let chain = &log.chains[last];
@@ -78,7 +81,11 @@ impl Plan {
             return Err(format!("{} is damaged before that time: --fix or --salvage it first", segment.path.display()));
         }
         let (epoch, cuts) = epoch_cut(chain, to_ms).expect("the chain was chosen for its epoch");
-        plan.notes.push(format!("cuts chain {} at the epoch that ended at {}", chain.number, super::time_text(epoch)));
+        plan.notes.push(format!(
+            "cuts chain {} at the epoch that ended at {}",
+            chain.entry.number,
+            super::time_text(epoch)
+        ));
         plan.cut(chain, &cuts);
         plan.drop_rest(&log.chains[last + 1..]);
         Ok(plan)
@@ -122,7 +129,7 @@ impl Plan {
     /// Drops chains that were written on top of what is not there any more.
     fn drop_rest(&mut self, chains: &[InspectedChain]) {
         for chain in chains {
-            self.notes.push(format!("drops chain {}, which was written after that", chain.number));
+            self.notes.push(format!("drops chain {}, which was written after that", chain.entry.number));
             chain.segments.iter().for_each(|segment| self.dropped.add(segment, 0));
             self.chains.push(Fate::Dropped);
         }
@@ -199,7 +206,7 @@ impl Plan {
         for (index, (chain, fate)) in log.chains.iter().zip(&self.chains).enumerate() {
             // A server goes on writing to the last chain.
             let is_written_to = index + 1 == log.chains.len() && matches!(fate, Fate::Kept);
-            for path in chain.segments.iter().map(|segment| &segment.path).filter(|path| path.exists()) {
+            for path in chain.segments.iter().flat_map(|segment| &segment.paths).filter(|path| path.exists()) {
                 let copy = backup.join(path.file_name().expect("files have names"));
                 if is_written_to {
                     std::fs::copy(path, copy)?;
@@ -210,16 +217,16 @@ impl Plan {
         }
         SystemDisk.sync_dir(&backup)?;
 
-        let mut next = log.chains.iter().map(|chain| chain.number).max().unwrap_or(0);
-        let mut chains: Vec<(u32, Layout)> = Vec::new();
+        let mut next = log.chains.iter().map(|chain| chain.entry.number).max().unwrap_or(0);
+        let mut chains: Vec<ChainEntry> = Vec::new();
         let mut gone = Vec::new();
         for (chain, fate) in log.chains.iter().zip(&self.chains) {
             match fate {
-                Fate::Kept => chains.push((chain.number, chain.layout.clone())),
+                Fate::Kept => chains.push(chain.entry.clone()),
                 Fate::Rewritten(segments) => {
                     next += 1;
                     write_chain(log, next, segments)?;
-                    chains.push((next, chain.layout.clone()));
+                    chains.push(ChainEntry::new(next, chain.entry.layout.clone()));
                     gone.push(chain);
                 }
                 Fate::Dropped => gone.push(chain),
@@ -228,8 +235,9 @@ impl Plan {
         SystemDisk.sync_dir(dir)?;
         let boot = self.boot.clone().unwrap_or_else(|| log.manifest.boot.clone());
         Manifest::of_chains(boot, chains).write(&SystemDisk, dir)?;
-        let files = gone.into_iter().flat_map(|chain| &chain.segments).filter(|segment| segment.path.exists());
-        { files }.try_for_each(|segment| SystemDisk.remove(&segment.path))?;
+        let segments = gone.into_iter().flat_map(|chain| &chain.segments);
+        let files = segments.flat_map(|segment| &segment.paths).filter(|path| path.exists());
+        { files }.try_for_each(|path| SystemDisk.remove(path))?;
         SystemDisk.sync_dir(dir)?;
         Ok(backup)
     }
@@ -252,6 +260,9 @@ fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Resul
 /// The last epoch that all segments have and that is not later than `to_ms`, and where it ends in each. One segment
 /// alone is consistent wherever it ends, unless a time is asked for.
 fn epoch_cut(chain: &InspectedChain, to_ms: u64) -> Option<(u64, Vec<usize>)> {
+    if chain.segments.iter().any(InspectedSegment::has_broken_base) {
+        return None;
+    }
     let scans: Vec<&Scan> = chain.segments.iter().map(|segment| segment.scan.as_ref().ok()).collect::<Option<_>>()?;
     if let ([scan], u64::MAX) = (&scans[..], to_ms) {
         return Some((0, vec![scan.end]));
@@ -267,9 +278,14 @@ fn epoch_cut(chain: &InspectedChain, to_ms: u64) -> Option<(u64, Vec<usize>)> {
     })
 }
 
-/// Leaves nothing but what a segment begins with.
+/// Leaves nothing but what a segment begins with: a header, and its base if all are whole.
 fn empty_cut(chain: &InspectedChain) -> Vec<usize> {
-    chain.segments.iter().map(|segment| segment.end().min(SEGMENT_HEADER)).collect()
+    let is_based = chain.segments.iter().all(|segment| !segment.has_broken_base() && segment.scan.is_ok());
+    let base_end = |segment: &InspectedSegment| match &segment.scan {
+        Ok(scan) if is_based => scan.base_end,
+        _ => 0,
+    };
+    chain.segments.iter().map(|segment| segment.end().min(SEGMENT_HEADER).max(base_end(segment))).collect()
 }
 
 /// The joint records of a chain in an order that agrees with that of every segment.
@@ -316,7 +332,7 @@ impl<'a> Joints<'a> {
             }
         }
         if ranks.len() < found.len() {
-            return Err(format!("chain {}: its segments hold transactions in different orders", chain.number));
+            return Err(format!("chain {}: its segments hold transactions in different orders", chain.entry.number));
         }
         let records = found.into_iter().map(|(number, record)| (ranks[&number], record)).collect();
         Ok(Self { ranks, records })

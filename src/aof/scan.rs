@@ -21,6 +21,10 @@ pub struct Scan {
     pub joints: Vec<usize>,
     /// The epochs that have ended, with the policy and the position behind each.
     pub epochs: Vec<(u64, FsyncPolicy, usize)>,
+    /// Where the base ends that it begins with; 0 without one.
+    pub base_end: usize,
+    /// The increment that follows, where the last record says so.
+    pub goes_on: Option<u64>,
 }
 
 impl Scan {
@@ -35,6 +39,7 @@ impl Scan {
         };
         let mut scan = Self::at(Some(salt), SEGMENT_HEADER);
         loop {
+            let goes_on = scan.goes_on.take();
             let len = match decode(&bytes[scan.end..], salt) {
                 Frame::Record(_, len) => {
                     scan.records += 1;
@@ -53,7 +58,19 @@ impl Scan {
                     scan.synced = scan.synced.max(position);
                     len
                 }
-                Frame::End | Frame::Broken => break,
+                Frame::Note(Note::GoesOn(increment), len) => {
+                    scan.goes_on = Some(increment);
+                    len
+                }
+                Frame::Note(Note::Base(records), len) => {
+                    scan.records = records;
+                    scan.base_end = scan.end + len;
+                    len
+                }
+                Frame::End | Frame::Broken => {
+                    scan.goes_on = goes_on;
+                    break;
+                }
             };
             scan.end += len;
         }
@@ -63,7 +80,34 @@ impl Scan {
 
     /// Before the first record.
     fn at(salt: Option<Salt>, end: usize) -> Self {
-        Self { salt, end, records: 0, synced: 0, has_more: false, joints: Vec::new(), epochs: Vec::new() }
+        Self {
+            salt,
+            end,
+            records: 0,
+            synced: 0,
+            has_more: false,
+            joints: Vec::new(),
+            epochs: Vec::new(),
+            base_end: 0,
+            goes_on: None,
+        }
+    }
+
+    /// Of no file.
+    pub fn of_nothing() -> Self {
+        Self::at(None, 0)
+    }
+
+    /// Goes on with the scan of the file that follows, whose first record stands `shift` bytes further on than in it.
+    pub fn go_on_with(&mut self, next: Self, shift: usize) {
+        // What is counted from a base on says nothing of what stands before it.
+        self.records += next.records;
+        self.end = next.end + shift;
+        self.synced = self.synced.max(next.synced.saturating_add(shift as u64));
+        self.has_more = next.has_more;
+        self.joints.extend(next.joints.iter().map(|position| position + shift));
+        self.epochs.extend(next.epochs.iter().map(|&(epoch, policy, end)| (epoch, policy, end + shift)));
+        self.goes_on = next.goes_on;
     }
 
     /// Looks for records behind the first that is broken: they tell damage from a torn end.
@@ -109,7 +153,7 @@ pub fn consistent_cut(scans: &[Scan]) -> Option<Vec<usize>> {
     match last {
         Some((_, FsyncPolicy::Always, _)) => None,
         Some((epoch, ..)) => Some(scans.iter().map(|scan| end_of_epoch(scan, *epoch)).collect()),
-        None => Some(scans.iter().map(|scan| scan.end.min(SEGMENT_HEADER)).collect()),
+        None => Some(scans.iter().map(|scan| scan.end.min(SEGMENT_HEADER).max(scan.base_end)).collect()),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A segment: one file of records, written in order by one owner of data and synced by a thread of its own.
+//! A segment: records, written in order by one owner of data and synced by a thread of its own. They go to one file after
+//! the other: a rewriting of the log begins a new one.
 //!
 //! Positions in the log are counted in bytes appended since the server started ("lsn"). They pass three marks, always
 //! in this order: appended (in memory), written (in the operating system: survives a kill), synced (on the disk:
@@ -8,14 +9,14 @@
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::{LogFile, write_some};
 use super::joints::Joints;
-use super::record::{Note, Salt, frame_joint_onto, frame_note_onto, frame_onto};
+use super::record::{Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_note_onto, frame_onto};
 use hdrhistogram::Histogram;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -33,12 +34,18 @@ const NOWHERE: u64 = u64::MAX;
 /// Figures of a segment for INFO.
 #[derive(Debug, Clone, Default)]
 pub struct SegmentMetrics {
-    /// Bytes in the file.
+    /// Bytes in its files, those of the base among them.
     pub file_bytes: u64,
+    /// Bytes in its base.
+    pub base_bytes: u64,
     /// Bytes appended and not yet written.
     pub buffered_bytes: u64,
     /// Bytes appended and not yet synced.
     pub unsynced_bytes: u64,
+    /// Whether an fsync is being done.
+    pub is_syncing: bool,
+    /// How often writers had to wait for a slow disk under `everysec`.
+    pub stalls: u64,
     /// fsyncs done.
     pub fsyncs: u64,
     /// Duration of an fsync in microseconds: median, 99th percentile, largest.
@@ -55,13 +62,12 @@ pub struct SegmentMetrics {
 /// per command (docs/adr/0003).
 #[derive(Debug)]
 pub struct Segment {
-    path: PathBuf,
-    file: Arc<dyn LogFile>,
-    /// The length of the file when the server started.
-    file_start: u64,
     salt: Salt,
-    /// How many records the file holds, those of the log about itself aside.
+    /// How many records it holds, those of the log about itself aside.
     records: AtomicU64,
+    /// Bytes in its files, but for what was written since the server started.
+    other_bytes: AtomicI64,
+    base_bytes: AtomicU64,
     control: LogControl,
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
@@ -72,6 +78,8 @@ pub struct Segment {
     epoch_ends: Mutex<[u64; 2]>,
     /// Whether the disk has been busy with what is older than two epochs: writers wait.
     is_stalled: AtomicBool,
+    stalls: AtomicU64,
+    is_syncing: AtomicBool,
     /// Whether an fsync failed: what it should have covered may be lost, and no other would tell.
     is_broken: AtomicBool,
     joints: Arc<Joints>,
@@ -79,6 +87,8 @@ pub struct Segment {
     held: Mutex<VecDeque<u64>>,
     held_from: AtomicU64,
     waiters: Mutex<Vec<(u64, Waker)>>,
+    /// Those who wait for the disk, whatever the policy.
+    sync_waiters: Mutex<Vec<(u64, Waker)>>,
     bell: Bell,
     fsyncs: Mutex<Fsyncs>,
 }
@@ -89,11 +99,22 @@ struct Queue {
     bytes: Vec<u8>,
     /// The last position that the log says is on the disk.
     noted: u64,
+    /// What makes a position in the log one in the file.
+    file_offset: i64,
+    /// Where the file begins: what stands before is in others.
+    file_begin: u64,
 }
 
 /// What is taken by the writer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Writer {
+    file: Arc<dyn LogFile>,
+    /// Its name.
+    path: PathBuf,
+    /// The file that is written to when all that was taken is written.
+    next: Option<NextFile>,
+    /// Files that were written to before, and of which not all may be on the disk.
+    unsynced: Vec<Arc<dyn LogFile>>,
     /// Swapped with the queue, so that appending goes on while this is written.
     buffer: Vec<u8>,
     /// How much of it the operating system has taken.
@@ -136,6 +157,17 @@ impl Bell {
     }
 }
 
+/// A file that a segment goes on in.
+#[derive(Debug)]
+pub struct NextFile {
+    /// Its number among the increments of the segment.
+    pub increment: u32,
+    /// Its name.
+    pub path: PathBuf,
+    /// The file, which has a header with the segment's salt, and nothing else.
+    pub file: Arc<dyn LogFile>,
+}
+
 /// What a segment is opened with.
 #[derive(Debug)]
 pub struct Opened {
@@ -145,6 +177,10 @@ pub struct Opened {
     pub file: Arc<dyn LogFile>,
     /// Its length, all of it synced.
     pub len: u64,
+    /// How long the base and the increments before it are.
+    pub before: u64,
+    /// How long the base is.
+    pub base: u64,
     /// What its records are framed with.
     pub salt: Salt,
     /// How many it holds.
@@ -155,25 +191,37 @@ impl Segment {
     /// Appends to a file; starts the log thread.
     pub fn start(opened: Opened, control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
         let histogram = || Histogram::new(2).expect("two significant digits are within the histogram's range");
-        let segment = Arc::new(Self {
-            path: opened.path,
+        let writer = Writer {
             file: opened.file,
-            file_start: opened.len,
+            path: opened.path,
+            next: None,
+            unsynced: Vec::new(),
+            buffer: Vec::new(),
+            taken: 0,
+            end: 0,
+            is_failing: false,
+        };
+        let segment = Arc::new(Self {
             salt: opened.salt,
             records: AtomicU64::new(opened.records),
+            other_bytes: AtomicI64::new((opened.before + opened.len) as i64),
+            base_bytes: AtomicU64::new(opened.base),
             control,
-            queue: Mutex::default(),
-            writer: Mutex::default(),
+            queue: Mutex::new(Queue { file_offset: opened.len as i64, ..Queue::default() }),
+            writer: Mutex::new(writer),
             appended: AtomicU64::new(0),
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             epoch_ends: Mutex::new([0; 2]),
             is_stalled: AtomicBool::new(false),
+            stalls: AtomicU64::new(0),
+            is_syncing: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             joints,
             held: Mutex::default(),
             held_from: AtomicU64::new(NOWHERE),
             waiters: Mutex::default(),
+            sync_waiters: Mutex::default(),
             bell: Bell::default(),
             fsyncs: Mutex::new(Fsyncs { us: histogram(), bytes: histogram() }),
         });
@@ -195,17 +243,12 @@ impl Segment {
         self.salt
     }
 
-    /// Where the records are.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The position after everything appended so far: whatever a command has shown stands before it.
     pub fn appended(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }
 
-    /// How many records the file holds.
+    /// How many records it holds.
     pub fn records(&self) -> u64 {
         self.records.load(Ordering::Relaxed)
     }
@@ -242,6 +285,7 @@ impl Segment {
         let mut ends = self.epoch_ends.lock();
         *ends = [self.appended(), ends[0]];
         if self.synced.load(Ordering::Acquire) < ends[1] && self.control.policy() == FsyncPolicy::Everysec {
+            self.stalls.fetch_add(1, Ordering::Relaxed);
             self.is_stalled.store(true, Ordering::Release);
         }
         drop(ends);
@@ -270,9 +314,10 @@ impl Segment {
     /// tail.
     fn note_synced(&self, queue: &mut Queue) {
         let synced = self.synced.load(Ordering::Acquire);
-        if synced > queue.noted {
+        if synced > queue.noted.max(queue.file_begin) {
             queue.noted = synced;
-            frame_note_onto(&mut queue.bytes, self.salt, Note::Synced(self.file_start + synced));
+            let position = synced.wrapping_add_signed(queue.file_offset);
+            frame_note_onto(&mut queue.bytes, self.salt, Note::Synced(position));
         }
     }
 
@@ -304,6 +349,13 @@ impl Segment {
         mark.load(Ordering::Acquire) >= lsn
     }
 
+    /// Whether those who only read need not wait for the log: while it cannot be written, and where writers wait for a
+    /// slow disk though what they are shown is promised to nobody. [`commit`](Self::commit) comes first.
+    pub fn lets_readers_pass(&self) -> bool {
+        let is_stalled = || self.is_stalled.load(Ordering::Acquire);
+        self.control.is_failing() || (self.control.policy() == FsyncPolicy::Everysec && is_stalled())
+    }
+
     /// Whether replies that show records up to `lsn` may leave.
     #[inline]
     pub fn is_released(&self, lsn: u64) -> bool {
@@ -319,6 +371,24 @@ impl Segment {
             self.waiters.lock().push((lsn, context.waker().clone()));
             // The mark may have moved between the look and the registration.
             if self.is_released(lsn) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Whether records up to `lsn` are on the disk.
+    pub fn is_synced(&self, lsn: u64) -> bool {
+        self.synced.load(Ordering::Acquire) >= lsn
+    }
+
+    /// Waits until records up to `lsn` are on the disk; it does not ask for that. Dropping the future loses nothing.
+    pub async fn synced(&self, lsn: u64) {
+        poll_fn(|context| {
+            if self.is_synced(lsn) {
+                return Poll::Ready(());
+            }
+            self.sync_waiters.lock().push((lsn, context.waker().clone()));
+            // The mark may have moved between the look and the registration.
+            if self.is_synced(lsn) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -344,6 +414,70 @@ impl Segment {
         let released = waiters.extract_if(.., |(lsn, _)| self.is_released(*lsn)).collect::<Vec<_>>();
         drop(waiters);
         released.into_iter().for_each(|(_, waker)| waker.wake());
+        let synced = { self.sync_waiters.lock() }.extract_if(.., |(lsn, _)| self.is_synced(*lsn)).collect::<Vec<_>>();
+        synced.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Goes on in another file, from a mark with this epoch on. The caller excludes all who append records, and has the
+    /// exclusion of all segments at one point. Gives how many records stand before it. The error says why it stays where
+    /// it is.
+    pub fn go_on_in(&self, next: NextFile, epoch: u64) -> std::io::Result<u64> {
+        let policy = self.control.policy();
+        let mut writer = self.writer.lock();
+        // What could not be written yet belongs to this file, or to the one before.
+        if !self.write_taken(&mut writer) {
+            return Err(std::io::Error::other("what was appended before cannot be written"));
+        }
+        {
+            let mut queue = self.queue.lock();
+            let add = |queue: &mut Queue, note| {
+                let before = queue.bytes.len();
+                frame_note_onto(&mut queue.bytes, self.salt, note);
+                self.appended.fetch_add((queue.bytes.len() - before) as u64, Ordering::Release);
+            };
+            add(&mut queue, Note::GoesOn(next.increment.into()));
+            std::mem::swap(&mut queue.bytes, &mut writer.buffer);
+            let begin = self.appended();
+            writer.end = begin;
+            queue.file_begin = begin;
+            queue.file_offset = SEGMENT_HEADER as i64 - begin as i64;
+            add(&mut queue, Note::Epoch(epoch, policy));
+        }
+        self.other_bytes.fetch_add(SEGMENT_HEADER as i64, Ordering::Relaxed);
+        writer.next = Some(next);
+        self.write_taken(&mut writer);
+        Ok(self.records())
+    }
+
+    /// Writes what there is to the file that it went on in, and syncs that: its beginning is on the disk then. The marks
+    /// stay where they are.
+    pub fn settle_in_file(&self) -> std::io::Result<()> {
+        self.write_out();
+        let file = {
+            let writer = self.writer.lock();
+            if writer.next.is_some() || self.is_broken.load(Ordering::Acquire) {
+                return Err(std::io::Error::other("the log cannot be written"));
+            }
+            Arc::clone(&writer.file)
+        };
+        file.sync()
+    }
+
+    /// The files before the one that is written to are replaced by a base of this length.
+    pub fn note_base(&self, len: u64) {
+        let begin = self.queue.lock().file_begin;
+        self.base_bytes.store(len, Ordering::Relaxed);
+        self.other_bytes.store((len + SEGMENT_HEADER as u64) as i64 - begin as i64, Ordering::Relaxed);
+    }
+
+    /// Bytes in its files.
+    pub fn file_bytes(&self) -> u64 {
+        self.written.load(Ordering::Acquire).saturating_add_signed(self.other_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Bytes in its base.
+    pub fn base_bytes(&self) -> u64 {
+        self.base_bytes.load(Ordering::Relaxed)
     }
 
     /// Figures for INFO.
@@ -354,9 +488,12 @@ impl Segment {
             [histogram.value_at_quantile(0.5), histogram.value_at_quantile(0.99), histogram.max()]
         };
         SegmentMetrics {
-            file_bytes: self.file_start + written,
+            file_bytes: self.file_bytes(),
+            base_bytes: self.base_bytes.load(Ordering::Relaxed),
             buffered_bytes: self.appended() - written,
             unsynced_bytes: self.appended() - self.synced.load(Ordering::Acquire),
+            is_syncing: self.is_syncing.load(Ordering::Relaxed),
+            stalls: self.stalls.load(Ordering::Relaxed),
             fsyncs: fsyncs.us.len(),
             fsync_us: summary(&fsyncs.us),
             fsync_bytes: summary(&fsyncs.bytes),
@@ -381,7 +518,7 @@ impl Segment {
     /// Writes what the writer has taken; false when the operating system does not take it all.
     fn write_taken(&self, writer: &mut Writer) -> bool {
         while writer.taken < writer.buffer.len() {
-            match write_some(&*self.file, &writer.buffer[writer.taken..]) {
+            match write_some(&*writer.file, &writer.buffer[writer.taken..]) {
                 Ok(len) => writer.taken += len,
                 Err(error) => {
                     self.note_write_failure(writer, &error);
@@ -393,8 +530,13 @@ impl Segment {
         writer.buffer.shrink_to(BUFFER_KEPT);
         writer.taken = 0;
         self.written.fetch_max(writer.end, Ordering::Release);
+        if let Some(NextFile { path, file, .. }) = writer.next.take() {
+            writer.path = path;
+            let before = std::mem::replace(&mut writer.file, file);
+            writer.unsynced.push(before);
+        }
         if std::mem::take(&mut writer.is_failing) {
-            tracing::warn!("The append-only file {} can be written again", self.path.display());
+            tracing::warn!("The append-only file {} can be written again", writer.path.display());
             self.control.note_recovery();
         }
         true
@@ -402,11 +544,11 @@ impl Segment {
 
     fn note_write_failure(&self, writer: &mut Writer, error: &std::io::Error) {
         if self.control.policy() == FsyncPolicy::Always {
-            self.fail("write", error);
+            fail("write", &writer.path, error);
         }
         if !writer.is_failing {
             writer.is_failing = true;
-            tracing::error!("Can't write the append-only file {}: {error}. Writes are refused.", self.path.display());
+            tracing::error!("Can't write the append-only file {}: {error}. Writes are refused.", writer.path.display());
             self.control.note_failure(error);
         }
     }
@@ -440,13 +582,29 @@ impl Segment {
             self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));
         } else if end > before {
             let start = Instant::now();
-            match self.file.sync() {
+            self.is_syncing.store(true, Ordering::Relaxed);
+            let synced = self.sync_files();
+            self.is_syncing.store(false, Ordering::Relaxed);
+            match synced {
                 Ok(()) => self.note_sync(start.elapsed(), end - before, end),
                 Err(error) => self.note_sync_failure(&error),
             }
         }
         self.joints.settle();
         self.wake_released();
+    }
+
+    /// Syncs the file, and those before it first: nothing is on the disk before what stands before it.
+    fn sync_files(&self) -> std::io::Result<()> {
+        let (before, file) = {
+            let writer = self.writer.lock();
+            (writer.unsynced.clone(), Arc::clone(&writer.file))
+        };
+        for file in &before {
+            file.sync()?;
+        }
+        self.writer.lock().unsynced.drain(..before.len());
+        file.sync()
     }
 
     fn note_sync(&self, took: Duration, bytes: u64, end: u64) {
@@ -461,21 +619,24 @@ impl Segment {
     /// The kernel may have dropped what it could not write: a second fsync would lie, so there is none.
     fn note_sync_failure(&self, error: &std::io::Error) {
         if self.control.policy() == FsyncPolicy::Always {
-            self.fail("fsync", error);
+            fail("fsync", &self.writer.lock().path, error);
         }
         if self.is_broken.swap(true, Ordering::AcqRel) {
             return;
         }
         self.is_stalled.store(false, Ordering::Release);
-        tracing::error!("Can't fsync the append-only file {}: {error}. Writes are refused.", self.path.display());
+        tracing::error!(
+            "Can't fsync the append-only file {}: {error}. Writes are refused.",
+            self.writer.lock().path.display()
+        );
         self.control.note_failure(error);
     }
+}
 
-    /// The log cannot be trusted any more: nothing that it covers may be acknowledged.
-    fn fail(&self, what: &str, error: &std::io::Error) -> ! {
-        tracing::error!("Can't {what} the append-only file {}: {error}. Exiting.", self.path.display());
-        std::process::exit(1);
-    }
+/// The log cannot be trusted any more: nothing that it covers may be acknowledged.
+fn fail(what: &str, path: &std::path::Path, error: &std::io::Error) -> ! {
+    tracing::error!("Can't {what} the append-only file {}: {error}. Exiting.", path.display());
+    std::process::exit(1);
 }
 
 /// Ends the log thread of a segment, with all written and synced.

@@ -200,6 +200,12 @@ impl Disk for SimDisk {
         state.names.remove(path).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut state = self.state();
+        state.call_other()?;
+        Ok(state.names.keys().filter(|name| name.parent() == Some(dir)).cloned().collect())
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.call_other()?;

@@ -1,10 +1,11 @@
-//! SAVE, BGSAVE and LASTSAVE: snapshots that a Redis loads.
+//! SAVE, BGSAVE and LASTSAVE: snapshots that a Redis loads. BGREWRITEAOF: a shorter log.
 
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Store};
 use crate::rdb::{NotSaved, SAVES};
 use crate::resp::{Args, Reply};
+use crate::rewriting::Requested;
 
 /// SAVE: O(N), N = bytes of all keys
 pub fn save<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -29,6 +30,24 @@ fn refusal(reason: NotSaved) -> CommandError {
         NotSaved::Busy => "ERR Background save already in progress",
         NotSaved::Failed => "ERR",
     })
+}
+
+/// BGREWRITEAOF: O(1)
+pub fn bgrewriteaof(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match call.server.rewriting.request() {
+        Requested::Started => reply.simple("Background append only file rewriting started"),
+        Requested::Scheduled => reply.simple("Background append only file rewriting scheduled"),
+        Requested::Running => {
+            return Err(CommandError::Text("ERR Background append only file rewriting already in progress"));
+        }
+        Requested::NoLog => {
+            tracing::warn!("BGREWRITEAOF: there is no log to rewrite, for --appendonly is no");
+            return Err(CommandError::Text(
+                "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// LASTSAVE: O(1)

@@ -7,6 +7,7 @@ mod batch;
 mod session;
 mod shard;
 
+use super::images::{ImagePart, PAUSE};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered, released};
 use crate::aof::{EPOCH, Segment};
@@ -126,6 +127,39 @@ impl Engine for ActorEngine {
             for _ in 0..self.shards() {
                 port.recv().await.recycle();
             }
+        }
+    }
+
+    /// As a group over all shards: a point of the order of all commands, as epochs are.
+    async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
+        let mut port = Port::new(self.router.clone(), self.shards());
+        let parts = parts.into_iter().enumerate().map(|(shard, part)| (shard, Batch::image(shard, part))).collect();
+        if port.send_group(parts).await.is_ok() {
+            for _ in 0..self.shards() {
+                port.recv().await.recycle();
+            }
+        }
+    }
+
+    async fn walk_image(self: Arc<Self>) {
+        let mut port = Port::new(self.router.clone(), self.shards());
+        let mut incomplete: Vec<usize> = (0..self.shards()).collect();
+        while !incomplete.is_empty() {
+            for &shard in &incomplete {
+                if port.send(shard, Batch::walk(shard)).await.is_err() {
+                    return;
+                }
+            }
+            let mut rest = Vec::new();
+            for _ in incomplete.drain(..) {
+                let batch = port.recv().await;
+                if !batch.is_image_complete() {
+                    rest.push(batch.shard());
+                }
+                batch.recycle();
+            }
+            incomplete = rest;
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

@@ -4,10 +4,12 @@
 //! (so that no two commands wait for each other), all of them for a command over the whole keyspace. Reading commands
 //! take read locks.
 
+mod images;
 mod view;
 
 use super::expiration::{Slice, expire_slice};
 use super::gather::Gather;
+use super::images::ImagePart;
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered};
@@ -18,6 +20,7 @@ use crate::keyspace::{Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, No
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use dashmap::DashMap;
+use images::SharedImaging;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -45,13 +48,15 @@ struct Side {
 struct Database {
     map: Map,
     sides: Sides,
+    /// The image of all databases.
+    imaging: Arc<SharedImaging>,
 }
 
 impl Database {
-    fn new(shards: usize) -> Self {
+    fn new(shards: usize, imaging: Arc<SharedImaging>) -> Self {
         let map = Map::with_hasher_and_shard_amount(ProcessHash, shards);
         let parts = (0..shards).map(|_| Mutex::default()).collect();
-        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) } }
+        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, imaging }
     }
 
     /// Where the keys of a hash live: the number of the shard of the map.
@@ -98,8 +103,9 @@ impl DashmapEngine {
     pub fn new(mut foundation: Foundation) -> Self {
         let shards = foundation.map_shards.get().next_power_of_two().max(2);
         let store = foundation.stores.pop().expect("the dashmap engine's layout has one owner");
+        let imaging = Arc::new(SharedImaging::default());
         let engine = Self {
-            databases: (0..store.databases()).map(|_| Database::new(shards)).collect(),
+            databases: (0..store.databases()).map(|_| Database::new(shards, Arc::clone(&imaging))).collect(),
             is_multi_key_atomic: foundation.is_multi_key_atomic,
             segment: foundation.segments.pop(),
             pubsub: foundation.pubsub,
@@ -320,6 +326,14 @@ impl Engine for DashmapEngine {
 
     async fn end_epochs(self: Arc<Self>) {
         inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
+    }
+
+    async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
+        images::begin(&self.databases, parts);
+    }
+
+    async fn walk_image(self: Arc<Self>) {
+        images::walk(&self.databases).await;
     }
 
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {

@@ -1,6 +1,7 @@
 //! The mutex engine: one keyspace, one lock, taken once per command. The baseline that everybody builds first.
 
 use super::expiration::expire_slice;
+use super::images::{ImagePart, PAUSE, slice};
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 use super::{Engine, Foundation, Metered};
@@ -131,6 +132,21 @@ impl Engine for MutexEngine {
 
     async fn end_epochs(self: Arc<Self>) {
         inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
+    }
+
+    async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
+        // What changes is logged under the lock.
+        let mut owned = self.owned.lock();
+        for part in parts {
+            (part.at_moment)();
+            owned.keyspace.store_mut().begin_image(part.sink);
+        }
+    }
+
+    async fn walk_image(self: Arc<Self>) {
+        while !self.owned.lock().keyspace.store_mut().walk_image(slice()) {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {

@@ -1,10 +1,12 @@
 //! The databases of an exclusive owner: one table each, of which one is selected.
 
 use super::deadlines::Deadlines;
+use super::imaging::{ImageSink, Imaging, STEP, Spot};
 use super::listeners::Listeners;
 use super::node::Node;
 use super::segmented::Segmented;
 use super::store::{Store, Table};
+use std::sync::Arc;
 
 /// The part of each database that one owner has. Whatever is asked concerns the selected one.
 ///
@@ -17,12 +19,14 @@ pub struct Databases {
     /// How many databases there are.
     count: usize,
     part: (usize, usize),
+    imaging: Imaging,
 }
 
 impl Databases {
     /// `count` empty databases, for part `index` of `parts`.
     pub fn of_part(count: usize, index: usize, parts: usize) -> Self {
-        Self { tables: vec![Segmented::of_part(index, parts)], selected: 0, count, part: (index, parts) }
+        let tables = vec![Segmented::of_part(index, parts)];
+        Self { tables, selected: 0, count, part: (index, parts), imaging: Imaging::default() }
     }
 
     /// The selected table.
@@ -59,9 +63,39 @@ impl Databases {
     }
 
     /// Takes in a node whose key is not there, with its deadline.
-    pub fn insert_node(&mut self, database: usize, node: Node) {
+    pub fn insert_node(&mut self, database: usize, mut node: Node) {
         self.select(database);
+        node.set_mark(self.imaging.mark());
         self.table_mut().insert_node(node);
+    }
+
+    /// Begins an image of all keys as they are now. O(databases)
+    pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
+        self.imaging.begin(sink, self.keys(), self.count);
+    }
+
+    /// Goes on with the image while `may_go_on` says so; gives whether it is complete. O(N), N = calls of `may_go_on`
+    pub fn walk_image(&mut self, mut may_go_on: impl FnMut() -> bool) -> bool {
+        while !self.imaging.is_complete() && self.imaging.has_room() && may_go_on() {
+            if !self.imaging.keep_removed() {
+                self.keep_some();
+            }
+        }
+        self.imaging.is_complete()
+    }
+
+    /// Keeps the nodes of a few buckets.
+    fn keep_some(&mut self) {
+        let Self { tables, imaging, .. } = self;
+        let Spot { table, part, bucket } = imaging.spot();
+        let next = match tables.get_mut(table) {
+            None => Spot::default(),
+            Some(nodes) => match nodes.visit_buckets(part, bucket, STEP, &mut |node| imaging.keep(table, node)) {
+                Some((part, bucket)) => Spot { table, part, bucket },
+                None => Spot { table: table + 1, ..Spot::default() },
+            },
+        };
+        imaging.go_on_at(next);
     }
 }
 
@@ -95,6 +129,7 @@ impl Store for Databases {
         if low != high {
             let (lows, highs) = self.tables.split_at_mut(high);
             lows[low].swap_nodes(&mut highs[0]);
+            self.imaging.swap(low, high);
         }
     }
 }
@@ -114,19 +149,27 @@ impl Table for Databases {
 
     #[inline]
     fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node {
-        self.table_mut().at_mut(place, hash, key)
+        let Self { tables, imaging, selected, .. } = self;
+        let node = tables[*selected].at_mut(place, hash, key);
+        imaging.keep(*selected, node);
+        node
     }
 
-    fn insert(&mut self, hash: u64, node: Node) -> &mut Node {
+    fn insert(&mut self, hash: u64, mut node: Node) -> &mut Node {
+        node.set_mark(self.imaging.mark());
         self.table_mut().insert(hash, node)
     }
 
     fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
-        self.table_mut().remove(hash, key)
+        let mut node = self.table_mut().remove(hash, key)?;
+        self.imaging.keep(self.selected, &mut node);
+        Some(node)
     }
 
     fn remove_due(&mut self, deadline: (u64, u64)) -> Option<Node> {
-        self.table_mut().remove_due(deadline)
+        let mut node = self.table_mut().remove_due(deadline)?;
+        self.imaging.keep(self.selected, &mut node);
+        Some(node)
     }
 
     fn with_deadlines<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R {
@@ -166,7 +209,11 @@ impl Table for Databases {
     }
 
     fn clear(&mut self) {
-        self.table_mut().clear();
+        if self.imaging.is_complete() {
+            return self.table_mut().clear();
+        }
+        let nodes = self.table_mut().take_nodes();
+        self.imaging.take_over(self.selected, nodes);
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {

@@ -1,5 +1,6 @@
 //! Hashes: a listpack of fields and values in turn while they are small, then a hash table.
 
+use super::compact::Compact;
 use super::limits::Limit;
 use super::listpack::{Entry, Listpack};
 use super::table::{ElementTable, Field, Keyed};
@@ -10,7 +11,7 @@ pub enum Hash {
     /// Few fields, short ones with short values.
     Packed(Listpack),
     /// Any other.
-    Table(Box<ElementTable<Field>>),
+    Table(Compact<ElementTable<Field>>),
 }
 
 /// A field and its value stand beside each other.
@@ -120,7 +121,7 @@ impl Hash {
             let (mut name_digits, mut value_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
             table.insert(Field::new(name.bytes(&mut name_digits), value.bytes(&mut value_digits)));
         }
-        *self = Self::Table(Box::new(table));
+        *self = Self::Table(Compact::new(table));
     }
 
     /// Removes a field; false when it is not there. O(1) amortised

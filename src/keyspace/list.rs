@@ -8,6 +8,7 @@
 //! Adding to the middle splits a listpack that is full; listpacks that have become small are joined with those beside
 //! them. An element larger than a listpack may be stands alone, without a format.
 
+use super::compact::Compact;
 use super::limits::NodeLimit;
 use super::listeners::End;
 use super::listpack::{Entry, Listpack};
@@ -24,7 +25,7 @@ pub enum List {
     /// A small one.
     Packed(Listpack),
     /// Any other.
-    Quick(Box<Quicklist>),
+    Quick(Compact<Quicklist>),
 }
 
 /// Chunks of elements in order.
@@ -110,7 +111,7 @@ impl List {
             let chunk = std::mem::take(listpack);
             let len = chunk.len();
             let chunks = if len == 0 { VecDeque::new() } else { VecDeque::from([Chunk::Packed(chunk)]) };
-            *self = Self::Quick(Box::new(Quicklist { chunks, len }));
+            *self = Self::Quick(Compact::new(Quicklist { chunks, len }));
         }
     }
 

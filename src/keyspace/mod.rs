@@ -3,11 +3,13 @@
 //! Synchronous, and knows no engine: an engine supplies a [`Store`] as wide as the command needs, exclusive to it for
 //! as long as the command runs.
 
+mod compact;
 mod databases;
 mod deadlines;
 mod effects;
 mod hash;
 mod hashing;
+mod imaging;
 mod intset;
 mod joint;
 mod limits;
@@ -19,6 +21,7 @@ mod notices;
 mod object;
 mod segmented;
 mod set;
+mod slim;
 pub mod sorted_set;
 mod store;
 pub mod stream;
@@ -32,6 +35,7 @@ pub use deadlines::Deadlines;
 pub use effects::Effects;
 pub use hash::FieldSpot;
 pub use hashing::{ProcessHash, hash_of};
+pub use imaging::{ImageSink, Imaging, STEP as IMAGE_STEP, Spot as ImageSpot};
 pub use intset::Intset;
 pub use joint::Joint;
 pub use limits::{Limit, NodeLimit};

@@ -1,12 +1,13 @@
 //! A node: one key with its value, in one allocation behind one pointer.
 //!
 //! ```text
-//! | key_len u32 | state u32 | word 8 bytes, or collection | [expire_at 8 bytes] | key | text |
-//! state: | second of the last access, 28 bits | grew in place | has expiry | kind, 2 bits |
+//! | key_len u32 | state u32 | word 8 bytes, or collection 10 | [expire_at 8 bytes] | key | text |
+//! state: | second of the last access, 27 bits | mark | grew in place | has expiry | kind, 2 bits |
 //! ```
 //!
 //! `word` is an integer's value, or a text's length and capacity (32 bits each). In its place a collection stands as it
-//! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^28: eight years.
+//! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^27: four years.
+//! The mark tells nodes that are in an image of the keys from those that are not yet: see `imaging`.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
@@ -47,7 +48,8 @@ impl State {
     const KIND: u32 = 0b11;
     const HAS_EXPIRY: u32 = 0b100;
     const GREW: u32 = 0b1000;
-    const CLOCK_SHIFT: u32 = 4;
+    const MARK: u32 = 0b1_0000;
+    const CLOCK_SHIFT: u32 = 5;
 
     fn new(kind: Kind, has_expiry: bool) -> Self {
         Self(AtomicU32::new(kind as u32 | if has_expiry { Self::HAS_EXPIRY } else { 0 }))
@@ -87,6 +89,17 @@ impl State {
         *bits = *bits & !Self::GREW | if has_grown { Self::GREW } else { 0 };
     }
 
+    #[inline]
+    fn mark(&self) -> bool {
+        self.bits() & Self::MARK != 0
+    }
+
+    #[inline]
+    fn set_mark(&mut self, mark: bool) {
+        let bits = self.0.get_mut();
+        *bits = *bits & !Self::MARK | if mark { Self::MARK } else { 0 };
+    }
+
     fn clock(&self) -> u32 {
         self.bits() >> Self::CLOCK_SHIFT
     }
@@ -122,9 +135,9 @@ const EXPIRY: usize = size_of::<u64>();
 const CACHE_LINE: usize = 64;
 const ALIGN: usize = 8;
 /// A type of collection that is larger is to be boxed: every collection's node has room for the largest.
-const OBJECT_SIZE_MAX: usize = 24;
+const OBJECT_SIZE_MAX: usize = 10;
 const _: () = {
-    assert!(size_of::<Object>() <= OBJECT_SIZE_MAX && size_of::<Object>().is_multiple_of(ALIGN));
+    assert!(size_of::<Object>() <= OBJECT_SIZE_MAX);
     assert!(align_of::<Object>() <= ALIGN && align_of::<Word>() <= ALIGN && HEADER.is_multiple_of(ALIGN));
 };
 /// Allocators hand out multiples of this for small sizes: what rounding up leaves is room for a text to grow.
@@ -278,6 +291,18 @@ impl Node {
         (second as u32).wrapping_sub(self.header().state.clock()) & ((1 << clock_bits) - 1)
     }
 
+    /// The mark that an image of the keys has left, or that the table gave it: see `imaging`.
+    #[inline]
+    pub fn mark(&self) -> bool {
+        self.header().state.mark()
+    }
+
+    /// Changes the mark. It stays when the value or the deadline changes.
+    #[inline]
+    pub fn set_mark(&mut self, mark: bool) {
+        self.header_mut().state.set_mark(mark);
+    }
+
     /// The encoding's name as OBJECT ENCODING replies it. Redis keeps short strings in one allocation with their object
     /// until they are changed in place; here all are, but clients ask.
     pub fn encoding(&self) -> &'static str {
@@ -292,8 +317,8 @@ impl Node {
 
     /// When the key expires: Unix time in milliseconds.
     pub fn expire_at(&self) -> Option<u64> {
-        // SAFETY: with an expiry, eight initialised bytes stand behind the value.
-        self.header().state.has_expiry().then(|| unsafe { self.expiry_start().read() })
+        // SAFETY: with an expiry, eight initialised bytes stand behind the value, aligned or not.
+        self.header().state.has_expiry().then(|| unsafe { self.expiry_start().read_unaligned() })
     }
 
     /// Whether this is a key of the deadline `(at, hash)`: its hash is this one, and its own deadline no later.
@@ -325,9 +350,10 @@ impl Node {
                 unsafe { self.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
             }
             value => {
-                let clock = self.header().state.clock();
+                let (clock, mark) = (self.header().state.clock(), self.mark());
                 *self = Self::new(self.key(), value, expire_at);
                 self.header().state.set_clock(clock);
+                self.set_mark(mark);
                 return;
             }
         }
@@ -407,9 +433,11 @@ impl Node {
     /// The same key and value in a layout with or without an expiry.
     fn rebuild(&mut self, expire_at: Option<u64>) {
         let (has_grown, clock) = (self.header().state.has_grown(), self.header().state.clock());
+        let mark = self.mark();
         let object = self.take_object();
         *self = Self::new(self.key(), self.new_value(object), expire_at);
         self.header_mut().state.set_grown(has_grown);
+        self.set_mark(mark);
         self.header().state.set_clock(clock);
     }
 
@@ -437,8 +465,8 @@ impl Node {
 
     fn write_expiry(&mut self, at: u64) {
         debug_assert!(self.header().state.has_expiry());
-        // SAFETY: with an expiry, eight bytes stand behind the value, aligned as it is.
-        unsafe { self.expiry_start().write(at) };
+        // SAFETY: with an expiry, eight bytes stand behind the value.
+        unsafe { self.expiry_start().write_unaligned(at) };
     }
 
     fn header(&self) -> &Header {

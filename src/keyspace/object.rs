@@ -1,5 +1,6 @@
 //! Collections: the values that hold more than one element.
 
+use super::compact::Compact;
 pub use super::hash::Hash;
 pub use super::list::List;
 pub use super::set::Set;
@@ -21,7 +22,7 @@ pub enum Object {
     /// See [`SortedSet`].
     SortedSet(SortedSet),
     /// See [`Stream`]; boxed, because it is larger than the others.
-    Stream(Box<Stream>),
+    Stream(Compact<Stream>),
 }
 
 /// The type of a collection.

@@ -198,6 +198,36 @@ impl Segmented {
         self.segments.into_iter().flat_map(|mut segment| std::mem::take(&mut segment).into_iter())
     }
 
+    /// All nodes, which are removed. O(1)
+    pub fn take_nodes(&mut self) -> impl Iterator<Item = Node> + Send + Sync + 'static {
+        let segments = std::mem::replace(&mut self.segments, empty_segments());
+        self.clear();
+        segments.into_iter().flat_map(HashTable::into_iter)
+    }
+
+    /// Visits the nodes of the next buckets, `count` at most, from a bucket of a segment on; gives the segment and the
+    /// bucket behind them, if there is one. Nodes move when their table grows or shrinks. O(count)
+    pub fn visit_buckets(
+        &mut self,
+        segment: usize,
+        bucket: usize,
+        count: usize,
+        visit: &mut dyn FnMut(&mut Node),
+    ) -> Option<(usize, usize)> {
+        let nodes = self.segments.get_mut(segment)?;
+        let buckets = if nodes.is_empty() { 0 } else { nodes.num_buckets() };
+        let end = buckets.min(bucket.saturating_add(count));
+        (bucket..end).for_each(|bucket| {
+            if let Some(node) = nodes.get_bucket_mut(bucket) {
+                visit(node);
+            }
+        });
+        match end < buckets {
+            true => Some((segment, end)),
+            false => (segment + 1 < SEGMENTS).then_some((segment + 1, 0)),
+        }
+    }
+
     /// Exchanges the nodes of two tables, with their deadlines.
     pub fn swap_nodes(&mut self, other: &mut Self) {
         std::mem::swap(self, other);
@@ -215,7 +245,7 @@ impl Segmented {
 impl Homes for HashTable<Node> {
     type Item = Node;
 
-    fn hash(item: &Node) -> u64 {
+    fn hash(&self, item: &Node) -> u64 {
         hash_of(item.key())
     }
 

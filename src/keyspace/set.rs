@@ -1,5 +1,6 @@
 //! Sets: an intset or a listpack while they are small, then a hash table.
 
+use super::compact::Compact;
 use super::intset::Intset;
 use super::limits::Limit;
 use super::listpack::{Entry, Listpack};
@@ -14,7 +15,7 @@ pub enum Set {
     /// Few and short ones.
     Packed(Listpack),
     /// Any other.
-    Table(Box<ElementTable<Member>>),
+    Table(Compact<ElementTable<Member>>),
 }
 
 /// Where a member stands: good until the set changes.
@@ -35,7 +36,7 @@ impl Set {
         } else if count <= Limit::SetEntries.get() {
             Self::packed()
         } else {
-            Self::Table(Box::new(ElementTable::with_capacity(0)))
+            Self::Table(Compact::new(ElementTable::with_capacity(0)))
         }
     }
 
@@ -160,7 +161,7 @@ impl Set {
         let mut table = ElementTable::with_capacity(self.len() + 1);
         let mut digits = itoa::Buffer::new();
         self.iter().for_each(|member| table.insert(Member::new(member.bytes(&mut digits))));
-        *self = Self::Table(Box::new(table));
+        *self = Self::Table(Compact::new(table));
     }
 
     /// Makes a set of integers an intset, if they are few enough.

@@ -10,6 +10,7 @@ mod scored;
 
 pub use cut::Cut;
 
+use super::compact::Compact;
 use super::limits::Limit;
 use super::listpack::{Entry, Listpack};
 use super::object::{Collection, Object};
@@ -27,7 +28,7 @@ pub struct SortedSet(Encoding);
 enum Encoding {
     /// Members and scores in turn, in order.
     Small(Listpack),
-    Large(Box<Large>),
+    Large(Compact<Large>),
 }
 
 impl Default for SortedSet {
@@ -184,7 +185,7 @@ impl SortedSet {
         let Encoding::Small(pairs) = &self.0 else { return };
         let is_full = self.len() >= Limit::SortedSetEntries.get() && find(pairs, member).is_none();
         if is_full || member.len() > Limit::SortedSetValue.get() || !pairs.has_room_for(Entry::Bytes(member)) {
-            self.0 = Encoding::Large(Box::new(self.iter().collect()));
+            self.0 = Encoding::Large(Compact::new(self.iter().collect()));
         }
     }
 }

@@ -18,13 +18,16 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
 /// The room that the length takes.
-pub const LENGTH: usize = size_of::<u32>();
+const LENGTH: usize = size_of::<u32>();
 const ALIGN: usize = 8;
 
 /// Owns a buffer that begins with its length.
 ///
 /// Invariants: `pointer` came from the global allocator with `layout_for(len)`; all of the `len` bytes are initialised;
 /// the first four say `len`, which is at least four.
+///
+/// It may stand at any address: see [`Compact`](super::compact::Compact).
+#[repr(C, packed)]
 pub struct Thin {
     pointer: NonNull<u8>,
 }
@@ -56,25 +59,30 @@ impl Thin {
         thin
     }
 
+    #[inline]
+    fn start(&self) -> NonNull<u8> {
+        self.pointer
+    }
+
     /// How many bytes there are, those of the length included.
     #[inline]
     pub fn len(&self) -> usize {
         // SAFETY: four initialised bytes stand at the beginning, aligned to eight.
-        u32::from_le(unsafe { self.pointer.cast::<u32>().read() }) as usize
+        u32::from_le(unsafe { self.start().cast::<u32>().read() }) as usize
     }
 
     /// All bytes, those of the length included.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes are initialised.
-        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len()) }
+        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
     /// The bytes behind the length.
     #[inline]
     pub fn rest_mut(&mut self) -> &mut [u8] {
         // SAFETY: `len` bytes are initialised and borrowed exclusively; the length is not among them.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer.add(LENGTH).as_ptr(), self.len() - LENGTH) }
+        unsafe { std::slice::from_raw_parts_mut(self.start().add(LENGTH).as_ptr(), self.len() - LENGTH) }
     }
 
     /// The bytes that are allocated.
@@ -96,11 +104,11 @@ impl Thin {
         if inserted > removed {
             self.reallocate(old, new);
             // SAFETY: what grew is allocated now; it becomes initialised before anything looks at it.
-            unsafe { self.pointer.add(old).as_ptr().write_bytes(0, new - old) };
+            unsafe { self.start().add(old).as_ptr().write_bytes(0, new - old) };
         }
         // SAFETY: both ranges are within the larger of the two lengths, which is allocated.
         unsafe {
-            let start = self.pointer.as_ptr();
+            let start = self.start().as_ptr();
             start.add(tail).copy_to(start.add(at + inserted), old - tail);
         }
         if inserted < removed {
@@ -116,14 +124,14 @@ impl Thin {
             return;
         }
         // SAFETY: the pointer came from this allocator with `layout`; the new size is not zero.
-        let moved = unsafe { realloc(self.pointer.as_ptr(), layout, wanted.size()) };
+        let moved = unsafe { realloc(self.start().as_ptr(), layout, wanted.size()) };
         let Some(moved) = NonNull::new(moved) else { handle_alloc_error(wanted) };
         self.pointer = moved;
     }
 
     fn write_len(&mut self, len: usize) {
         // SAFETY: there is room for the length at the beginning, aligned to eight.
-        unsafe { self.pointer.cast::<u32>().write((len as u32).to_le()) };
+        unsafe { self.start().cast::<u32>().write((len as u32).to_le()) };
     }
 }
 
@@ -131,7 +139,7 @@ impl Drop for Thin {
     fn drop(&mut self) {
         let layout = layout_for(self.len());
         // SAFETY: the buffer owns its allocation, and nothing uses it after this.
-        unsafe { dealloc(self.pointer.as_ptr(), layout) };
+        unsafe { dealloc(self.start().as_ptr(), layout) };
     }
 }
 

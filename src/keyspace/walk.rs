@@ -16,7 +16,7 @@
 /// The length of a position.
 pub const POSITION_BITS: u32 = 48;
 /// The top bits of a hash that a table compares before it looks at a key.
-const TAG_BITS: u32 = 7;
+pub const TAG_BITS: u32 = 7;
 /// A table with more homes for each key than this is not walked home by home: most would be empty.
 const HOMES_PER_KEY_MAX: usize = 16;
 
@@ -25,7 +25,7 @@ pub trait Homes {
     /// What it holds.
     type Item;
     /// The hash of an item's key.
-    fn hash(item: &Self::Item) -> u64;
+    fn hash(&self, item: &Self::Item) -> u64;
     /// How many items it has.
     fn items(&self) -> usize;
     /// How many homes: a power of two.
@@ -87,7 +87,7 @@ impl<T: Homes> Page<'_, T> {
     /// Looks at all keys of the table and takes the first.
     fn sort_out(&mut self, table: &T) -> Option<u64> {
         let mut found = Vec::new();
-        table.for_each(|item| found.push((self.offset_of(T::hash(item)), item)));
+        table.for_each(|item| found.push((self.offset_of(table.hash(item)), item)));
         found.retain(|&(offset, _)| offset >= self.from);
         let mut next = None;
         if found.len() > self.left {
@@ -118,7 +118,7 @@ impl<T: Homes> Page<'_, T> {
         for tag in 0..1 << TAG_BITS {
             let hash = home | tag << (64 - TAG_BITS);
             table.for_each_candidate(hash, |item| {
-                let own = T::hash(item);
+                let own = table.hash(item);
                 if (own ^ hash) & mask == 0 && self.offset_of(own) >= self.from {
                     (self.visit)(item);
                     self.left = self.left.saturating_sub(1);

@@ -3,7 +3,7 @@
 //! a restart from the log.
 //!
 //! Start at `run`. What is sent comes from `families` (written in the `grammar`, with arguments from `atoms`); what comes
-//! back is judged in `compare`; what may differ is listed in `differences`, what is not there yet in `presence`. A
+//! back is judged in `compare`; what may differ is listed in `differences`, what is not tried in `presence`. A
 //! difference is made small by `shrink` and printed with its seed; `SEED=… DIFFERENTIAL_COMMANDS=…` repeats it.
 
 // A test that cannot go on says where and why by panicking.

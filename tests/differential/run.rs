@@ -2,7 +2,6 @@
 
 use super::harness::Setup;
 use super::pair::{Difference, Pair, Tamper, script};
-use super::presence::ABSENT;
 use super::requests::{Generator, LINKS, Unit};
 use super::shrink::shrink;
 use super::{publishing, scans};
@@ -40,7 +39,7 @@ pub fn run(plan: Plan) -> Result<usize, Box<Failure>> {
     let _guard = SeedShown(plan);
     let start = Instant::now();
     let mut pair = Pair::start(plan.setup, plan.tamper);
-    let mut generator = Generator::new(plan.seed, |name| !ABSENT.contains(&name));
+    let mut generator = Generator::new(plan.seed);
     let mut units_done = 0;
     let mut requests = 0;
     while units_done < plan.units || start.elapsed() < plan.at_least {

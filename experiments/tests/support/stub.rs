@@ -16,6 +16,7 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("serve") => serve(&flags(&arguments[1..])),
         Some("--version") => println!("stub 1.0"),
+        Some("--help") => println!("  --cross-shard <PERCENT>\n  --keys-per-command <KEYS>"),
         _ => generate(&flags(&arguments)),
     }
 }
@@ -30,6 +31,12 @@ fn flags(arguments: &[String]) -> HashMap<&str, &str> {
 
 fn number(flags: &HashMap<&str, &str>, name: &str) -> u64 {
     flags.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+/// A tenth of the seconds that a flag asks for.
+fn tenth(flags: &HashMap<&str, &str>, name: &str) -> Duration {
+    let seconds: f64 = flags.get(name).and_then(|value| value.parse().ok()).unwrap_or(0.0);
+    Duration::from_secs_f64(seconds / 10.0)
 }
 
 fn serve(flags: &HashMap<&str, &str>) {
@@ -72,9 +79,9 @@ fn generate(flags: &HashMap<&str, &str>) {
     let Some(json) = flags.get("--json-out-file") else {
         return;
     };
-    thread::sleep(Duration::from_millis(number(flags, "--warm-up") * 100));
+    thread::sleep(tenth(flags, "--warm-up"));
     let started_unix_ms = UNIX_EPOCH.elapsed().expect("after 1970").as_millis();
-    let window = Duration::from_millis(number(flags, "--test-time") * 100);
+    let window = tenth(flags, "--test-time");
     thread::sleep(window);
     let (clients, pipeline) = (number(flags, "--clients"), number(flags, "--pipeline"));
     let ops_per_sec = 1000 * clients + pipeline + 10 * number(flags, "--cross-shard");

@@ -1,6 +1,7 @@
 //! A batch: the commands of one read for one shard on the way there, their replies on the way back.
 
 use crate::commands::{CommandId, Context, Transaction, command};
+use crate::engine::images::ImagePart;
 use crate::resp::{Args, Span};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub struct Op {
 }
 
 /// What a batch asks of its shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 enum Work {
     /// Run the commands.
     #[default]
@@ -46,6 +47,10 @@ enum Work {
     Expiration { more: bool },
     /// End an epoch of the log.
     Epoch(u64),
+    /// Begin an image of the keys; nothing when that was done.
+    Image(Option<Box<ImagePart>>),
+    /// Go on with it.
+    Walk { is_complete: bool },
 }
 
 /// Commands and their replies. All its memory is its own and is used again.
@@ -54,6 +59,7 @@ pub struct Batch {
     work: Work,
     shard: u16,
     has_parts: bool,
+    has_writes: bool,
     /// Whether replies were dropped because they grew over the output limit.
     pub overflowed: bool,
     /// The position in the shard's log that covers what the replies show.
@@ -92,6 +98,20 @@ impl Batch {
         batch
     }
 
+    /// A batch that asks a shard to begin an image of its keys.
+    pub fn image(shard: usize, part: ImagePart) -> Box<Self> {
+        let mut batch = Self::take(shard);
+        batch.work = Work::Image(Some(Box::new(part)));
+        batch
+    }
+
+    /// A batch that asks a shard to go on with an image of its keys.
+    pub fn walk(shard: usize) -> Box<Self> {
+        let mut batch = Self::take(shard);
+        batch.work = Work::Walk { is_complete: false };
+        batch
+    }
+
     /// A batch that is a transaction; `shard` is the first that it needs.
     pub fn of_transaction(shard: usize, transaction: Box<Transaction>) -> Box<Self> {
         let mut batch = Self::take(shard);
@@ -105,6 +125,7 @@ impl Batch {
         self.wholes.clear();
         self.work = Work::Commands;
         self.has_parts = false;
+        self.has_writes = false;
         self.overflowed = false;
         self.lsn = 0;
         self.arena.clear();
@@ -136,14 +157,33 @@ impl Batch {
     pub fn ends_epoch(&self) -> Option<u64> {
         match self.work {
             Work::Epoch(epoch) => Some(epoch),
-            Work::Commands | Work::Expiration { .. } => None,
+            Work::Commands | Work::Expiration { .. } | Work::Image(_) | Work::Walk { .. } => None,
         }
+    }
+
+    /// The image that it asks to begin.
+    pub fn take_image(&mut self) -> Option<Box<ImagePart>> {
+        if let Work::Image(part) = &mut self.work { part.take() } else { None }
+    }
+
+    /// Whether it asks to go on with an image.
+    pub fn is_walk(&self) -> bool {
+        matches!(self.work, Work::Walk { .. })
+    }
+
+    /// Notes whether the image is complete.
+    pub fn set_image_complete(&mut self, is_complete: bool) {
+        self.work = Work::Walk { is_complete };
+    }
+
+    /// Whether all keys of the shard are in the image.
+    pub fn is_image_complete(&self) -> bool {
+        matches!(self.work, Work::Walk { is_complete: true })
     }
 
     /// Whether it may change something.
     pub fn is_write(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|transaction| transaction.is_write())
-            || self.ops.iter().any(|op| command(op.id).is_write())
+        self.has_writes || self.transaction.as_ref().is_some_and(|transaction| transaction.is_write())
     }
 
     /// Notes whether more keys are due.
@@ -153,7 +193,7 @@ impl Batch {
 
     /// Whether more keys are due than a slice of time sufficed for.
     pub fn expires_more(&self) -> bool {
-        self.work == Work::Expiration { more: true }
+        matches!(self.work, Work::Expiration { more: true })
     }
 
     /// Adds a whole command.
@@ -181,6 +221,7 @@ impl Batch {
     }
 
     fn end_op(&mut self, id: CommandId, seq: u64, context: Context, is_part: bool) {
+        self.has_writes |= command(id).is_write();
         self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, context, is_part });
     }
 

@@ -1,6 +1,7 @@
 //! The shard: owns a keyspace and a segment of the log, runs batches, and publishes figures.
 
 use super::super::expiration::expire_slice;
+use super::super::images::{ImagePart, slice};
 use super::batch::{Batch, GROUP, Op};
 use crate::aof::{Joints, Note, Salt, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 use crate::clock::Clock;
@@ -201,6 +202,25 @@ impl KeyspaceShard {
         }
     }
 
+    /// Begins an image: what the turn has changed so far stands in the log before it.
+    fn begin_image(&mut self, ImagePart { sink, at_moment }: ImagePart) {
+        self.append_records();
+        at_moment();
+        self.keyspace.store_mut().begin_image(sink);
+    }
+
+    fn append_records(&mut self) {
+        if let Some(segment) = &self.segment
+            && !self.records.is_empty()
+        {
+            segment.append(&self.records, std::mem::take(&mut self.record_count));
+            self.records.clear();
+            if std::mem::take(&mut self.ends_epoch) {
+                segment.end_epoch();
+            }
+        }
+    }
+
     fn publish(&mut self) {
         let gauges = &self.gauges.all[self.gauges.index];
         let stats = self.keyspace.stats();
@@ -274,6 +294,10 @@ impl Shard for KeyspaceShard {
             self.end_epoch(epoch);
         } else if batch.is_expiration() {
             self.run_expiration(batch);
+        } else if let Some(part) = batch.take_image() {
+            self.begin_image(*part);
+        } else if batch.is_walk() {
+            batch.set_image_complete(self.keyspace.store_mut().walk_image(slice()));
         } else if let Some(transaction) = &mut batch.transaction {
             self.batches += 1;
             self.run_transaction(transaction);
@@ -324,19 +348,12 @@ impl Shard for KeyspaceShard {
     /// Logs the turn, and tells each batch which position of the log covers what its replies show: its own writes, and
     /// those of others that it read.
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Box<Batch>>) {
+        self.append_records();
         if let Some(segment) = &self.segment {
-            if !self.records.is_empty() {
-                segment.append(&self.records, std::mem::take(&mut self.record_count));
-                self.records.clear();
-            }
-            if std::mem::take(&mut self.ends_epoch) {
-                segment.end_epoch();
-            }
             let lsn = segment.appended();
             segment.commit(lsn);
-            // While the log cannot be written, those who only read need not wait for it.
-            let is_failing = segment.control().is_failing();
-            batches.for_each(|batch| batch.lsn = if is_failing && !batch.is_write() { 0 } else { lsn });
+            let lets_readers_pass = segment.lets_readers_pass();
+            batches.for_each(|batch| batch.lsn = if lets_readers_pass && !batch.is_write() { 0 } else { lsn });
         }
         if self.keyspace.has_served() || self.keyspace.has_notices() {
             let marks: Vec<LogMark> =

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::{Database, Side};
-use crate::keyspace::{Deadlines, Homes, Listeners, Node, Store, Table, hash_of, walk};
+use crate::keyspace::{Deadlines, Homes, IMAGE_STEP, Listeners, Node, Store, Table, hash_of, walk};
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
 use parking_lot::Mutex;
@@ -165,7 +165,37 @@ impl<'a> View<'a> {
 
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
         let table = self.guard_mut(hash).table_mut();
-        table.remove_entry(hash, |(node, _)| matches(node)).map(|(node, _)| node)
+        let (mut node, _) = table.remove_entry(hash, |(node, _)| matches(node))?;
+        self.database().imaging.keep(self.selected, &mut node);
+        Some(node)
+    }
+
+    /// How many nodes there are in the locked shards, of all databases.
+    pub fn nodes(&self) -> usize {
+        match &self.guards {
+            Guards::One(_, guard) => guard.table().len(),
+            Guards::Several(guards) => guards.iter().map(|(_, guard)| guard.table().len()).sum(),
+        }
+    }
+
+    /// Keeps the nodes of the next buckets of the one locked shard, from one on; gives the bucket behind them, if there
+    /// is one.
+    pub fn keep_buckets(&mut self, bucket: usize) -> Option<usize> {
+        let Guards::One((number, _), guard) = &mut self.guards else { panic!("a walk locks one shard") };
+        let imaging = &self.databases[*number].imaging;
+        let table = guard.table_mut();
+        let buckets = if table.is_empty() { 0 } else { table.buckets() };
+        let end = buckets.min(bucket.saturating_add(IMAGE_STEP));
+        for bucket in bucket..end {
+            // SAFETY: `bucket` is below the number of buckets, a full bucket holds an initialised entry, and the write
+            // guard is held and borrowed exclusively while it is looked at.
+            unsafe {
+                if table.is_bucket_full(bucket) {
+                    imaging.keep(*number, &mut table.bucket(bucket).as_mut().0);
+                }
+            }
+        }
+        (end < buckets).then_some(end)
     }
 
     /// The locked tables of the selected database.
@@ -220,6 +250,7 @@ impl Store for View<'_> {
             let deadlines = std::mem::replace(&mut side(other).deadlines, deadlines);
             side(one).deadlines = deadlines;
         }
+        self.database().imaging.swap(one, other);
     }
 }
 
@@ -237,11 +268,15 @@ impl Table for View<'_> {
     }
 
     fn at_mut(&mut self, (): (), hash: u64, key: &[u8]) -> &mut Node {
+        let (imaging, selected) = (&self.database().imaging, self.selected);
         let found = self.guard_mut(hash).table_mut().get_mut(hash, |(node, _)| node.key() == key);
-        &mut found.expect("a place is used before the table changes").0
+        let (node, _) = found.expect("a place is used before the table changes");
+        imaging.keep(selected, node);
+        node
     }
 
-    fn insert(&mut self, hash: u64, node: Node) -> &mut Node {
+    fn insert(&mut self, hash: u64, mut node: Node) -> &mut Node {
+        node.set_mark(self.database().imaging.mark());
         let table = self.guard_mut(hash).table_mut();
         let entry = (node, SharedValue::new(()));
         &mut table.insert_entry(hash, entry, |(node, _)| hash_of(node.key())).0
@@ -307,10 +342,11 @@ impl Table for View<'_> {
     }
 
     fn clear(&mut self) {
-        let (selected, sides) = (self.selected, &self.database().sides);
+        let (selected, Database { sides, imaging, .. }) = (self.selected, self.database());
         let clear = |((number, index), guard): (Part, &mut Guard<'_>)| {
             if number == selected {
-                *guard.table_mut() = RawNodes::new();
+                let nodes = std::mem::replace(guard.table_mut(), RawNodes::new());
+                imaging.take_over(number, nodes.into_iter().map(|(node, _)| node));
                 sides.parts[index].lock().deadlines.clear();
             }
         };
@@ -354,7 +390,7 @@ impl Table for View<'_> {
 impl Homes for RawNodes {
     type Item = Node;
 
-    fn hash(item: &Node) -> u64 {
+    fn hash(&self, item: &Node) -> u64 {
         hash_of(item.key())
     }
 

@@ -7,18 +7,16 @@
 
 use super::cut::{Cut, compare};
 use super::scored::Scored;
-use crate::keyspace::hashing::hash_of;
 use crate::keyspace::listpack::Entry;
-use crate::keyspace::walk::{Homes, walk};
-use hashbrown::HashTable;
+use crate::keyspace::table::{ElementTable, Keyed};
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Elements in a leaf of the tree at most.
 const LEAF: usize = 512;
-/// Room for up to this many members is kept whatever it holds.
-const SMALL_CAPACITY: usize = 64;
+/// The order of up to this many members is kept as it is.
+const SMALL_LEN: usize = 64;
 /// Room for more than this many times the members is given back.
 const SPARSE: usize = 8;
 
@@ -27,14 +25,20 @@ const SPARSE: usize = 8;
 /// Invariants: both hold the same entries; `Ranked::score` is the entry's score, so an entry leaves the order before its
 /// score changes.
 pub struct Large {
-    members: HashTable<Scored>,
+    members: ElementTable<Scored>,
     order: indexset::BTreeSet<Ranked>,
+    /// The most members since the order was made.
+    most: usize,
 }
 
 impl Default for Large {
     fn default() -> Self {
-        Self { members: HashTable::new(), order: indexset::BTreeSet::with_maximum_node_size(LEAF) }
+        Self { members: ElementTable::with_capacity(0), order: new_order(), most: 0 }
     }
+}
+
+fn new_order() -> indexset::BTreeSet<Ranked> {
+    indexset::BTreeSet::with_maximum_node_size(LEAF)
 }
 
 impl Large {
@@ -43,7 +47,7 @@ impl Large {
     }
 
     fn find(&self, member: &[u8]) -> Option<&Scored> {
-        self.members.find(hash_of(member), |scored| scored.member() == member)
+        self.members.get(member)
     }
 
     pub fn score(&self, member: &[u8]) -> Option<f64> {
@@ -64,8 +68,7 @@ impl Large {
     }
 
     pub fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        let hash = hash_of(member);
-        match self.members.find_mut(hash, |scored| scored.member() == member) {
+        match self.members.get_mut(member) {
             Some(scored) => {
                 let old = scored.score();
                 if old != score {
@@ -77,20 +80,20 @@ impl Large {
                 Some(old)
             }
             None => {
-                self.add(hash, Scored::new(member, score));
+                self.add(Scored::new(member, score));
                 None
             }
         }
     }
 
-    fn add(&mut self, hash: u64, scored: Scored) {
+    fn add(&mut self, scored: Scored) {
         self.order.insert(Ranked::of(&scored));
-        self.members.insert_unique(hash, scored, |scored| hash_of(scored.member()));
+        self.members.insert(scored);
+        self.most = self.most.max(self.len());
     }
 
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let found = self.members.find_entry(hash_of(member), |scored| scored.member() == member);
-        let (scored, _) = found.ok()?.remove();
+        let scored = self.members.remove(member)?;
         let was_there = self.order.remove(&Ranked::of(&scored));
         debug_assert!(was_there, "both hold the same entries");
         Some(scored.score())
@@ -99,29 +102,25 @@ impl Large {
     pub fn remove_range(&mut self, ranks: Range<usize>) {
         for _ in ranks.clone() {
             let Ranked { scored, .. } = self.order.pop_index(ranks.start);
-            let found = self.members.find_entry(hash_of(scored.member()), |other| other.is(&scored));
-            found.expect("both hold the same entries").remove();
+            self.members.remove(scored.member()).expect("both hold the same entries");
         }
     }
 
     /// Gives back the room of members that were removed, once most of it is unused.
     pub fn shrink(&mut self) {
-        let (len, capacity) = (self.members.len(), self.members.capacity());
-        if capacity > SMALL_CAPACITY && len * SPARSE < capacity {
-            self.members.shrink_to(len * 2, |scored| hash_of(scored.member()));
+        if self.most > SMALL_LEN && self.len() * SPARSE < self.most {
             // Leaves never merge: the order is made anew.
-            let mut order = indexset::BTreeSet::with_maximum_node_size(LEAF);
+            let mut order = new_order();
             self.order.iter().for_each(|ranked| {
                 order.insert(ranked.clone());
             });
             self.order = order;
+            self.most = self.len();
         }
     }
 
     pub fn walk(&self, start: u64, count: usize, visit: &mut dyn FnMut(Entry<'_>, f64)) -> Option<u64> {
-        walk(std::iter::once(&self.members), 1, start, count, &mut |scored: &Scored| {
-            visit(Entry::Bytes(scored.member()), scored.score());
-        })
+        self.members.walk(start, count, &mut |scored| visit(Entry::Bytes(scored.member()), scored.score()))
     }
 }
 
@@ -131,8 +130,7 @@ impl<'a> FromIterator<(Entry<'a>, f64)> for Large {
         let mut large = Self::default();
         let mut digits = itoa::Buffer::new();
         for (member, score) in elements {
-            let member = member.bytes(&mut digits);
-            large.add(hash_of(member), Scored::new(member, score));
+            large.add(Scored::new(member.bytes(&mut digits), score));
         }
         large
     }
@@ -151,27 +149,10 @@ impl std::fmt::Debug for Large {
     }
 }
 
-impl Homes for HashTable<Scored> {
-    type Item = Scored;
-
-    fn hash(item: &Scored) -> u64 {
-        hash_of(item.member())
-    }
-
-    fn items(&self) -> usize {
-        self.len()
-    }
-
-    fn homes(&self) -> usize {
-        self.num_buckets()
-    }
-
-    fn for_each<'a>(&'a self, visit: impl FnMut(&'a Scored)) {
-        self.iter().for_each(visit);
-    }
-
-    fn for_each_candidate(&self, hash: u64, visit: impl FnMut(&Scored)) {
-        self.iter_hash(hash).for_each(visit);
+impl Keyed for Scored {
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.member()
     }
 }
 

@@ -78,11 +78,6 @@ impl Scored {
         unsafe { self.pointer.as_mut().score = score };
     }
 
-    /// Whether both own the same entry.
-    pub fn is(&self, other: &Self) -> bool {
-        self.pointer == other.pointer
-    }
-
     #[inline]
     fn header(&self) -> &Header {
         // SAFETY: the header is initialised for as long as there are owners, and this is one.

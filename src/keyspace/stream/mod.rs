@@ -17,6 +17,7 @@ pub use group::{Consumer, Group, Name, Pending};
 pub use id::{ChosenId, StreamId};
 pub use reading::{GroupReading, Reading, ReadingFrom};
 
+use super::compact::Compact;
 use super::object::{Bytes, Collection, Object};
 use crate::limits::{STREAM_NODE_BYTES_MAX, STREAM_NODE_ENTRIES_MAX};
 use std::collections::{BTreeMap, VecDeque};
@@ -307,7 +308,7 @@ impl Collection for Stream {
     }
 
     fn into_object(self) -> Object {
-        Object::Stream(Box::new(self))
+        Object::Stream(Compact::new(self))
     }
 
     /// False: the key of an empty stream stays.

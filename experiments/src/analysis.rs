@@ -1,0 +1,362 @@
+//! What a sweep's figures say: who is faster than the baseline, where lines cross, how throughput scales.
+//!
+//! The pairs that are compared are fixed by the sweep (`contrast`, `baseline`) before anything is measured; all of
+//! them, in all metrics that get a verdict, are one family for the correction.
+
+use crate::bootstrap::{middle_95_percent, resampled_median};
+use crate::compare::{self, Difference, Verdict};
+use crate::dimension::{Dimension, Line};
+use crate::plan::Point;
+use crate::rng::Rng;
+use crate::summary::{Metric, PointSummary, Summary};
+use crate::sweep::Sweep;
+use crate::usl::{Fit, Law};
+
+/// The metrics that get a verdict.
+pub const JUDGED: [Metric; 4] = [Metric::OpsPerSec, Metric::P99Us, Metric::SingleKeyP99Us, Metric::ServerCpuUsPerOp];
+
+/// Draws behind the intervals of crossings and of the law's parameters.
+const RESAMPLES: usize = 1_000;
+
+/// Share of the draws that must have a crossing for it to be clear.
+const CLEAR: f64 = 0.95;
+
+/// One point against its baseline in one metric.
+#[derive(Debug, Clone)]
+pub struct Comparison<'a> {
+    /// The point.
+    pub subject: &'a PointSummary,
+    /// What it is compared with.
+    pub baseline: &'a PointSummary,
+    /// In what.
+    pub metric: Metric,
+    /// By how much.
+    pub difference: Difference,
+    /// What that amounts to.
+    pub verdict: Verdict,
+}
+
+/// Where two lines change places along a numeric axis.
+#[derive(Debug, Clone)]
+pub struct Crossing {
+    /// What is the same on both lines besides the axis.
+    pub facet: String,
+    /// The line that is faster to the left.
+    pub left: String,
+    /// The line that is faster to the right.
+    pub right: String,
+    /// Where, by the medians.
+    pub at: f64,
+    /// The middle 95 % of where the draws cross.
+    pub interval: (f64, f64),
+    /// Share of the draws that cross at all.
+    pub share: f64,
+    /// Whether the draws agree that there is a crossing, and on both sides of it a difference is beyond chance.
+    pub clear: bool,
+}
+
+/// The scalability law along a line.
+#[derive(Debug, Clone)]
+pub struct Scaling {
+    /// What is the same along the line besides the clients.
+    pub facet: String,
+    /// The line.
+    pub line: String,
+    /// The fit to the medians.
+    pub fit: Fit,
+    /// 95 % intervals of λ, σ and κ over draws of the runs; none where the fit is not good.
+    pub intervals: Option<[(f64, f64); 3]>,
+}
+
+/// What is compared with what in a sweep, in words: the baseline's name.
+pub fn baseline_name(sweep: &Sweep) -> String {
+    let first = || match contrast(sweep) {
+        Some(dimension) => dimension.labels(sweep).swap_remove(0),
+        None => Line::all(sweep, &Dimension::axis_of(sweep)).swap_remove(0).label,
+    };
+    let named = sweep.baseline.clone().filter(|name| match contrast(sweep) {
+        Some(dimension) => dimension.labels(sweep).contains(name),
+        None => Line::all(sweep, &Dimension::axis_of(sweep)).iter().any(|line| line.label == *name),
+    });
+    named.unwrap_or_else(first)
+}
+
+/// Every point of a sweep against its baseline, corrected together.
+pub fn comparisons<'a>(summary: &'a Summary, sweep: &'a Sweep) -> Vec<Comparison<'a>> {
+    let points: Vec<&PointSummary> = summary.of_sweep(&sweep.name).collect();
+    let axis = Dimension::axis_of(sweep);
+    let name = baseline_name(sweep);
+    let lines = Line::all(sweep, &axis);
+    let is_baseline = |point: &Point| match contrast(sweep) {
+        Some(dimension) => dimension.label(point) == name,
+        None => lines.iter().any(|line| line.label == name && line.holds(point)),
+    };
+    let mut found = Vec::new();
+    for &subject in points.iter().filter(|one| !is_baseline(&one.point)) {
+        let load = rest(sweep, &axis, &subject.point);
+        let partner = |one: &&&PointSummary| is_baseline(&one.point) && rest(sweep, &axis, &one.point) == load;
+        if let Some(&baseline) = points.iter().find(partner) {
+            found.extend(JUDGED.iter().filter_map(|&metric| comparison(summary.seed, subject, baseline, metric)));
+        }
+    }
+    compare::correct(&mut found.iter_mut().map(|one| &mut one.difference).collect::<Vec<_>>());
+    for one in &mut found {
+        one.verdict = verdict(one);
+    }
+    found
+}
+
+/// The single comparison of two points, uncorrected.
+pub fn comparison<'a>(
+    seed: u64,
+    subject: &'a PointSummary,
+    baseline: &'a PointSummary,
+    metric: Metric,
+) -> Option<Comparison<'a>> {
+    let values = |one: &'a PointSummary| one.figures.get(&metric).map(|estimate| &estimate.values[..]);
+    let difference = Difference::of(values(subject)?, values(baseline)?, seed)?;
+    let mut one = Comparison { subject, baseline, metric, difference, verdict: Verdict::Invalid };
+    one.verdict = verdict(&one);
+    Some(one)
+}
+
+fn verdict(one: &Comparison) -> Verdict {
+    if one.subject.failed + one.baseline.failed > 0 { Verdict::Invalid } else { one.difference.verdict(one.metric) }
+}
+
+/// The dimension that is contrasted; none where it is the line.
+fn contrast(sweep: &Sweep) -> Option<Dimension> {
+    Dimension::all(sweep).into_iter().find(|dimension| dimension.field() == sweep.contrast)
+}
+
+/// Everything about a point that is equal on both sides of a comparison.
+fn rest(sweep: &Sweep, axis: &Dimension, point: &Point) -> Vec<String> {
+    let contrast = contrast(sweep);
+    let of_line = |dimension: &Dimension| *dimension == Dimension::Variant && *axis != Dimension::Variant;
+    let is_rest = |dimension: &Dimension| match &contrast {
+        Some(contrast) => dimension != contrast,
+        None => !of_line(dimension),
+    };
+    let mut rest: Vec<String> =
+        Dimension::all(sweep).iter().filter(|one| is_rest(one)).map(|one| one.label(point)).collect();
+    if contrast.is_some() {
+        rest.push(point.server.clone());
+    }
+    rest
+}
+
+/// Where throughput of two lines crosses, for every two lines whose medians do.
+pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
+    let axis = Dimension::axis_of(sweep);
+    if !axis.is_logarithmic(sweep) || !sweep.equals.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (facet, points) in facets(summary, sweep, &axis) {
+        let lines: Vec<(String, Vec<Place>)> = along_lines(sweep, &axis, &points);
+        for (index, first) in lines.iter().enumerate() {
+            for second in &lines[index + 1..] {
+                found.extend(crossing(summary.seed, &facet, first, second));
+            }
+        }
+    }
+    found
+}
+
+/// The law along every line of a sweep whose axis counts clients.
+pub fn scaling(summary: &Summary, sweep: &Sweep) -> Vec<Scaling> {
+    let axis = Dimension::axis_of(sweep);
+    if axis != Dimension::Clients {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (facet, points) in facets(summary, sweep, &axis) {
+        for (line, places) in along_lines(sweep, &axis, &points) {
+            let medians = places.iter().map(|place| (place.x, place.point.figures[&Metric::OpsPerSec].median));
+            let Some(fit) = Fit::of(&medians.collect::<Vec<_>>()) else { continue };
+            let intervals = if fit.is_good() { parameter_intervals(summary.seed, &places) } else { None };
+            found.push(Scaling { facet: facet.clone(), line, fit, intervals });
+        }
+    }
+    found
+}
+
+/// A point of a line and where it lies.
+struct Place<'a> {
+    x: f64,
+    point: &'a PointSummary,
+}
+
+impl Place<'_> {
+    fn rates(&self) -> &[f64] {
+        &self.point.figures[&Metric::OpsPerSec].values
+    }
+}
+
+/// The points of a sweep by what differs besides the line and the axis.
+pub fn facets<'a>(summary: &'a Summary, sweep: &'a Sweep, axis: &Dimension) -> Vec<(String, Vec<&'a PointSummary>)> {
+    let mut facets: Vec<(String, Vec<&PointSummary>)> = Vec::new();
+    for one in summary.of_sweep(&sweep.name) {
+        let title = facet_title(sweep, axis, &one.point);
+        match facets.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, members)) => members.push(one),
+            None => facets.push((title, vec![one])),
+        }
+    }
+    facets
+}
+
+fn facet_title(sweep: &Sweep, axis: &Dimension, point: &Point) -> String {
+    let varied = Dimension::all(sweep)
+        .into_iter()
+        .filter(|dimension| dimension != axis && *dimension != Dimension::Variant && dimension.count(sweep) > 1);
+    varied.map(|dimension| format!("{} {}", dimension.title(), dimension.label(point))).collect::<Vec<_>>().join(", ")
+}
+
+fn along_lines<'a>(sweep: &Sweep, axis: &Dimension, points: &[&'a PointSummary]) -> Vec<(String, Vec<Place<'a>>)> {
+    let places = |line: &Line| {
+        let own = points.iter().filter(|one| line.holds(&one.point));
+        let place = |point: &&'a PointSummary| Some(Place { x: axis.label(&point.point).parse().ok()?, point });
+        let mut places: Vec<Place> = own.filter_map(place).collect();
+        places.sort_by(|a, b| a.x.total_cmp(&b.x));
+        places
+    };
+    Line::all(sweep, axis).iter().map(|line| (line.label.clone(), places(line))).collect()
+}
+
+fn crossing(seed: u64, facet: &str, first: &(String, Vec<Place>), second: &(String, Vec<Place>)) -> Option<Crossing> {
+    let shared: Vec<(&Place, &Place)> =
+        first.1.iter().filter_map(|a| Some((a, second.1.iter().find(|b| b.x == a.x)?))).collect();
+    let (at, rises) = crosses(&shared, |place| place.point.figures[&Metric::OpsPerSec].median)?;
+    let mut rng = Rng::new(seed);
+    let mut draw = Vec::new();
+    let mut resampled = || {
+        crosses(&shared, |place| {
+            draw.resize(place.rates().len(), 0.0);
+            resampled_median(place.rates(), &mut draw, &mut rng)
+        })
+    };
+    let mut places: Vec<f64> = (0..RESAMPLES).filter_map(|_| resampled()).map(|(at, _)| at).collect();
+    let share = places.len() as f64 / RESAMPLES as f64;
+    let interval = middle_95_percent(&mut places).unwrap_or((at, at));
+    let clear = share >= CLEAR && differs_on_both_sides(seed, &shared, at, rises);
+    let (left, right) = if rises { (&second.0, &first.0) } else { (&first.0, &second.0) };
+    Some(Crossing { facet: facet.to_owned(), left: left.clone(), right: right.clone(), at, interval, share, clear })
+}
+
+/// The first place where the ratio of the lines passes one, between measured places on a logarithmic axis, and whether
+/// the first line overtakes the second there.
+fn crosses(shared: &[(&Place, &Place)], mut value: impl FnMut(&Place) -> f64) -> Option<(f64, bool)> {
+    let ratios: Vec<(f64, f64)> = shared.iter().map(|(a, b)| (a.x.ln(), (value(a) / value(b)).ln())).collect();
+    ratios.windows(2).find_map(|pair| {
+        let [(x0, y0), (x1, y1)] = [pair[0], pair[1]];
+        (y0 * y1 < 0.0).then(|| ((x0 + (x1 - x0) * y0 / (y0 - y1)).exp(), y1 > 0.0))
+    })
+}
+
+/// Whether the first line is slower beyond chance on one side of `at`, and faster beyond chance on the other.
+fn differs_on_both_sides(seed: u64, shared: &[(&Place, &Place)], at: f64, rises: bool) -> bool {
+    let compared = shared.iter().filter_map(|(a, b)| Some((a.x, Difference::of(a.rates(), b.rates(), seed)?)));
+    let mut compared: Vec<(f64, Difference)> = compared.collect();
+    compare::correct(&mut compared.iter_mut().map(|(_, one)| one).collect::<Vec<_>>());
+    let sure = |above: bool| {
+        let differs = |one: &Difference| one.p_adjusted < compare::SIGNIFICANCE && (one.ratio > 1.0) == above;
+        compared.iter().any(|(x, one)| ((*x > at) == (above == rises)) && differs(one))
+    };
+    sure(true) && sure(false)
+}
+
+fn parameter_intervals(seed: u64, places: &[Place]) -> Option<[(f64, f64); 3]> {
+    let mut rng = Rng::new(seed);
+    let mut laws: Vec<Law> = Vec::new();
+    for _ in 0..RESAMPLES {
+        let mut median = |place: &Place| resampled_median(place.rates(), &mut vec![0.0; place.rates().len()], &mut rng);
+        let drawn: Vec<(f64, f64)> = places.iter().map(|place| (place.x, median(place))).collect();
+        laws.extend(Fit::of(&drawn).map(|fit| fit.law));
+    }
+    let interval = |parameter: fn(&Law) -> f64| middle_95_percent(&mut laws.iter().map(parameter).collect::<Vec<_>>());
+    Some([interval(|law| law.lambda)?, interval(|law| law.sigma)?, interval(|law| law.kappa)?])
+}
+
+/// Standard deviation by mean of a point's throughput; none of a single run.
+pub fn variation(point: &PointSummary) -> Option<f64> {
+    let rates = &point.figures[&Metric::OpsPerSec].values;
+    let n = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / n;
+    let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+    (rates.len() > 1 && mean > 0.0).then(|| (squares / (n - 1.0)).sqrt() / mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::RunRecord;
+    use crate::testing;
+
+    const GRID: &str = "question='?'\nservers=['slow', 'quick']\nclients=[1, 10, 100, 1000]\nratio=['1:0', '0:1']\n\
+        test_seconds=1\nwarm_up_seconds=0\nrepeats=10\n";
+
+    /// `slow` does 1000 per second at any number of clients; `quick` 500 at one client and 4000 at a thousand.
+    fn found(text: &str) -> (RunRecord, Summary) {
+        testing::run("grid", text, |point, round| {
+            let rate = if point.server == "slow" { 1000.0 } else { 500.0 * f64::from(point.clients).powf(0.3) };
+            rate * (1.0 + f64::from(round) * 1e-3)
+        })
+    }
+
+    #[test]
+    fn lines_are_compared_with_the_first_or_the_one_that_is_named() {
+        let (run, summary) = found(GRID);
+        let all = comparisons(&summary, &run.setup.sweeps[0]);
+        assert_eq!(all.len(), 4 * 2 * 3);
+        assert!(all.iter().all(|one| one.baseline.point.server == "slow" && one.subject.point.server == "quick"));
+        assert!(all.iter().all(|one| one.baseline.point.clients == one.subject.point.clients));
+        let at = |clients| {
+            all.iter().find(|one| one.subject.point.clients == clients && one.metric == Metric::OpsPerSec).unwrap()
+        };
+        assert_eq!((at(1).verdict, at(1000).verdict), (Verdict::Worse, Verdict::Better));
+        assert!(at(1).difference.p_adjusted > at(1).difference.p);
+        let (run, summary) = found(&format!("baseline='quick'\n{GRID}"));
+        assert!(comparisons(&summary, &run.setup.sweeps[0]).iter().all(|one| one.baseline.point.server == "quick"));
+    }
+
+    #[test]
+    fn a_field_can_be_the_contrast() {
+        let (run, summary) = found(&format!("contrast='ratio'\n{GRID}"));
+        let all = comparisons(&summary, &run.setup.sweeps[0]);
+        assert_eq!(all.len(), 4 * 2 * 3);
+        let sides = |one: &Comparison| (one.subject.point.ratio.to_string(), one.baseline.point.ratio.to_string());
+        assert!(all.iter().all(|one| sides(one) == ("0:1".to_owned(), "1:0".to_owned())));
+        assert!(all.iter().all(|one| one.verdict == Verdict::NoChange));
+    }
+
+    // 500 n^0.3 = 1000 at n = 2^(10/3), which is 10.08.
+    #[test]
+    fn a_crossing_is_found_where_it_is() {
+        let (run, summary) = found(GRID);
+        let all = crossings(&summary, &run.setup.sweeps[0]);
+        assert_eq!(all.len(), 2, "one for each ratio");
+        let one = &all[0];
+        assert!((one.at - 10.08).abs() < 0.05 && one.interval.0 <= one.at && one.at <= one.interval.1, "{one:?}");
+        assert_eq!((one.left.as_str(), one.right.as_str(), one.clear, one.share), ("slow", "quick", true, 1.0));
+    }
+
+    #[test]
+    fn lines_within_noise_have_no_clear_crossing() {
+        let (run, summary) = testing::run("grid", GRID, |point, round| {
+            let wave = f64::from((round * 7 + point.clients % 13) % 11);
+            if point.server == "slow" { 1000.0 } else { 995.0 + wave }
+        });
+        assert!(crossings(&summary, &run.setup.sweeps[0]).iter().all(|one| !one.clear));
+    }
+
+    #[test]
+    fn lines_along_clients_get_the_law_and_bad_fits_no_intervals() {
+        let (run, summary) = found(GRID);
+        let all = scaling(&summary, &run.setup.sweeps[0]);
+        assert_eq!(all.len(), 4);
+        let slow = all.iter().find(|one| one.line == "slow").unwrap();
+        assert!((slow.fit.law.sigma - 1.0).abs() < 1e-3, "{slow:?}");
+        assert!(all.iter().all(|one| one.intervals.is_some() == one.fit.is_good()));
+    }
+}

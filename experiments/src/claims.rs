@@ -1,0 +1,389 @@
+//! The claims audit: what others say of their servers, as a comparison that this lab makes, and what came of it.
+//!
+//! `experiments/claims/*.toml` holds the claims of one system each. A claim names a sweep, what is compared with what
+//! in it, and the ratio that the claim expects, with the room that its own wording leaves ("about", "-1..5 %"). The
+//! verdict is computed, never written: it follows from the interval of the ratio in a run and from nothing else.
+//!
+//! ```toml
+//! source = "RustRedis, on an i3-10110U with 2 cores"
+//!
+//! [[claim]]
+//! claim = "DashMap has 60 % more throughput than one mutex at 1,000 writing clients"
+//! sweep = "clients"
+//! metric = "ops_per_sec"
+//! where = { clients = 1000, ratio = "4:1" }       # both sides
+//! subject = { server = "dashmap" }
+//! baseline = { server = "mutex" }
+//! expected = [1.4, 1.8]                            # subject by baseline
+//! cores_min = 2                                    # default 1: fewer cores cannot show it
+//! ```
+//!
+//! With `crossing = true`, `expected` is where, on the sweep's axis, the subject overtakes the baseline. With
+//! `not_testable = "why"` there is nothing to compare here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::{self, Crossing};
+use crate::compare::{Difference, SIGNIFICANCE};
+use crate::dimension::Dimension;
+use crate::plan::Point;
+use crate::results::RunRecord;
+use crate::summary::{Metric, PointSummary, Summary};
+use crate::sweep::{FlagValue, Sweep};
+
+/// Coordinates by the names of fields, `server` among them; flags of the generator by their own.
+pub type Selector = BTreeMap<String, FlagValue>;
+
+/// The claims of one system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claims {
+    /// Who says so, measured on what.
+    pub source: String,
+    /// What they say.
+    #[serde(rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// One claim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// In words.
+    pub claim: String,
+    /// Why it cannot be tested here at all.
+    pub not_testable: Option<String>,
+    /// The sweep that asks.
+    pub sweep: Option<String>,
+    /// What is compared.
+    #[serde(default = "throughput")]
+    pub metric: Metric,
+    /// Coordinates of both sides.
+    #[serde(default, rename = "where")]
+    pub at: Selector,
+    /// Coordinates of the side that the claim is about.
+    #[serde(default)]
+    pub subject: Selector,
+    /// Coordinates of the side that it is compared with.
+    #[serde(default)]
+    pub baseline: Selector,
+    /// The ratio that would bear the claim out; or where the lines cross.
+    pub expected: Option<(f64, f64)>,
+    /// `expected` is a place on the sweep's axis.
+    #[serde(default)]
+    pub crossing: bool,
+    /// Cores below which nothing can be seen of it.
+    #[serde(default)]
+    pub cores_min: usize,
+    /// What the reader has to know besides.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// What came of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The interval lies within what is expected, or meets it and is beyond chance in the claimed direction.
+    Reproduced,
+    /// The interval lies outside.
+    NotReproduced,
+    /// The interval is too wide for either.
+    Undecided,
+    /// This machine, or this lab, cannot show it.
+    NotTestable,
+    /// The run has not asked.
+    NotMeasured,
+}
+
+/// A row of the audit.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Who says so.
+    pub source: String,
+    /// The claim.
+    pub claim: Claim,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The figure that was found, with its interval; or why there is none.
+    pub found: String,
+    /// Lines of `trials.jsonl` behind it.
+    pub lines: Vec<usize>,
+}
+
+fn throughput() -> Metric {
+    Metric::OpsPerSec
+}
+
+/// Reads the claims of a folder; none where there is no such folder.
+pub fn load(folder: &Path) -> Result<Vec<Claims>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    paths.iter().map(|path| read(path).with_context(|| format!("in the claims {}", path.display()))).collect()
+}
+
+fn read(path: &Path) -> Result<Claims> {
+    let claims: Claims = toml::from_str(&fs::read_to_string(path)?)?;
+    for claim in &claims.claims {
+        let testable = claim.sweep.is_some() && claim.expected.is_some_and(|(low, high)| low <= high);
+        ensure!(
+            testable != claim.not_testable.is_some(),
+            "{:?} has either `not_testable`, or `sweep` and `expected` from low to high",
+            claim.claim
+        );
+    }
+    Ok(claims)
+}
+
+/// The audit of a run: the claims that its sweeps ask for, and, where it has all of those, the untestable ones too.
+pub fn audit(run: &RunRecord, summary: &Summary, claims: &[Claims]) -> Vec<Row> {
+    let has = |name: &String| run.setup.sweeps.iter().any(|sweep| sweep.name == *name);
+    let named = || claims.iter().flat_map(|one| &one.claims).filter_map(|claim| claim.sweep.as_ref());
+    if !named().any(has) {
+        return Vec::new();
+    }
+    let whole = named().all(has);
+    let wanted = |claim: &Claim| claim.sweep.as_ref().map_or(whole, has);
+    let rows = claims.iter().flat_map(|one| one.claims.iter().map(move |claim| (&one.source, claim)));
+    rows.filter(|(_, claim)| wanted(claim)).map(|(source, claim)| row(run, summary, source, claim)).collect()
+}
+
+fn row(run: &RunRecord, summary: &Summary, source: &str, claim: &Claim) -> Row {
+    let (outcome, found, lines) =
+        judge(run, summary, claim).unwrap_or_else(|(outcome, why)| (outcome, why, Vec::new()));
+    Row { source: source.to_owned(), claim: claim.clone(), outcome, found, lines }
+}
+
+type Judgement = (Outcome, String, Vec<usize>);
+
+fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement, (Outcome, String)> {
+    if let Some(why) = &claim.not_testable {
+        return Err((Outcome::NotTestable, why.clone()));
+    }
+    let cores = run.environment.cores;
+    if cores < claim.cores_min {
+        let why = format!("needs {} cores; this machine has {cores}", claim.cores_min);
+        return Err((Outcome::NotTestable, why));
+    }
+    let absent = |text: String| (Outcome::NotMeasured, text);
+    let name = claim.sweep.as_deref().unwrap_or_default();
+    let sweep = run.setup.sweeps.iter().find(|sweep| sweep.name == name);
+    let sweep = sweep.ok_or_else(|| absent(format!("this run has no sweep {name}")))?;
+    if claim.crossing {
+        return crossing(summary, sweep, claim);
+    }
+    let find = |side: &Selector| find(summary, name, &[&claim.at, side]).map_err(absent);
+    let (subject, baseline) = (find(&claim.subject)?, find(&claim.baseline)?);
+    let comparison = analysis::comparison(summary.seed, subject, baseline, claim.metric)
+        .ok_or_else(|| absent(format!("no figures of {}", claim.metric.key())))?;
+    let lines = subject.lines.iter().chain(&baseline.lines).copied().collect();
+    let found = comparison.difference;
+    if subject.failed + baseline.failed > 0 {
+        return Ok((Outcome::Undecided, "trials failed (errors, or keys that were not there)".to_owned(), lines));
+    }
+    let expected = claim.expected.unwrap_or((1.0, 1.0));
+    Ok((outcome(&found, expected), format!("{:.2} [{:.2}–{:.2}]", found.ratio, found.low, found.high), lines))
+}
+
+/// Reproduced is what lies in the expected range and, where that range is all on one side of one, is beyond chance on
+/// that side.
+fn outcome(found: &Difference, (low, high): (f64, f64)) -> Outcome {
+    if found.high < low || found.low > high {
+        return Outcome::NotReproduced;
+    }
+    let within = found.low >= low && found.high <= high;
+    let beyond_chance = found.p < SIGNIFICANCE && (found.low > 1.0 || found.high < 1.0);
+    let expects_change = low > 1.0 || high < 1.0;
+    let centred = (low..=high).contains(&found.ratio);
+    if within || (expects_change && beyond_chance && centred) { Outcome::Reproduced } else { Outcome::Undecided }
+}
+
+fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement, (Outcome, String)> {
+    let (low, high) = claim.expected.unwrap_or((0.0, f64::MAX));
+    let axis = Dimension::axis_of(sweep);
+    let lines_of = |side: &Selector| -> Vec<&PointSummary> {
+        let here = summary.of_sweep(&sweep.name);
+        here.filter(|one| matches(&one.point, &claim.at) && matches(&one.point, side)).collect()
+    };
+    let (subject, baseline) = (lines_of(&claim.subject), lines_of(&claim.baseline));
+    if subject.is_empty() || baseline.is_empty() {
+        let missing = if subject.is_empty() { &claim.subject } else { &claim.baseline };
+        return Err((Outcome::NotMeasured, format!("the run has no points with {}", describe(missing))));
+    }
+    let only_these =
+        Summary { points: subject.iter().chain(&baseline).map(|one| (*one).clone()).collect(), ..summary.clone() };
+    let lines = subject.iter().chain(&baseline).flat_map(|one| one.lines.iter().copied()).collect();
+    let is_subject = |label: &str, server: &str| label == server || label.starts_with(&format!("{server} "));
+    let overtakes = |one: &Crossing| subject.iter().any(|point| is_subject(&one.right, &point.point.server));
+    let found = analysis::crossings(&only_these, sweep).into_iter().find(overtakes);
+    let Some(found) = found else {
+        return Ok((Outcome::NotReproduced, "the subject overtakes nowhere".to_owned(), lines));
+    };
+    let (from, to) = found.interval;
+    let text = format!(
+        "at {:.0} {} [{from:.0}–{to:.0}], in {:.0} % of the draws",
+        found.at,
+        axis.title(),
+        found.share * 100.0
+    );
+    let outcome = match () {
+        () if !found.clear => Outcome::Undecided,
+        () if to < low || from > high => Outcome::NotReproduced,
+        () => Outcome::Reproduced,
+    };
+    Ok((outcome, text, lines))
+}
+
+/// The one point of a sweep with these coordinates; what is wrong otherwise.
+pub fn find<'a>(summary: &'a Summary, sweep: &str, sides: &[&Selector]) -> Result<&'a PointSummary, String> {
+    let fits = |one: &&PointSummary| one.point.sweep == sweep && sides.iter().all(|side| matches(&one.point, side));
+    let mut found = summary.points.iter().filter(fits);
+    let all = || sides.iter().map(|side| describe(side)).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+    let first = found.next().ok_or_else(|| format!("the run has no point of {sweep} with {}", all()))?;
+    match found.count() {
+        0 => Ok(first),
+        more => Err(format!("{} points of {sweep} have {}", more + 1, all())),
+    }
+}
+
+fn matches(point: &Point, selector: &Selector) -> bool {
+    selector.iter().all(|(field, value)| coordinate(point, field).is_some_and(|found| found == value.as_str()))
+}
+
+fn coordinate(point: &Point, field: &str) -> Option<String> {
+    Some(match field {
+        "server" => point.server.clone(),
+        "variant" => point.variant.clone(),
+        "clients" => point.clients.to_string(),
+        "pipeline" => point.pipeline.to_string(),
+        "ratio" => point.ratio.to_string(),
+        "data_size" => point.data_size.to_string(),
+        "key_pattern" => point.key_pattern.clone(),
+        flag => point.loadgen.get(flag)?.to_string(),
+    })
+}
+
+fn describe(selector: &Selector) -> String {
+    selector.iter().map(|(field, value)| format!("{field} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Outcome {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::NotReproduced => "not reproduced",
+            Self::Undecided => "undecided",
+            Self::NotTestable => "not testable here",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep;
+    use crate::testing;
+
+    const GRID: &str = "question='?'\nservers=['one', 'two']\nclients=[1, 100, 1000]\n\
+        test_seconds=1\nwarm_up_seconds=0\nrepeats=10\n";
+
+    /// `two` does three times what `one` does at a thousand clients, half of it at one.
+    fn rate(point: &Point, round: u32) -> f64 {
+        let factor = if point.server == "one" { 1000.0 } else { 500.0 * f64::from(point.clients).powf(0.26) };
+        factor * (1.0 + f64::from(round) * 1e-3)
+    }
+
+    fn outcome_of(rest: &str) -> (Outcome, String) {
+        let (run, summary) = testing::run("grid", GRID, rate);
+        let claims: Claims = toml::from_str(&format!("source='them'\n[[claim]]\nclaim='so'\n{rest}")).unwrap();
+        let rows = audit(&run, &summary, &[claims]);
+        (rows[0].outcome, rows[0].found.clone())
+    }
+
+    const RATIO: &str = "sweep='grid'\nwhere={clients=1000}\nsubject={server='two'}\nbaseline={server='one'}\n";
+
+    #[test]
+    fn outcomes_follow_from_the_interval() {
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[2.8, 3.2]")).0, Outcome::Reproduced);
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[1.4, 1.8]")).0, Outcome::NotReproduced);
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[3.0125, 3.014]")).0, Outcome::Reproduced);
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[0.9, 3.01]")).0, Outcome::Undecided);
+        let reversed = "sweep='grid'\nmetric='p99_us'\nwhere={clients=1000}\nsubject={server='two'}\n\
+            baseline={server='one'}\nexpected=[0.3, 0.4]";
+        assert_eq!(outcome_of(reversed), (Outcome::Reproduced, "0.33 [0.33–0.33]".to_owned()));
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_said() {
+        assert_eq!(outcome_of(&format!("{RATIO}expected=[2.8, 3.2]\ncores_min=100000")).0, Outcome::NotTestable);
+        let other = RATIO.replace("1000", "7");
+        let (outcome, why) = outcome_of(&format!("{other}expected=[2.8, 3.2]"));
+        assert_eq!(
+            (outcome, why.as_str()),
+            (Outcome::NotMeasured, "the run has no point of grid with clients 7, server two")
+        );
+        let vague = "sweep='grid'\nsubject={server='two'}\nbaseline={server='one'}\nexpected=[1, 2]";
+        assert!(outcome_of(vague).1.contains("3 points of grid have server two"));
+    }
+
+    #[test]
+    fn a_crossing_can_be_claimed() {
+        let claim = "sweep='grid'\ncrossing=true\nsubject={server='two'}\nbaseline={server='one'}\n";
+        let (outcome, found) = outcome_of(&format!("{claim}expected=[5, 30]"));
+        assert!(outcome == Outcome::Reproduced && found.starts_with("at 14 clients"), "{found}");
+        assert_eq!(outcome_of(&format!("{claim}expected=[300, 700]")).0, Outcome::NotReproduced);
+        let reversed = claim.replace("two", "x").replace("one", "two").replace("'x'", "'one'");
+        assert_eq!(outcome_of(&format!("{reversed}expected=[5, 30]")).1, "the subject overtakes nowhere");
+    }
+
+    #[test]
+    fn a_run_is_audited_for_what_its_sweeps_ask() {
+        let (run, summary) = testing::run("grid", GRID, rate);
+        let text = format!(
+            "source='them'\n[[claim]]\nclaim='a'\n{RATIO}expected=[1, 2]\n[[claim]]\nclaim='b'\n\
+            not_testable='no'\n"
+        );
+        let claims: Claims = toml::from_str(&text).unwrap();
+        assert_eq!(audit(&run, &summary, std::slice::from_ref(&claims)).len(), 2);
+        let other: Claims = toml::from_str(&text.replace("'grid'", "'other'")).unwrap();
+        assert_eq!(audit(&run, &summary, &[claims, other.clone()]).len(), 1);
+        assert_eq!(audit(&run, &summary, &[other]).len(), 0);
+    }
+
+    /// A claim on a sweep that is not there, or on points that it does not have, would never be audited.
+    #[test]
+    fn shipped_claims_name_points_of_shipped_sweeps_in_full_and_in_short() {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let claims = load(&home.join("claims")).unwrap();
+        assert!(claims.iter().map(|one| one.claims.len()).sum::<usize>() >= 10);
+        let full = sweep::load_folder(&home.join("sweeps")).unwrap();
+        let short: Vec<Sweep> = full.iter().map(|sweep| sweep.clone().reduced().unwrap()).collect();
+        for sweeps in [full, short] {
+            for claim in claims.iter().flat_map(|one| &one.claims).filter(|claim| claim.not_testable.is_none()) {
+                let name = claim.sweep.as_deref().unwrap();
+                let sweep = sweeps.iter().find(|sweep| sweep.name == name).expect(name);
+                let points = crate::plan::points(sweep);
+                for side in [&claim.subject, &claim.baseline] {
+                    let count = points.iter().filter(|point| matches(point, &claim.at) && matches(point, side)).count();
+                    assert!(
+                        if claim.crossing { count > 1 } else { count == 1 },
+                        "{}: {count} points with {}",
+                        claim.claim,
+                        describe(side)
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! Figures in Markdown: each stands between two comments, the first of which says where it comes from.
+//!
+//! ```text
+//! <!--lab run experiments/results/full-20261122-->…<!--/lab-->                      the run that what follows is from
+//! <!--lab figure clients p99_us server=actor clients=500-->1,234<!--/lab-->         a median
+//! <!--lab ratio clients ops_per_sec clients=500 of server=actor to server=mutex-->1.42 [1.38–1.47]<!--/lab-->
+//! <!--lab claims-->                                                                 the audit, as a table
+//! …
+//! <!--/lab-->
+//! ```
+//!
+//! A document is its own template: [`filled`] evaluates every query and puts what it finds between the comments, so a
+//! document whose figures are right is one that filling does not change. Readers of the page see no comments.
+//!
+//! A document that says `<!--lab strict-->` has figures between such comments only: anything outside that looks like a
+//! measurement is an error.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::analysis::{self, Comparison};
+use crate::claims::{self, Claims, Selector};
+use crate::compare::Verdict;
+use crate::dimension::{Dimension, Line};
+use crate::noise;
+use crate::observation::Observations;
+use crate::report::{figure, grouped, title};
+use crate::results::RunFolder;
+use crate::side_by_side;
+use crate::summary::{Metric, Summary};
+use crate::sweep::{FlagValue, Sweep};
+
+const OPEN: &str = "<!--lab ";
+const OPEN_END: &str = "-->";
+const CLOSE: &str = "<!--/lab-->";
+const STRICT: &str = "<!--lab strict-->";
+
+/// What stands in the place of a figure before there is a run.
+const NOT_MEASURED: &str = "not measured yet";
+
+/// The name of no run, in a `run` query.
+const NO_RUN: &str = "none";
+
+/// Where a document's figures come from.
+#[derive(Debug)]
+pub struct Source {
+    folder: PathBuf,
+    run: RunFolder,
+    observations: Observations,
+    summary: Summary,
+}
+
+/// Evaluates queries, reading each run once.
+#[derive(Debug)]
+pub struct Library {
+    /// Paths of runs are relative to this: the root of the repository.
+    root: PathBuf,
+    claims: Vec<Claims>,
+    runs: BTreeMap<PathBuf, Source>,
+}
+
+impl Library {
+    /// A library of the runs below `root`.
+    pub fn new(root: &Path, claims: Vec<Claims>) -> Self {
+        Self { root: root.to_path_buf(), claims, runs: BTreeMap::new() }
+    }
+
+    fn source(&mut self, folder: &Path) -> Result<&Source> {
+        if !self.runs.contains_key(folder) {
+            let run = RunFolder::open(&self.root.join(folder))?;
+            let observations = run.observations()?;
+            let summary = Summary::of(&run.record, &observations)?;
+            let source = Source { folder: folder.to_path_buf(), run, observations, summary };
+            self.runs.insert(folder.to_path_buf(), source);
+        }
+        Ok(&self.runs[folder])
+    }
+}
+
+/// The text of a document with every figure as its query gives it. `path` is the document's, relative to the root;
+/// `other_run` replaces the run that it names.
+pub fn filled(library: &mut Library, path: &Path, text: &str, other_run: Option<&Path>) -> Result<String> {
+    if text.contains(STRICT) {
+        no_stray_figures(text)?;
+    }
+    let mut result = String::new();
+    let mut run: Option<PathBuf> = None;
+    let mut rest = text;
+    while let Some(start) = next_query(rest) {
+        let (before, from) = rest.split_at(start);
+        let (query, after) = from[OPEN.len()..].split_once(OPEN_END).context("a query without its end")?;
+        let (_, after) = after.split_once(CLOSE).with_context(|| format!("no {CLOSE} after the query {query:?}"))?;
+        ensure!(!from[OPEN.len()..from.len() - after.len() - CLOSE.len()].contains(OPEN), "no {CLOSE} after {query:?}");
+        let mut query = query.trim().to_owned();
+        if let Some(named) = query.strip_prefix("run ") {
+            let named = other_run.map_or_else(|| PathBuf::from(named.trim()), Path::to_path_buf);
+            query = format!("run {}", named.display());
+            run = (named != Path::new(NO_RUN)).then_some(named);
+        }
+        let value = value(library, path, run.as_deref(), &query).with_context(|| format!("in the query {query:?}"))?;
+        result.push_str(&format!("{before}{OPEN}{query}{OPEN_END}{value}{CLOSE}"));
+        rest = after;
+    }
+    result.push_str(rest);
+    Ok(result)
+}
+
+/// The number of figures in a document.
+pub fn count(text: &str) -> usize {
+    text.matches(CLOSE).count()
+}
+
+fn next_query(text: &str) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let start = from + text[from..].find(OPEN)?;
+        if !text[start..].starts_with(STRICT) {
+            return Some(start);
+        }
+        from = start + STRICT.len();
+    }
+}
+
+fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) -> Result<String> {
+    let mut words = query.split_whitespace();
+    let kind = words.next().unwrap_or_default();
+    let words: Vec<&str> = words.collect();
+    if kind == "side-by-side" {
+        return side_by_side::table(&library.root, &words);
+    }
+    let Some(run) = run else { return Ok(NOT_MEASURED.to_owned()) };
+    let claims = library.claims.clone();
+    let source = library.source(run)?;
+    match kind {
+        "run" => Ok(link(path, &source.folder)),
+        "figure" => one_figure(source, &words),
+        "ratio" => ratio(source, &words),
+        "machine" => Ok(machine(source)),
+        "sweep" => of_sweep(source, &words, table),
+        "verdicts" => of_sweep(source, &words, verdicts),
+        "crossings" => Ok(crossings(source)),
+        "scaling" => Ok(scaling(source)),
+        "noise" => Ok(noise_table(source)),
+        "claims" => Ok(claims_table(source, &claims)),
+        _ => bail!("there is no query {kind:?}"),
+    }
+}
+
+/// A link from a document to the report of a run.
+fn link(document: &Path, folder: &Path) -> String {
+    let up = "../".repeat(document.components().count().saturating_sub(1));
+    let folder = folder.display();
+    format!("[{folder}]({up}{folder}/report.html)")
+}
+
+fn one_figure(source: &Source, words: &[&str]) -> Result<String> {
+    let (sweep, metric, rest) = head(words)?;
+    let point = claims::find(&source.summary, sweep, &[&selector(rest)?]).map_err(anyhow::Error::msg)?;
+    let estimate = point.figures.get(&metric).with_context(|| format!("no figures of {}", metric.key()))?;
+    Ok(figure(metric, estimate.median))
+}
+
+fn ratio(source: &Source, words: &[&str]) -> Result<String> {
+    let (sweep, metric, rest) = head(words)?;
+    let place = |word| rest.iter().position(|found| *found == word).with_context(|| format!("no `{word}`"));
+    let (of, to) = (place("of")?, place("to")?);
+    ensure!(of < to, "`of` comes before `to`");
+    let shared = selector(&rest[..of])?;
+    let find = |words| claims::find(&source.summary, sweep, &[&shared, &selector(words)?]).map_err(anyhow::Error::msg);
+    let (subject, baseline) = (find(&rest[of + 1..to])?, find(&rest[to + 1..])?);
+    let found = analysis::comparison(source.summary.seed, subject, baseline, metric).context("no figures")?;
+    Ok(interval(found.difference.ratio, found.difference.low, found.difference.high))
+}
+
+fn head<'a, 'b>(words: &'b [&'a str]) -> Result<(&'a str, Metric, &'b [&'a str])> {
+    let [sweep, metric, rest @ ..] = words else { bail!("a sweep and a metric are needed") };
+    let known = Metric::ALL.into_iter().find(|known| known.key() == *metric);
+    Ok((sweep, known.with_context(|| format!("there is no metric {metric:?}"))?, rest))
+}
+
+fn selector(words: &[&str]) -> Result<Selector> {
+    let pair = |word: &&str| {
+        let (field, value) = word.split_once('=').with_context(|| format!("{word:?} is not FIELD=VALUE"))?;
+        Ok((field.to_owned(), FlagValue::from(value)))
+    };
+    words.iter().map(pair).collect()
+}
+
+fn interval(value: f64, low: f64, high: f64) -> String {
+    format!("{value:.2} [{low:.2}–{high:.2}]")
+}
+
+fn of_sweep(source: &Source, words: &[&str], make: impl Fn(&Source, &Sweep, Metric) -> String) -> Result<String> {
+    let (name, metric, _) = head(words)?;
+    let sweep = source.run.record.setup.sweeps.iter().find(|sweep| sweep.name == name);
+    let sweep = sweep.with_context(|| format!("the run has no sweep {name}"))?;
+    Ok(make(source, sweep, metric))
+}
+
+fn machine(source: &Source) -> String {
+    let environment = &source.run.record.environment;
+    let unknown = || "unknown".to_owned();
+    let setup = &source.run.record.setup;
+    let versions = setup.servers.iter().filter_map(|server| {
+        let version = server.program.version.as_ref()?;
+        Some(format!("{} ({version})", server.name))
+    });
+    format!(
+        "{}, {} cores{}, Linux {}; commit {}{}; {} trials, seed {}; servers: {}",
+        environment.cpu.clone().unwrap_or_else(unknown),
+        environment.cores,
+        if environment.virtual_machine { " of a virtual machine" } else { "" },
+        environment.kernel.clone().unwrap_or_else(unknown),
+        environment.git_sha.as_ref().map_or_else(unknown, |sha| sha.chars().take(12).collect()),
+        if environment.git_dirty == Some(true) { " with uncommitted changes" } else { "" },
+        grouped(source.summary.trials_done as f64),
+        source.summary.seed,
+        versions.collect::<Vec<_>>().join(", "),
+    )
+}
+
+/// One metric of a sweep: a row for each place and a column for each line, medians with their intervals.
+fn table(source: &Source, sweep: &Sweep, metric: Metric) -> String {
+    let axis = Dimension::axis_of(sweep);
+    let lines = Line::all(sweep, &axis);
+    let facets = analysis::facets(&source.summary, sweep, &axis);
+    let named = facets.len() > 1;
+    let mut header = if named { vec!["load".to_owned()] } else { Vec::new() };
+    header.push(axis.title());
+    header.extend(lines.iter().map(|line| line.label.clone()));
+    let mut rows = Vec::new();
+    for (facet, points) in &facets {
+        for (position, label) in axis.ticks(sweep) {
+            let cell = |line: &Line| {
+                let here =
+                    points.iter().find(|one| line.holds(&one.point) && axis.position(sweep, &one.point) == position);
+                here.and_then(|one| one.figures.get(&metric)).map_or("–".to_owned(), |estimate| {
+                    format!(
+                        "{} [{}–{}]",
+                        figure(metric, estimate.median),
+                        figure(metric, estimate.low()),
+                        figure(metric, estimate.high())
+                    )
+                })
+            };
+            let mut row = if named { vec![facet.clone()] } else { Vec::new() };
+            row.push(label);
+            row.extend(lines.iter().map(cell));
+            rows.push(row);
+        }
+    }
+    markdown(&header, &rows)
+}
+
+/// One metric of a sweep as verdicts: only what is decided, in the order of the sweep.
+fn verdicts(source: &Source, sweep: &Sweep, metric: Metric) -> String {
+    let all = analysis::comparisons(&source.summary, sweep);
+    let own: Vec<&Comparison> = all.iter().filter(|one| one.metric == metric).collect();
+    let decided = own.iter().filter(|one| one.verdict != Verdict::Inconclusive && one.verdict != Verdict::Invalid);
+    let row = |one: &&&Comparison| {
+        let difference = &one.difference;
+        vec![
+            one.subject.point.label(),
+            one.verdict.word(metric).to_owned(),
+            interval(difference.ratio, difference.low, difference.high),
+            format!("{:+.2}", difference.cliffs_delta),
+        ]
+    };
+    let rows: Vec<Vec<String>> = decided.clone().map(|one| row(&one)).collect();
+    let header = ["point", title(metric), &format!("against {}", analysis::baseline_name(sweep)), "Cliff's δ"];
+    let undecided = own.len() - rows.len();
+    format!("{}\n{undecided} of {} comparisons decide nothing.\n", markdown(&header, &rows), own.len())
+}
+
+fn crossings(source: &Source) -> String {
+    let mut rows = Vec::new();
+    for sweep in &source.run.record.setup.sweeps {
+        let axis = Dimension::axis_of(sweep);
+        for one in analysis::crossings(&source.summary, sweep).into_iter().filter(|one| one.clear) {
+            let (low, high) = one.interval;
+            rows.push(vec![
+                sweep.name.clone(),
+                one.facet,
+                format!("{} overtakes {}", one.right, one.left),
+                format!("{:.0} [{low:.0}–{high:.0}] {}", one.at, axis.title()),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return "\nNo two lines cross clearly.\n".to_owned();
+    }
+    markdown(&["sweep", "load", "which", "at"], &rows)
+}
+
+fn scaling(source: &Source) -> String {
+    let mut rows = Vec::new();
+    let mut bad = Vec::new();
+    for sweep in &source.run.record.setup.sweeps {
+        for one in analysis::scaling(&source.summary, sweep) {
+            let name = if one.facet.is_empty() { one.line.clone() } else { format!("{} ({})", one.line, one.facet) };
+            let Some([lambda, sigma, kappa]) = one.intervals else {
+                bad.push(format!("{} {name}", sweep.name));
+                continue;
+            };
+            let law = one.fit.law;
+            rows.push(vec![
+                sweep.name.clone(),
+                name,
+                format!("{} [{}–{}]", grouped(law.lambda), grouped(lambda.0), grouped(lambda.1)),
+                format!("{:.3} [{:.3}–{:.3}]", law.sigma, sigma.0, sigma.1),
+                format!("{:.1e} [{:.1e}–{:.1e}]", law.kappa, kappa.0, kappa.1),
+                format!("{:.0} %", one.fit.worst_residual() * 100.0),
+            ]);
+        }
+    }
+    let without = if bad.is_empty() {
+        String::new()
+    } else {
+        format!("\nNo fit shown, the law does not hold: {}.\n", bad.join(", "))
+    };
+    format!("{}{without}", markdown(&["sweep", "line", "λ", "σ", "κ", "worst residual"], &rows))
+}
+
+fn noise_table(source: &Source) -> String {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let mut text = String::new();
+    for sweep in &source.run.record.setup.sweeps {
+        let found = noise::of(&source.summary, sweep);
+        if found.is_empty() {
+            continue;
+        }
+        let row = |one: &noise::Noise| {
+            let (low, high) = one.share_interval;
+            let share = one.false_positives as f64 / one.comparisons.max(1) as f64;
+            let mut row = vec![
+                title(one.metric).to_owned(),
+                one.comparisons.to_string(),
+                format!("{} [{}–{}]", percent(share), percent(low), percent(high)),
+                format!("± {}", percent(one.floor)),
+            ];
+            row.extend(one.power.iter().map(|(_, power)| format!("{:.0} %", power * 100.0)));
+            row
+        };
+        let mut header =
+            ["metric", "comparisons of equals", "false positives", "noise floor"].map(str::to_owned).to_vec();
+        header.extend(noise::SLOWDOWNS.iter().map(|slowdown| format!("power at {:.0} %", slowdown * 100.0)));
+        text.push_str(&markdown(&header, &found.iter().map(row).collect::<Vec<_>>()));
+        let injected = noise::injected(&source.summary, &source.observations, sweep);
+        let row = |one: &noise::Injected| {
+            let d = &one.difference;
+            vec![
+                one.place.clone(),
+                percent(one.stopped_share),
+                format!("{:.3} [{:.3}–{:.3}]", d.ratio, d.low, d.high),
+                format!("{:.4}", d.p),
+            ]
+        };
+        let header = ["load", "server stopped for", "throughput against its equals", "p"];
+        text.push_str(&markdown(&header, &injected.iter().map(row).collect::<Vec<_>>()));
+    }
+    text
+}
+
+fn claims_table(source: &Source, claims: &[Claims]) -> String {
+    let rows = claims::audit(&source.run.record, &source.summary, claims);
+    let row = |row: &claims::Row| {
+        let expected = row.claim.expected.map_or("–".to_owned(), |(low, high)| {
+            if row.claim.crossing { format!("{low:.0}–{high:.0}") } else { format!("{low:.2}–{high:.2}") }
+        });
+        vec![
+            row.claim.claim.clone(),
+            row.source.clone(),
+            expected,
+            row.found.clone(),
+            format!("**{}**", row.outcome.word()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    markdown(&["claim", "source", "expected", "found", "verdict"], &rows)
+}
+
+/// A table between empty lines, as Markdown wants it.
+fn markdown<T: AsRef<str>>(header: &[T], rows: &[Vec<String>]) -> String {
+    let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
+    let mut text = format!("\n\n{}", line(header.iter().map(AsRef::as_ref).collect()));
+    text.push_str(&format!("|{}\n", "---|".repeat(header.len())));
+    for row in rows {
+        text.push_str(&line(row.iter().map(String::as_str).collect()));
+    }
+    text.push('\n');
+    text
+}
+
+/// Fails at a number outside of queries that has the form of a measurement: a decimal point, a comma between thousands,
+/// or a unit behind it.
+fn no_stray_figures(text: &str) -> Result<()> {
+    const UNITS: [&str; 9] = ["%", "×", "x", "µs", "ms", "MiB", "ops/s", "times", "µs/op"];
+    let mut outside = String::new();
+    let mut rest = text;
+    while let Some(start) = next_query(rest) {
+        outside.push_str(&rest[..start]);
+        rest = rest[start..].split_once(CLOSE).context("a query without its end")?.1;
+    }
+    outside.push_str(rest);
+    let words: Vec<&str> = outside.split_whitespace().collect();
+    for (index, word) in words.iter().enumerate() {
+        let bare = word.trim_matches(|c: char| "()[]|*,;:.–".contains(c));
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let number = bare.split(['.', ',']).all(digits);
+        let followed =
+            words.get(index + 1).is_some_and(|next| UNITS.contains(&next.trim_matches([',', '.', ';', ')', '|'])));
+        let attached =
+            UNITS.iter().any(|unit| bare.strip_suffix(unit).is_some_and(|part| part.split(['.', ',']).all(digits)));
+        let figure = attached || (number && (followed || bare.contains(['.', ','])));
+        ensure!(!figure, "{word:?} looks like a figure, and no query says where it comes from");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(text: &str) -> Result<String> {
+        filled(&mut Library::new(Path::new("."), Vec::new()), Path::new("docs/x.md"), text, None)
+    }
+
+    #[test]
+    fn without_a_run_figures_are_not_measured_and_filling_again_changes_nothing() {
+        let text = "a <!--lab run none-->x<!--/lab--> b <!--lab figure s p99_us-->12<!--/lab--> c";
+        let once = fill(text).unwrap();
+        assert_eq!(
+            once,
+            format!(
+                "a <!--lab run none-->{NOT_MEASURED}<!--/lab--> b <!--lab figure s p99_us-->{NOT_MEASURED}<!--/lab--> c"
+            )
+        );
+        assert_eq!(fill(&once).unwrap(), once);
+        assert_eq!(count(&once), 2);
+    }
+
+    #[test]
+    fn broken_queries_are_errors() {
+        for text in ["<!--lab figure a", "<!--lab figure a-->1", "<!--lab run none-->1 <!--lab claims-->2<!--/lab-->"] {
+            assert!(fill(text).is_err(), "{text}");
+        }
+        let error = fill("<!--lab run nowhere/at-all-->x<!--/lab-->").unwrap_err();
+        assert!(format!("{error:#}").contains("nowhere/at-all"), "{error:#}");
+    }
+
+    #[test]
+    fn a_strict_document_has_no_figure_without_a_query() {
+        let strict = |text: &str| fill(&format!("<!--lab strict-->\n{text}"));
+        for stray in ["is 1.4 of it", "(1,234)", "by 17 %", "17% more", "3x", "takes 5 ms.", "| 1.5 |"] {
+            assert!(strict(stray).unwrap_err().to_string().contains("looks like a figure"), "{stray}");
+        }
+        for plain in ["with 10 repeats", "redis-server 7", "2026-11-21", "p99", "<!--lab run none-->1.5<!--/lab-->"] {
+            strict(plain).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_link_leads_from_the_document_to_the_report() {
+        let folder = Path::new("experiments/results/full");
+        assert_eq!(
+            link(Path::new("docs/results.md"), folder),
+            "[experiments/results/full](../experiments/results/full/report.html)"
+        );
+        assert!(link(Path::new("README.md"), folder).contains("](experiments/"));
+    }
+}

@@ -1,0 +1,53 @@
+//! Runs that were never measured, for unit tests of what is made from runs.
+
+use crate::catalog::Program;
+use crate::environment::Environment;
+use crate::observation::{Observation, Observations};
+use crate::plan::Point;
+use crate::results::{RunRecord, Setup};
+use crate::summary::Summary;
+use crate::sweep::Sweep;
+
+/// A run of one sweep in which the throughput at a point, in a round, is what `rate` says.
+pub fn run(name: &str, sweep: &str, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Summary) {
+    let setup = Setup {
+        sweeps: vec![Sweep::parse(name, sweep).expect("the sweep of a test is valid")],
+        servers: Vec::new(),
+        absent: Vec::new(),
+        generator: Program { path: "loadgen".into(), digest: String::new(), version: None },
+        budget_minutes: None,
+    };
+    let record = RunRecord::new(setup, 1, Environment::record());
+    let trials = record.order.iter().map(|trial| observation(&trial.path_stem(), rate(&trial.point, trial.round)));
+    let observations = Observations { servers: Default::default(), trials: trials.collect() };
+    let summary = Summary::of(&record, &observations).expect("a summary of whole observations");
+    (record, summary)
+}
+
+fn observation(trial: &str, rate: f64) -> Observation {
+    Observation {
+        trial: trial.to_owned(),
+        started_unix_ms: 0,
+        seconds: 1.0,
+        requests: rate as u64,
+        errors: 0,
+        hits: 1,
+        misses: 0,
+        ops_per_sec: rate,
+        p50_us: 1e6 / rate,
+        p99_us: 2e6 / rate,
+        p999_us: 3e6 / rate,
+        single_key_p99_us: None,
+        generator_cpu_us_per_op: 1.0,
+        generator_threads: 1,
+        generator_faults: Vec::new(),
+        server_cores: 0.5,
+        generator_cores: 0.5,
+        foreign_cores: 0.0,
+        rss_prefilled_bytes: 1 << 20,
+        rss_peak_bytes: 2 << 20,
+        attempts: 1,
+        drift: None,
+        stopped_share: None,
+    }
+}

@@ -1,0 +1,202 @@
+//! The files of one segment, read as one: its base, and its increments in the order in which one leads to the next.
+//!
+//! ```text
+//! base:       header | records of all keys | note 4
+//! increment:  header | records | note 3: goes on in increment N
+//! last:       header | records
+//! ```
+//!
+//! Headers but the first are left out, so positions here are those of one long file. A file that does not end with a note
+//! that it goes on has lost its tail, or was the last one when the server ended: what stands in files behind it is behind
+//! a hole, and no part of the log.
+
+use super::disk::Disk;
+use super::manifest::SegmentFiles;
+use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto, segment_header};
+use super::scan::Scan;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// One segment.
+#[derive(Debug)]
+pub struct Stretch {
+    /// What its files hold.
+    pub bytes: Vec<u8>,
+    /// What stands in it.
+    pub scan: Scan,
+    parts: Vec<Part>,
+}
+
+/// One of its files.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    /// The number of the increment; none for the base.
+    increment: Option<u32>,
+    /// Where its first record stands in `bytes`.
+    start: usize,
+    /// How long the file is.
+    len: usize,
+    /// What its records are framed with; none where it ends within its header.
+    salt: Option<Salt>,
+    /// Whether what stands before leads to it.
+    is_reached: bool,
+}
+
+impl Stretch {
+    /// Reads the files. The error names the one that cannot be read, or is none.
+    pub fn read(disk: &dyn Disk, files: &SegmentFiles) -> Result<Self, String> {
+        let mut stretch = Self { bytes: Vec::new(), scan: Scan::of_nothing(), parts: Vec::new() };
+        let mut expected = None;
+        if let Some(path) = &files.base {
+            let bytes = read(disk, path)?.ok_or_else(|| format!("{}: the base is missing", path.display()))?;
+            let scan = Scan::of(&bytes, path)?;
+            stretch.begin_with_base(path, bytes, scan);
+            expected = files.increments.first().map(|(number, _)| u64::from(*number));
+        } else if let Some((number, _)) = files.increments.first() {
+            expected = Some(u64::from(*number));
+        }
+        for (number, path) in &files.increments {
+            // A crash between the manifest and the first segment leaves files out: they held nothing.
+            let bytes = read(disk, path)?.unwrap_or_default();
+            let scan = Scan::of(&bytes, path)?;
+            let is_of_segment = stretch.scan.salt.is_none() || scan.salt.is_none() || stretch.scan.salt == scan.salt;
+            if expected == Some(u64::from(*number)) && stretch.is_whole() && is_of_segment {
+                stretch.go_on_with(path, *number, &bytes, scan);
+                expected = stretch.scan.goes_on;
+            } else {
+                stretch.add_behind_a_hole(path, *number, &bytes, &scan);
+            }
+        }
+        Ok(stretch)
+    }
+
+    /// Whether everything so far is as it was written.
+    fn is_whole(&self) -> bool {
+        self.scan.end == self.bytes.len()
+    }
+
+    /// A base was on the disk before anything said that there is one.
+    fn begin_with_base(&mut self, path: &Path, bytes: Vec<u8>, mut scan: Scan) {
+        let is_whole = scan.base_end == bytes.len();
+        scan.synced = if is_whole { bytes.len() as u64 } else { u64::MAX };
+        self.add(path, None, 0, &bytes, &scan, true);
+        // What is left of it is no state that was.
+        if !is_whole {
+            scan.end = scan.end.min(bytes.len().saturating_sub(1));
+        }
+        (self.bytes, self.scan) = (bytes, scan);
+    }
+
+    fn go_on_with(&mut self, path: &Path, number: u32, bytes: &[u8], scan: Scan) {
+        if self.parts.is_empty() {
+            self.add(path, Some(number), bytes.len().min(SEGMENT_HEADER), bytes, &scan, true);
+            (self.bytes, self.scan) = (bytes.to_vec(), scan);
+            return;
+        }
+        let start = self.bytes.len();
+        self.add(path, Some(number), start, bytes, &scan, true);
+        self.bytes.extend_from_slice(bytes.get(SEGMENT_HEADER..).unwrap_or_default());
+        if scan.salt.is_some() {
+            self.scan.go_on_with(scan, start - SEGMENT_HEADER);
+        } else {
+            self.scan.goes_on = None;
+        }
+    }
+
+    fn add_behind_a_hole(&mut self, path: &Path, number: u32, bytes: &[u8], scan: &Scan) {
+        self.add(path, Some(number), self.bytes.len(), bytes, scan, false);
+        self.bytes.extend_from_slice(bytes.get(SEGMENT_HEADER..).unwrap_or_default());
+        self.scan.goes_on = None;
+        self.scan.has_more |= scan.end > SEGMENT_HEADER || scan.has_more;
+        if scan.synced > SEGMENT_HEADER as u64 {
+            // The files before were on the disk before this one.
+            self.scan.synced = self.scan.synced.max(self.scan.end as u64 + 1);
+        }
+    }
+
+    fn add(&mut self, path: &Path, increment: Option<u32>, start: usize, bytes: &[u8], scan: &Scan, is_reached: bool) {
+        let (path, len, salt) = (path.to_owned(), bytes.len(), scan.salt);
+        self.parts.push(Part { path, increment, start, len, salt, is_reached });
+    }
+
+    /// The first of its files, to name it by.
+    pub fn path(&self) -> &Path {
+        &self.parts[0].path
+    }
+
+    /// The file, and the place in it, of a position.
+    pub fn place(&self, position: usize) -> (&Path, usize) {
+        let (index, offset) = self.find(position);
+        (&self.parts[index].path, offset)
+    }
+
+    /// The file with a position, and the place in that. A position between two is that of the later.
+    fn find(&self, position: usize) -> (usize, usize) {
+        let has = |part: &Part| part.is_reached && part.start <= position;
+        let index = self.parts.iter().rposition(has).unwrap_or(0);
+        let start = self.parts[index].start;
+        (index, if index == 0 { position } else { position - start + SEGMENT_HEADER })
+    }
+
+    /// The file that is written to.
+    pub fn last_path(&self) -> &Path {
+        &self.parts.last().expect("a segment has an increment").path
+    }
+
+    /// How long the files before that one are when it is cut at `end`, and the base among them.
+    pub fn before_last(&self, end: usize) -> (usize, usize) {
+        let last = self.parts.last().expect("a segment has an increment");
+        let base = self.parts[0].increment.map_or(self.parts[0].len, |_| 0);
+        (if self.has_several() { end.min(last.start) } else { 0 }, base)
+    }
+
+    /// Whether there are several files: one has to lead to the next.
+    pub fn has_several(&self) -> bool {
+        self.parts.len() > 1
+    }
+
+    /// Cuts what stands behind `end`, and sees to it that the last file goes on from there; gives how long that is. After
+    /// a crash on the way the next start does the same.
+    pub fn mend(&self, disk: &dyn Disk, end: usize, salt: Salt) -> io::Result<usize> {
+        let (index, offset) = self.find(end);
+        let last = self.parts.len() - 1;
+        for part in self.parts[index + 1..].iter().rev() {
+            part.cut(disk, SEGMENT_HEADER, salt)?;
+        }
+        self.parts[index].cut(disk, offset, salt)?;
+        let mut tail = self.parts[index].missing_header(salt);
+        if index < last {
+            let increment = self.parts[last].increment.expect("the last file is an increment");
+            frame_note_onto(&mut tail, salt, Note::GoesOn(increment.into()));
+            append(disk, &self.parts[last].path, &self.parts[last].missing_header(salt))?;
+        }
+        append(disk, &self.parts[index].path, &tail)?;
+        Ok(if index == last { offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER })
+    }
+}
+
+impl Part {
+    /// Cuts it to a length; to nothing where its header is torn, or another one's.
+    fn cut(&self, disk: &dyn Disk, len: usize, salt: Salt) -> io::Result<()> {
+        let len = if self.salt == Some(salt) { len } else { 0 };
+        if self.len > len { disk.cut(&self.path, len as u64) } else { Ok(()) }
+    }
+
+    fn missing_header(&self, salt: Salt) -> Vec<u8> {
+        if self.salt == Some(salt) { Vec::new() } else { segment_header(salt).to_vec() }
+    }
+}
+
+fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>, String> {
+    disk.read(path).map_err(|error| format!("can't read {}: {error}", path.display()))
+}
+
+fn append(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let file = disk.append_to(path)?;
+    file.write_all(bytes)?;
+    file.sync()
+}

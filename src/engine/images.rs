@@ -1,0 +1,31 @@
+//! Taking an image of all keys, in every engine: one moment for all owners, then slices between commands.
+
+use crate::keyspace::ImageSink;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The longest that commands wait for a walk.
+const SLICE: Duration = Duration::from_micros(200);
+/// Between two slices of an owner: the walk takes a sixth of its time at most.
+pub const PAUSE: Duration = Duration::from_millis(1);
+
+/// One owner's part of an image.
+pub struct ImagePart {
+    /// Where its keys go.
+    pub sink: Arc<dyn ImageSink>,
+    /// What is done at the moment of the image: whatever changed before it has been appended to the owner's segment of
+    /// the log, and nothing that changes behind it.
+    pub at_moment: Box<dyn FnOnce() + Send + Sync>,
+}
+
+impl std::fmt::Debug for ImagePart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ImagePart").field("sink", &self.sink).finish_non_exhaustive()
+    }
+}
+
+/// Says whether a slice that begins now may go on.
+pub fn slice() -> impl FnMut() -> bool {
+    let start = Instant::now();
+    move || start.elapsed() < SLICE
+}

@@ -1,0 +1,148 @@
+//! Images: all keys as they were at one moment, taken in slices while they go on changing.
+//!
+//! Whoever owns the keys walks over them between commands. A key that changes before its turn is put into the image
+//! first, and one that is made meanwhile is left out, so the image is that of the moment at which it began, whenever
+//! each key got into it. A bit of each node, its mark, tells which are done: an image that begins turns round what the
+//! mark means, so that no node has to be touched for that.
+//!
+//! Invariants: `left` nodes, in the tables or removed with a whole database, have the other mark than `mark`; all that
+//! are new have this one. So while no image is being taken, all nodes have one mark.
+//!
+//! Redis forks, and lets the operating system keep what changes; this is its copy on write for keys in place of pages.
+
+use super::node::Node;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Where an image goes.
+pub trait ImageSink: Debug + Send + Sync {
+    /// Takes in a node of a database, as it is now. O(bytes of the value)
+    fn put(&self, database: usize, node: &Node);
+    /// Whether the walk may go on, or is ahead of what can be written.
+    fn has_room(&self) -> bool;
+}
+
+/// Buckets, or nodes of removed databases, that are looked at between two looks at the clock.
+pub const STEP: usize = 32;
+
+/// The nodes of a database that was cleared.
+type Removed = Box<dyn Iterator<Item = Node> + Send + Sync>;
+
+/// A place in the tables of an owner.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    /// Which of the tables.
+    pub table: usize,
+    /// Which of its parts.
+    pub part: usize,
+    /// Which bucket of that.
+    pub bucket: usize,
+}
+
+/// The image that an owner of keys is taking, if it is.
+#[derive(Default)]
+pub struct Imaging {
+    mark: bool,
+    left: usize,
+    sink: Option<Arc<dyn ImageSink>>,
+    /// The number that the database of each table had when the image began.
+    origins: Vec<usize>,
+    /// What was cleared before it was its turn, with the numbers of the databases.
+    removed: Vec<(usize, Removed)>,
+    spot: Spot,
+}
+
+impl Debug for Imaging {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Imaging").field("left", &self.left).field("spot", &self.spot).finish_non_exhaustive()
+    }
+}
+
+impl Imaging {
+    /// The mark of nodes that are done, or new.
+    #[inline]
+    pub fn mark(&self) -> bool {
+        self.mark
+    }
+
+    /// Begins an image of `nodes` nodes, in at most so many tables. O(tables)
+    ///
+    /// # Panics
+    /// When one is being taken: nobody could tell whose nodes are done.
+    pub fn begin(&mut self, sink: Arc<dyn ImageSink>, nodes: usize, tables: usize) {
+        assert!(self.is_complete(), "an image ends before the next begins");
+        self.mark = !self.mark;
+        self.left = nodes;
+        self.sink = (nodes > 0).then_some(sink);
+        self.origins = (0..tables).collect();
+        self.spot = Spot::default();
+    }
+
+    /// Whether all nodes are in the image, or none is being taken.
+    pub fn is_complete(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Whether there is something to do and a place to put it.
+    pub fn has_room(&self) -> bool {
+        self.sink.as_ref().is_some_and(|sink| sink.has_room())
+    }
+
+    /// Puts a node of a table into the image, if it is not there: before it changes or goes, and when it is its turn.
+    #[inline]
+    pub fn keep(&mut self, table: usize, node: &mut Node) {
+        if node.mark() != self.mark {
+            let origin = self.origins[table];
+            self.put(origin, node);
+        }
+    }
+
+    fn put(&mut self, database: usize, node: &mut Node) {
+        if let Some(sink) = &self.sink {
+            sink.put(database, node);
+        }
+        node.set_mark(self.mark);
+        self.left -= 1;
+        if self.left == 0 {
+            self.sink = None;
+            self.removed.clear();
+        }
+    }
+
+    /// Two tables have exchanged their nodes.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        if !self.is_complete() {
+            self.origins.swap(one, other);
+        }
+    }
+
+    /// Takes over the nodes of a table that is cleared; to be called unless the image is complete.
+    pub fn take_over(&mut self, table: usize, nodes: impl Iterator<Item = Node> + Send + Sync + 'static) {
+        self.removed.push((self.origins[table], Box::new(nodes)));
+    }
+
+    /// Goes on with the nodes of cleared databases; false when there are none left.
+    pub fn keep_removed(&mut self) -> bool {
+        for _ in 0..STEP {
+            let Some((database, nodes)) = self.removed.last_mut() else { return false };
+            let database = *database;
+            match nodes.next() {
+                Some(mut node) if node.mark() != self.mark => self.put(database, &mut node),
+                Some(_) => {}
+                None => drop(self.removed.pop()),
+            }
+        }
+        true
+    }
+
+    /// Where the walk stands.
+    pub fn spot(&self) -> Spot {
+        self.spot
+    }
+
+    /// Notes where the walk goes on: at the first spot again behind the last, for tables that are rebuilt move nodes to
+    /// where the walk has been.
+    pub fn go_on_at(&mut self, spot: Spot) {
+        self.spot = spot;
+    }
+}

@@ -1,0 +1,233 @@
+//! When the log is rewritten, and how that went: BGREWRITEAOF, and by itself when the log has grown.
+
+use crate::aof::{Base, Rewrite, Rewriter};
+use crate::config::{Config, Directive};
+use crate::engine::{Engine, ImagePart};
+use crate::keyspace::ImageSink;
+use crate::rdb::SAVES;
+use crate::server::Server;
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot};
+
+/// How often the length of the log is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long nothing is rewritten by itself after a failure: this long, then twice as long each time.
+const RETRY_FIRST: Duration = Duration::from_secs(60);
+const RETRY_MAX: Duration = Duration::from_secs(3600);
+
+/// The rewriting of a server's log.
+#[derive(Debug, Default)]
+pub struct Rewriting {
+    /// Once the log has been read, where there is one.
+    rewriter: OnceLock<Arc<Rewriter>>,
+    state: Mutex<State>,
+    bell: Notify,
+}
+
+/// What a request to rewrite comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requested {
+    /// It begins now.
+    Started,
+    /// It begins when a snapshot is on the disk.
+    Scheduled,
+    /// There is one already.
+    Running,
+    /// There is no log.
+    NoLog,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_requested: bool,
+    began: Option<Instant>,
+    last_took: Option<Duration>,
+    last_failure: Option<String>,
+    /// Failures since the last success, and when the last one was.
+    failures: u32,
+    failed: Option<Instant>,
+    count: u64,
+    /// The length of the log that its growth is measured by.
+    base_size: u64,
+}
+
+/// Figures for INFO.
+#[derive(Debug, Clone, Default)]
+pub struct RewritingMetrics {
+    /// Whether the log is being rewritten.
+    pub is_running: bool,
+    /// Whether that is to begin.
+    pub is_scheduled: bool,
+    /// Seconds that the last one took; -1 when there was none.
+    pub last_s: i64,
+    /// Seconds since the one that runs began; -1 when none runs.
+    pub current_s: i64,
+    /// Why the last one failed, if it did.
+    pub last_failure: Option<String>,
+    /// How many have come to their end.
+    pub count: u64,
+    /// The length of the log that its growth is measured by.
+    pub base_size: u64,
+}
+
+impl Rewriting {
+    /// The log has been read: from now on it may be rewritten.
+    ///
+    /// # Panics
+    /// When it was told so before.
+    pub fn begin(&self, rewriter: Arc<Rewriter>) {
+        self.state.lock().base_size = rewriter.segments().iter().map(|segment| segment.base_bytes()).sum();
+        assert!(self.rewriter.set(rewriter).is_ok(), "a log is read once");
+    }
+
+    /// Asks for the log to be rewritten.
+    pub fn request(&self) -> Requested {
+        let mut state = self.state.lock();
+        if self.rewriter.get().is_none() {
+            return Requested::NoLog;
+        }
+        let is_saving = SAVES.is_saving();
+        if state.began.is_some() || (state.is_requested && !is_saving) {
+            return Requested::Running;
+        }
+        state.is_requested = true;
+        self.bell.notify_one();
+        if is_saving { Requested::Scheduled } else { Requested::Started }
+    }
+
+    /// Whether the log is being rewritten, or is about to be.
+    pub fn is_running(&self) -> bool {
+        self.state.lock().began.is_some()
+    }
+
+    /// Figures for INFO.
+    pub fn metrics(&self) -> RewritingMetrics {
+        let state = self.state.lock();
+        let seconds = |took: Option<Duration>| took.map_or(-1, |took| took.as_secs() as i64);
+        let is_blocked = state.is_requested && SAVES.is_saving();
+        RewritingMetrics {
+            // A request that nothing keeps waiting runs, for those who ask.
+            is_running: state.began.is_some() || (state.is_requested && !is_blocked),
+            is_scheduled: is_blocked,
+            last_s: seconds(state.last_took),
+            current_s: seconds(state.began.map(|began| began.elapsed())),
+            last_failure: state.last_failure.clone(),
+            count: state.count,
+            base_size: state.base_size,
+        }
+    }
+
+    /// Whether it is time to rewrite; then it is noted as begun.
+    fn may_begin(&self, config: &Config) -> bool {
+        let mut state = self.state.lock();
+        if SAVES.is_saving() || !(state.is_requested || state.has_grown(self.size(), config)) {
+            return false;
+        }
+        state.is_requested = false;
+        state.began = Some(Instant::now());
+        true
+    }
+
+    fn size(&self) -> u64 {
+        self.rewriter
+            .get()
+            .into_iter()
+            .flat_map(|rewriter| rewriter.segments())
+            .map(|segment| segment.file_bytes())
+            .sum()
+    }
+
+    fn end(&self, outcome: Result<(), String>) {
+        let mut state = self.state.lock();
+        state.last_took = state.began.take().map(|began| began.elapsed());
+        state.last_failure = outcome.err();
+        match &state.last_failure {
+            None => {
+                state.count += 1;
+                state.failures = 0;
+                state.base_size = self.size();
+            }
+            Some(reason) => {
+                tracing::error!("Background AOF rewrite failed, the log stays as it was: {reason}");
+                state.failures += 1;
+                state.failed = Some(Instant::now());
+            }
+        }
+    }
+}
+
+impl State {
+    fn has_grown(&self, size: u64, config: &Config) -> bool {
+        let percentage = config.number(Directive::AutoAofRewritePercentage);
+        if percentage == 0 || size <= config.number(Directive::AutoAofRewriteMinSize) || self.is_too_early() {
+            return false;
+        }
+        let growth = u128::from(size) * 100 / u128::from(self.base_size.max(1));
+        growth >= u128::from(percentage) + 100
+    }
+
+    fn is_too_early(&self) -> bool {
+        let doublings = self.failures.saturating_sub(1).min(16);
+        let pause = RETRY_FIRST.saturating_mul(1 << doublings).min(RETRY_MAX);
+        self.failures > 0 && self.failed.is_some_and(|failed| failed.elapsed() < pause)
+    }
+}
+
+/// Rewrites the log whenever it is time to, until the runtime ends.
+pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
+    let rewriting = &server.rewriting;
+    let Some(rewriter) = rewriting.rewriter.get() else { return };
+    loop {
+        // Whether it was asked for or not, it is looked at again.
+        let _ = tokio::time::timeout(LOOK, rewriting.bell.notified()).await;
+        if rewriting.may_begin(&server.config) {
+            let before = rewriting.size();
+            tracing::info!("Background append only file rewriting started");
+            let outcome = rewrite(&server, rewriter, &engine).await;
+            if let Ok(written) = outcome {
+                tracing::info!(
+                    "Background AOF rewrite finished successfully: {before} bytes before, {written} in the base"
+                );
+            }
+            rewriting.end(outcome.map(drop));
+        }
+    }
+}
+
+async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &Arc<E>) -> Result<u64, String> {
+    if let Some(reason) = server.log_control.failure() {
+        return Err(format!("the log cannot be written: {reason}"));
+    }
+    let epoch = server.log_control.next_epoch(server.clock.now_ms());
+    let (begun, has_begun) = oneshot::channel();
+    let (ended, has_ended) = oneshot::channel();
+    let (shared, thread) = (Arc::clone(rewriter), std::thread::Builder::new().name("rewrite".into()));
+    let thread = thread.spawn(move || {
+        // Who is not there any more to be told has ended with the server.
+        let _ = ended.send(write(&shared, epoch, begun));
+    });
+    thread.map_err(|error| format!("can't start a thread: {error}"))?;
+    if let Ok(rewrite) = has_begun.await {
+        let parts = rewrite.bases().enumerate().map(|(index, base)| image_part(&rewrite, index, base));
+        Arc::clone(engine).begin_image(parts.collect()).await;
+        Arc::clone(engine).walk_image().await;
+        rewrite.end_walk();
+    }
+    has_ended.await.unwrap_or_else(|_| Err("its thread has ended".into()))
+}
+
+fn image_part(rewrite: &Arc<Rewrite>, index: usize, base: Arc<Base>) -> ImagePart {
+    let rewrite = Arc::clone(rewrite);
+    ImagePart { sink: base as Arc<dyn ImageSink>, at_moment: Box::new(move || rewrite.go_on(index)) }
+}
+
+/// Makes the files, writes what the walk puts into them, and lets them be the log; gives how long they are.
+fn write(rewriter: &Rewriter, epoch: u64, begun: oneshot::Sender<Arc<Rewrite>>) -> Result<u64, String> {
+    let rewrite = Arc::new(rewriter.begin(epoch).map_err(|error| error.to_string())?);
+    begun.send(Arc::clone(&rewrite)).map_err(|_| "the server stops")?;
+    rewrite.write_until_walked();
+    rewriter.finish(&rewrite)?;
+    Ok(rewrite.len())
+}
