@@ -194,7 +194,11 @@ fn interval(value: f64, low: f64, high: f64) -> String {
 
 fn of_sweep(source: &Source, words: &[&str], make: impl Fn(&Source, &Sweep, Metric) -> String) -> Result<String> {
     let (name, metric, _) = head(words)?;
-    let sweep = source.run.record.setup.sweeps.iter().find(|sweep| sweep.name == name);
+    let setup = &source.run.record.setup;
+    if let Some(skipped) = setup.absent.iter().find(|absent| absent.is_sweep && absent.name == name) {
+        return Ok(format!("not measured: {}", skipped.reason));
+    }
+    let sweep = setup.sweeps.iter().find(|sweep| sweep.name == name);
     let sweep = sweep.with_context(|| format!("the run has no sweep {name}"))?;
     Ok(make(source, sweep, metric))
 }

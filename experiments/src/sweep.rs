@@ -153,7 +153,8 @@ pub struct Variant {
     pub stopped_percent: Option<f64>,
 }
 
-/// A value of a flag, as it is given to the generator. A sweep may write a number for it.
+/// A value of a flag, as it is given to the generator. A sweep may write a number for it, or `true` where the flag takes
+/// no value, and `false` where it is not given.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Scalar", into = "String")]
 pub struct FlagValue(String);
@@ -161,6 +162,7 @@ pub struct FlagValue(String);
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Scalar {
+    Switch(bool),
     Integer(i64),
     Number(f64),
     Text(String),
@@ -365,6 +367,15 @@ impl FlagValue {
         &self.0
     }
 
+    /// The words that give it to the generator under the name `flag`.
+    pub fn words(&self, flag: &str) -> Vec<String> {
+        match self.0.as_str() {
+            "true" => vec![format!("--{flag}")],
+            "false" => Vec::new(),
+            value => vec![format!("--{flag}"), value.to_owned()],
+        }
+    }
+
     /// The value as a part of a file's name.
     pub fn file_name(&self) -> String {
         self.0.replace([':', ',', '/'], "-")
@@ -374,6 +385,7 @@ impl FlagValue {
 impl From<Scalar> for FlagValue {
     fn from(scalar: Scalar) -> Self {
         Self(match scalar {
+            Scalar::Switch(value) => value.to_string(),
             Scalar::Integer(value) => value.to_string(),
             Scalar::Number(value) => value.to_string(),
             Scalar::Text(value) => value,
@@ -548,6 +560,15 @@ mod tests {
             let error = Sweep::parse("small", &format!("{SMALL}{line}\n")).unwrap_err();
             assert!(format!("{error:#}").contains(complaint), "{line}: {error:#}");
         }
+    }
+
+    #[test]
+    fn a_flag_of_the_generator_may_take_no_value() {
+        let sweep =
+            Sweep::parse("small", &format!("{SMALL}loadgen = {{ verify = [false, true], resp = [3] }}")).unwrap();
+        let words =
+            |flag: &str| sweep.loadgen[flag].iter().map(|value| value.words(flag).join(" ")).collect::<Vec<_>>();
+        assert_eq!((words("verify"), words("resp")), (vec![String::new(), "--verify".into()], vec!["--resp 3".into()]));
     }
 
     #[test]
