@@ -13,7 +13,7 @@ RUN     ?=
 CARGO   ?= cargo
 LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
-.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side clean
+.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side generator-cost clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -27,15 +27,15 @@ build: ## Build the three binaries as they are measured
 test: test-tools ## Every test, in debug builds; short forms of the long ones
 	$(CARGO) test --workspace --all-features
 
-# The tests measure the server against redis-server and drive it with redis-cli.
+# The tests measure the server against redis-server, drive it with redis-cli, and look at its order of calls with strace.
 test-tools:
-	@for tool in redis-server redis-cli; do \
+	@for tool in redis-server redis-cli strace; do \
 	  command -v $$tool >/dev/null && continue; \
 	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	    echo "installing redis-server and redis-tools from the system's packages"; \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools || exit 1; \
+	    echo "installing redis-server, redis-tools and strace from the system's packages"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools strace || exit 1; \
 	  else \
-	    echo "the tests need $$tool: install the packages redis-server and redis-tools (Debian: apt-get install redis-server redis-tools)"; exit 1; \
+	    echo "the tests need $$tool: install the packages redis-server, redis-tools and strace (Debian: apt-get install redis-server redis-tools strace)"; exit 1; \
 	  fi; \
 	done
 
@@ -84,6 +84,9 @@ verify-report: ## Fail where README.md, docs/results.md or a report says anythin
 
 memory: build ## Resident memory for each key, by shape of the data, beside redis-server
 	$(LAB) memory
+
+generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 minutes)
+	loadgen/scripts/cpu_cost.py $${CARGO_TARGET_DIR:-target}/release/loadgen
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -8,7 +8,7 @@ use crate::clients::Client;
 use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Request};
 use crate::config::Directive;
 use crate::deferred::{self, Deferred, Parties};
-use crate::engine::Session;
+use crate::engine::{LoadingSession, Session};
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
 use std::future::{Future, poll_fn};
@@ -46,38 +46,35 @@ struct Due {
 
 /// Serves one connection until it ends.
 pub async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {
+    Connection::new(server, client, session).run_to_its_end().await;
+}
+
+/// Serves a connection that comes before the data is there. `session` resolves when it is.
+pub async fn serve_early<S: Session>(server: Arc<Server>, client: Arc<Client>, session: impl Future<Output = S>) {
+    let mut connection = Connection::new(server, client, LoadingSession::default());
+    // All state is the connection's: stopping to run it, wherever it waits, loses nothing.
+    let session = tokio::select! {
+        biased;
+        session = session => Some(session),
+        () = connection.run_until_it_ends() => None,
+    };
+    match session {
+        Some(session) => connection.with_session(session).run_to_its_end().await,
+        None => connection.requests.end().await,
+    }
+}
+
+fn new_state(server: &Server) -> ConnectionState {
     let is_authenticated = server.config.text(Directive::Requirepass).is_empty();
-    let state = ConnectionState {
+    ConnectionState {
         context: Context::default(),
         is_authenticated,
         is_closing: false,
         multi: None,
         watched: None,
+        is_synced: false,
         subscription: None,
-    };
-    let mut connection = Connection {
-        requests: Requests {
-            server,
-            client,
-            session,
-            state,
-            parser: RequestParser::default(),
-            deferred: None,
-            awaits_replies: false,
-        },
-        partial: Vec::new(),
-        taken: 0,
-        has_unparsed: false,
-        is_at_end: false,
-        out: Vec::new(),
-        written: 0,
-        is_blocked: false,
-        due: None,
-    };
-    if let Err(error) = connection.run().await {
-        tracing::debug!(client = connection.requests.client.id, "Connection ended: {error}");
     }
-    connection.requests.end().await;
 }
 
 /// Invariants: `partial[taken..]` begins with the first byte of a request; where nothing is left of it, `partial` is
@@ -102,6 +99,40 @@ struct Connection<S> {
 }
 
 impl<S: Session> Connection<S> {
+    fn new(server: Arc<Server>, client: Arc<Client>, session: S) -> Self {
+        let state = new_state(&server);
+        Self {
+            requests: Requests {
+                server,
+                client,
+                session,
+                state,
+                parser: RequestParser::default(),
+                deferred: None,
+                awaits_replies: false,
+            },
+            partial: Vec::new(),
+            taken: 0,
+            has_unparsed: false,
+            is_at_end: false,
+            out: Vec::new(),
+            written: 0,
+            is_blocked: false,
+            due: None,
+        }
+    }
+
+    async fn run_to_its_end(mut self) {
+        self.run_until_it_ends().await;
+        self.requests.end().await;
+    }
+
+    async fn run_until_it_ends(&mut self) {
+        if let Err(error) = self.run().await {
+            tracing::debug!(client = self.requests.client.id, "Connection ended: {error}");
+        }
+    }
+
     async fn run(&mut self) -> io::Result<()> {
         loop {
             self.requests.session.flush().await;
@@ -423,6 +454,19 @@ impl<S: Session> Connection<S> {
     }
 }
 
+impl Connection<LoadingSession> {
+    /// The connection as it is, over the data that is there now.
+    fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
+        let Self { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due } = self;
+        let Requests { server, client, session: early, state, parser, deferred, awaits_replies } = requests;
+        if let Some(transaction) = early.into_begun() {
+            session.begin(transaction);
+        }
+        let requests = Requests { server, client, session, state, parser, deferred, awaits_replies };
+        Connection { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due }
+    }
+}
+
 fn set_if_changed(gauge: &AtomicU64, value: u64) {
     if gauge.load(Ordering::Relaxed) != value {
         gauge.store(value, Ordering::Relaxed);
@@ -491,7 +535,7 @@ impl<S: Session> Requests<S> {
     fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
         let args = parser.args(input);
-        match accepted(args, state, server, client) {
+        match accepted(args, state, server, client, S::IS_LOADING) {
             Err(error) => {
                 let error = refused(error, args, state);
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
@@ -584,6 +628,7 @@ fn accepted(
     state: &ConnectionState,
     server: &Server,
     client: &Client,
+    is_loading: bool,
 ) -> Result<(CommandId, &'static Command), CommandError> {
     let id = commands::find_of(args)?.ok_or_else(|| unknown_command(args))?;
     let command = commands::command(id);
@@ -599,6 +644,9 @@ fn accepted(
     if state.is_subscriber_mode() && !is_for_subscribers(command) {
         return Err(not_for_subscribers(id, args));
     }
+    if is_loading && !runs_while_loading(id, args) {
+        return Err(CommandError::Text("LOADING Redis is loading the dataset in memory"));
+    }
     if server.log_control.is_failing() && may_write(command, state) {
         let reason = server.log_control.failure().unwrap_or_default();
         return Err(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")));
@@ -608,6 +656,11 @@ fn accepted(
         return Err(CommandError::Arity(command.name.to_owned()));
     }
     Ok((id, command))
+}
+
+/// Whether a command runs while the data is loaded; one that is not right says so itself.
+fn runs_while_loading(id: CommandId, args: Args<'_>) -> bool {
+    commands::subcommand(id, args).map_or(true, |id| commands::command(id).flags.has(Flags::LOADING))
 }
 
 fn is_for_subscribers(command: &Command) -> bool {

@@ -4,6 +4,7 @@
 use crate::clients::Client;
 use crate::commands::{
     self, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking, debug,
+    waiting,
 };
 use crate::config::Directive;
 use crate::engine::Session;
@@ -34,6 +35,8 @@ pub enum Deferred {
 pub enum Sleep {
     /// WAIT, for replicas that there are not.
     Wait,
+    /// WAITAOF, for so many logs of this server, and of others.
+    WaitAof { local: u64, replicas: u64 },
     /// DEBUG SLEEP.
     Debug,
 }
@@ -95,6 +98,7 @@ pub fn begin<S: Session>(
     let begun = match command.name {
         "exec" => return begin_exec(parties, out),
         "wait" => return begin_wait(parties, args, out),
+        "waitaof" => return begin_wait_aof(parties, args, out),
         "debug" if let Some(time) = debug::sleep(args) => {
             return Some(Deferred::Asleep(
                 Place::take(parties.client, parties.state.context.resp3, Some(time)),
@@ -104,7 +108,7 @@ pub fn begin<S: Session>(
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
         "watch" => Ok((watching(parties.state, args), None)),
         "save" | "bgsave" => {
-            SAVES.note_changes(parties.server.engine.metrics().keyspace.changes);
+            SAVES.note_changes(parties.server.metrics().keyspace.changes);
             Ok((Caller::default(), None))
         }
         _ if command.flags.has(commands::Flags::BLOCKING) => {
@@ -131,7 +135,7 @@ pub fn begin<S: Session>(
 /// WAIT: nothing will come, so it waits for its time to be over.
 fn begin_wait<S: Session>(parties: &mut Parties<'_, S>, args: Args<'_>, out: &mut Vec<u8>) -> Option<Deferred> {
     let resp3 = parties.state.context.resp3;
-    match blocking::wait_for_replicas(args, parties.server.clock.now_ms()) {
+    match waiting::wait_for_replicas(args, parties.server.clock.now_ms()) {
         Err(error) => reply_error(parties, out, error),
         Ok(None) => parties.session.reply_here(resp3, out, |reply| reply.integer(0)),
         Ok(Some(time)) => {
@@ -140,6 +144,42 @@ fn begin_wait<S: Session>(parties: &mut Parties<'_, S>, args: Args<'_>, out: &mu
             return Some(Deferred::Asleep(place, Sleep::Wait));
         }
     }
+    None
+}
+
+/// WAITAOF: waits for the disk, and for replicas, of which there are none.
+fn begin_wait_aof<S: Session>(parties: &mut Parties<'_, S>, args: Args<'_>, out: &mut Vec<u8>) -> Option<Deferred> {
+    let resp3 = parties.state.context.resp3;
+    match waiting::wait_for_logs(args, parties.server) {
+        Err(error) => reply_error(parties, out, error),
+        Ok(waiting::Logs { local, replicas, time }) => {
+            let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
+            let still = wait_for_aof(place, (local, replicas), false, parties, out);
+            if let Some(Deferred::Asleep(place, _)) = &still {
+                place.show();
+            }
+            return still;
+        }
+    }
+    None
+}
+
+/// Replies to WAITAOF when there is nothing left to wait for.
+fn wait_for_aof<S: Session>(
+    place: Place,
+    (local, replicas): (u64, u64),
+    is_over: bool,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let Parties { server, session, state, .. } = parties;
+    // What was sent before it is executed first.
+    let is_behind_all = session.replied() >= session.taken_on();
+    let synced = u64::from(is_behind_all && server.has_log() && session.is_synced(&session.written()));
+    if !is_over && (!is_behind_all || synced < local || replicas > 0) {
+        return Some(Deferred::Asleep(place, Sleep::WaitAof { local, replicas }));
+    }
+    session.reply_here(state.context.resp3, out, |reply| waiting::write_logs(synced, reply));
     None
 }
 
@@ -162,8 +202,14 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Op
             "EXECABORT Transaction discarded because of previous errors."
         }
         Some(Multi { mut transaction, .. }) => {
+            // What WAITAOF in it replies: writes of the transaction itself do not count.
+            let has_log = parties.server.has_log();
+            parties.state.is_synced = has_log && parties.session.is_synced(&parties.session.written());
             transaction.close(parties.state.watched.take(), parties.state.context, databases(parties.server));
-            if !parties.session.is_atomic() && is_scattered(parties.session, &transaction) {
+            let is_local = |(id, _)| commands::command(id).request == Request::Local;
+            // While the data is loaded only the connection's own commands can be in it, as a rule.
+            let is_early = S::IS_LOADING && transaction.commands().all(is_local);
+            if is_early || (!parties.session.is_atomic() && is_scattered(parties.session, &transaction)) {
                 scatter(parties, &transaction, out);
                 return None;
             }
@@ -240,9 +286,18 @@ impl Deferred {
         if let Some(served) = place.waiter.served() {
             return session.released(&served.marks).await;
         }
+        let changed = async {
+            match self {
+                Self::Asleep(_, Sleep::WaitAof { local: 1.., replicas: 0 }) => {
+                    let marks = session.written();
+                    tokio::select! { () = place.waiter.changed() => {} () = session.synced(&marks) => {} }
+                }
+                _ => place.waiter.changed().await,
+            }
+        };
         match place.until {
-            None => place.waiter.changed().await,
-            Some(until) => _ = tokio::time::timeout_at(until, place.waiter.changed()).await,
+            None => changed.await,
+            Some(until) => _ = tokio::time::timeout_at(until, changed).await,
         }
     }
 }
@@ -268,8 +323,12 @@ fn sleep_on<S: Session>(
     let is_over = place.until.is_some_and(|until| until <= Instant::now());
     let resp3 = parties.state.context.resp3;
     match (place.waiter.state(), sleep) {
-        (Wait::Waiting, _) if !is_over => return Some(Deferred::Asleep(place, sleep)),
         (Wait::Failed, _) => parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED)),
+        (state, Sleep::WaitAof { local, replicas }) => {
+            let is_over = is_over || state != Wait::Waiting;
+            return wait_for_aof(place, (local, replicas), is_over, parties, out);
+        }
+        (Wait::Waiting, _) if !is_over => return Some(Deferred::Asleep(place, sleep)),
         (_, Sleep::Wait) => parties.session.reply_here(resp3, out, |reply| reply.integer(0)),
         (_, Sleep::Debug) => parties.session.reply_here(resp3, out, |reply| reply.ok()),
     }

@@ -27,7 +27,7 @@ const SECTIONS: [Section; 7] = [
 /// The text of INFO: the named sections, or all.
 pub fn render(server: &Server, wanted: &[String]) -> String {
     let all = wanted.is_empty() || wanted.iter().any(|name| matches!(name.as_str(), "all" | "default" | "everything"));
-    let metrics = server.engine.metrics();
+    let metrics = server.metrics();
     let mut text = String::new();
     for (name, fields) in SECTIONS {
         if all || wanted.contains(&name.to_lowercase()) {
@@ -43,7 +43,7 @@ pub fn render(server: &Server, wanted: &[String]) -> String {
 
 /// The figures of STATS: those of the engine, and of what the server has done.
 pub fn engine_figures(server: &Server) -> Fields {
-    let metrics = server.engine.metrics();
+    let metrics = server.metrics();
     let mut figures = engine_section(server, &metrics);
     figures.extend(stats_section(server, &metrics));
     figures.extend(persistence_section(server, &metrics));
@@ -94,17 +94,26 @@ fn memory_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
 
 fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let sum = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).sum::<u64>();
-    let worst = |index: usize| metrics.segments.iter().map(|segment| segment.fsync_us[index]).max().unwrap_or(0);
+    let worst = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).max().unwrap_or(0);
     let changes = metrics.keyspace.changes.saturating_sub(SAVES.changes_saved());
     let rewriting = server.rewriting.metrics();
-    fields([
-        ("loading", &0),
+    let mut persistence = fields([
+        ("loading", &u8::from(server.is_loading())),
+        ("async_loading", &0),
         ("rdb_changes_since_last_save", &changes),
         ("rdb_bgsave_in_progress", &u8::from(SAVES.is_saving())),
         ("rdb_last_save_time", &SAVES.last_save_s()),
         ("rdb_last_bgsave_status", &if SAVES.has_failed() { "err" } else { "ok" }),
+        ("rdb_last_bgsave_time_sec", &SAVES.took_s()),
+        ("rdb_current_bgsave_time_sec", &SAVES.takes_s(server.clock.now_ms() / 1000)),
         ("rdb_saves", &SAVES.count()),
-        ("aof_enabled", &u8::from(!metrics.segments.is_empty())),
+        // Nothing is forked, and nothing is loaded from a snapshot.
+        ("rdb_last_cow_size", &0),
+        ("rdb_last_load_keys_expired", &0),
+        ("rdb_last_load_keys_loaded", &0),
+        ("aof_enabled", &u8::from(server.has_log())),
+        ("aof_last_write_status", &if server.log_control.is_failing() { "err" } else { "ok" }),
+        ("aof_write_failures", &server.log_control.failures()),
         ("aof_rewrite_in_progress", &u8::from(rewriting.is_running)),
         ("aof_rewrite_scheduled", &u8::from(rewriting.is_scheduled)),
         ("aof_last_rewrite_time_sec", &rewriting.last_s),
@@ -117,10 +126,36 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("aof_current_size", &sum(|segment| segment.file_bytes)),
         ("aof_base_size", &rewriting.base_size),
         ("aof_buffer_length", &sum(|segment| segment.buffered_bytes)),
+        ("aof_unsynced_length", &sum(|segment| segment.unsynced_bytes)),
+        ("aof_pending_bio_fsync", &sum(|segment| segment.is_syncing.into())),
+        ("aof_delayed_fsync", &sum(|segment| segment.stalls)),
         ("aof_fsyncs", &sum(|segment| segment.fsyncs)),
-        ("aof_fsync_us_p50", &worst(0)),
-        ("aof_fsync_us_p99", &worst(1)),
-        ("aof_fsync_us_max", &worst(2)),
+        ("aof_fsync_us_p50", &worst(|segment| segment.fsync_us[0])),
+        ("aof_fsync_us_p99", &worst(|segment| segment.fsync_us[1])),
+        ("aof_fsync_us_max", &worst(|segment| segment.fsync_us[2])),
+        ("aof_fsync_bytes_p50", &worst(|segment| segment.fsync_bytes[0])),
+        ("aof_fsync_bytes_p99", &worst(|segment| segment.fsync_bytes[1])),
+        ("aof_fsync_bytes_max", &worst(|segment| segment.fsync_bytes[2])),
+    ]);
+    if server.is_loading() {
+        persistence.extend(loading_figures(server));
+    }
+    persistence
+}
+
+/// How far the log has been read. The total grows while files are found.
+fn loading_figures(server: &Server) -> Fields {
+    let (total, loaded) = server.log_control.loading();
+    let elapsed_s = server.started.elapsed().as_secs();
+    let eta_s = if elapsed_s == 0 { 1 } else { elapsed_s * (total - loaded) / (loaded + 1) };
+    let percent = loaded as f64 / total.max(1) as f64 * 100.0;
+    fields([
+        ("loading_start_time", &(server.clock.now_ms() / 1000 - elapsed_s)),
+        ("loading_total_bytes", &total),
+        ("loading_rdb_used_mem", &0),
+        ("loading_loaded_bytes", &loaded),
+        ("loading_loaded_perc", &format!("{percent:.2}")),
+        ("loading_eta_seconds", &eta_s),
     ])
 }
 

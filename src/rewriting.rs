@@ -7,7 +7,7 @@ use crate::keyspace::ImageSink;
 use crate::rdb::SAVES;
 use crate::server::Server;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
@@ -18,9 +18,10 @@ const RETRY_FIRST: Duration = Duration::from_secs(60);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
 /// The rewriting of a server's log.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rewriting {
-    rewriter: Option<Arc<Rewriter>>,
+    /// Once the log has been read, where there is one.
+    rewriter: OnceLock<Arc<Rewriter>>,
     state: Mutex<State>,
     bell: Notify,
 }
@@ -72,18 +73,19 @@ pub struct RewritingMetrics {
 }
 
 impl Rewriting {
-    /// The rewriting of a log, or of none.
-    pub fn new(rewriter: Option<Arc<Rewriter>>) -> Self {
-        let segments = rewriter.iter().flat_map(|rewriter| rewriter.segments());
-        let base_size = segments.map(|segment| segment.base_bytes()).sum();
-        let state = State { base_size, ..State::default() };
-        Self { rewriter, state: Mutex::new(state), bell: Notify::new() }
+    /// The log has been read: from now on it may be rewritten.
+    ///
+    /// # Panics
+    /// When it was told so before.
+    pub fn begin(&self, rewriter: Arc<Rewriter>) {
+        self.state.lock().base_size = rewriter.segments().iter().map(|segment| segment.base_bytes()).sum();
+        assert!(self.rewriter.set(rewriter).is_ok(), "a log is read once");
     }
 
     /// Asks for the log to be rewritten.
     pub fn request(&self) -> Requested {
         let mut state = self.state.lock();
-        if self.rewriter.is_none() {
+        if self.rewriter.get().is_none() {
             return Requested::NoLog;
         }
         let is_saving = SAVES.is_saving();
@@ -129,7 +131,12 @@ impl Rewriting {
     }
 
     fn size(&self) -> u64 {
-        self.rewriter.iter().flat_map(|rewriter| rewriter.segments()).map(|segment| segment.file_bytes()).sum()
+        self.rewriter
+            .get()
+            .into_iter()
+            .flat_map(|rewriter| rewriter.segments())
+            .map(|segment| segment.file_bytes())
+            .sum()
     }
 
     fn end(&self, outcome: Result<(), String>) {
@@ -171,7 +178,7 @@ impl State {
 /// Rewrites the log whenever it is time to, until the runtime ends.
 pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     let rewriting = &server.rewriting;
-    let Some(rewriter) = &rewriting.rewriter else { return };
+    let Some(rewriter) = rewriting.rewriter.get() else { return };
     loop {
         // Whether it was asked for or not, it is looked at again.
         let _ = tokio::time::timeout(LOOK, rewriting.bell.notified()).await;

@@ -1,26 +1,33 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
-use crate::aof::{DirLock, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover};
+use crate::aof::{
+    DirLock, Disk, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover,
+};
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
-use crate::engine::{ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine};
+use crate::engine::{
+    ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
+};
 use crate::keyspace::{Databases, Table};
 use crate::limits;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
 use crate::rewriting::{self, Rewriting};
 use parking_lot::Mutex;
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -39,8 +46,8 @@ pub struct Server {
     pub clients: Clients,
     /// Counts of what has happened.
     pub stats: Stats,
-    /// The engine's figures.
-    pub engine: Arc<dyn Metered>,
+    /// The engine's figures; none while the data is loaded.
+    engine: OnceLock<Arc<dyn Metered>>,
     /// Who listens to which channel.
     pub pubsub: Arc<PubSub>,
     /// Where the time comes from.
@@ -125,6 +132,21 @@ impl Totals {
 }
 
 impl Server {
+    /// The engine's figures; those of an empty one while the data is loaded.
+    pub fn metrics(&self) -> EngineMetrics {
+        self.engine.get().map_or_else(EngineMetrics::default, |engine| engine.metrics())
+    }
+
+    /// Whether the data is loaded just now.
+    pub fn is_loading(&self) -> bool {
+        self.engine.get().is_none()
+    }
+
+    /// Whether what is written is logged.
+    pub fn has_log(&self) -> bool {
+        self.config.is_on(Directive::Appendonly)
+    }
+
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.log_control.set_policy(self.config.number(Directive::Appendfsync) as u8);
@@ -155,7 +177,7 @@ impl Server {
 
     /// Starts the counts anew.
     pub fn reset_stats(&self) {
-        *self.base.lock() = self.totals(&self.engine.metrics());
+        *self.base.lock() = self.totals(&self.metrics());
     }
 
     fn totals(&self, metrics: &EngineMetrics) -> Totals {
@@ -181,8 +203,29 @@ pub(crate) fn apply_limits(config: &Config) {
     limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
 }
 
+/// What a server stands on: the seam through which tests bring lost power.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    /// Where its log lives.
+    pub disk: Arc<dyn Disk>,
+    /// Names this boot of the operating system; empty where it has no name.
+    pub boot: String,
+}
+
+impl Default for Ground {
+    /// The machine.
+    fn default() -> Self {
+        Self { disk: Arc::new(SystemDisk), boot: boot_id() }
+    }
+}
+
 /// Runs a server with this configuration until it is told to stop. The error is for the operator.
 pub fn run(config: Config) -> Result<(), String> {
+    run_on(config, Ground::default())
+}
+
+/// [`run`] elsewhere than on the machine.
+pub fn run_on(config: Config, ground: Ground) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = or_default(config.number(Directive::Threads), || default_threads(cores));
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
@@ -192,16 +235,18 @@ pub fn run(config: Config) -> Result<(), String> {
     runtime.block_on(async {
         let listener = listen(&config)?;
         apply_limits(&config);
-        let (foundation, logs, rewriter) = lay_foundation(&config, cores)?;
-        let pubsub = Arc::clone(&foundation.pubsub);
-        let start = Start { config, listener, pubsub, logs, rewriter, threads: threads.get() };
-        match start.config.text(Directive::Engine).as_str() {
-            "mutex" => start.serve(Arc::new(MutexEngine::new(foundation))).await,
-            "dashmap" => start.serve(Arc::new(DashmapEngine::new(foundation))).await,
+        let engine = config.text(Directive::Engine);
+        let start = Start { config, listener, ground, threads: threads.get(), cores };
+        match engine.as_str() {
+            "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
+            "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
             _ => {
-                let engine = Arc::new(ActorEngine::new(foundation));
-                engine.start();
-                start.serve(engine).await
+                let build = |foundation| {
+                    let engine = Arc::new(ActorEngine::new(foundation));
+                    engine.start();
+                    engine
+                };
+                start.serve(build).await
             }
         }
     })
@@ -272,25 +317,22 @@ fn snapshot_path(config: &Config) -> PathBuf {
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.
-fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs, Option<Arc<Rewriter>>), String> {
-    config.apply_limits();
+fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
+    let config = &server.config;
     let wanted = config.number(Directive::Shards);
     let layout = layout(config, cores);
     let shards = layout.shards;
     let databases = config.number(Directive::Databases) as usize;
-    let control = LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8));
-    let clock = Clock::System;
-    // What is replayed is encoded as it was.
-    limits::HLL_SPARSE_LEN_MAX.set(config.number(Directive::HllSparseMaxBytes));
+    let (control, clock) = (server.log_control.clone(), server.clock.clone());
     let dir = log_dir(config);
-    let lock = config.is_on(Directive::Appendonly).then(|| DirLock::take(&dir)).transpose()?;
+    let lock = server.has_log().then(|| DirLock::take(&dir)).transpose()?;
     let recovered = if lock.is_some() {
         let recovered = recover(&Log {
-            disk: &SystemDisk,
+            disk: &*ground.disk,
             dir: &dir,
             layout,
             databases,
-            boot: boot_id(),
+            boot: ground.boot.clone(),
             now_ms: clock.now_ms(),
             control: control.clone(),
         })?;
@@ -309,7 +351,7 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs, Op
     };
     let Recovered { stores, segments, joints, threads, manifest } = recovered;
     let rewriter =
-        lock.is_some().then(|| Arc::new(Rewriter::new(Arc::new(SystemDisk), dir, manifest, segments.clone())));
+        lock.is_some().then(|| Arc::new(Rewriter::new(Arc::clone(&ground.disk), dir, manifest, segments.clone())));
     let foundation = Foundation {
         stores,
         segments,
@@ -318,57 +360,64 @@ fn lay_foundation(config: &Config, cores: usize) -> Result<(Foundation, Logs, Op
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
         map_shards: or_default(wanted, || 4 * cores),
-        pubsub: Arc::default(),
+        pubsub: Arc::clone(&server.pubsub),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
     };
     Ok((foundation, Logs { threads, control, clock, lock }, rewriter))
 }
 
-/// Everything that is ready before the engine.
+/// Everything that is ready before the data.
 struct Start {
     config: Config,
     listener: TcpListener,
-    pubsub: Arc<PubSub>,
-    logs: Logs,
-    rewriter: Option<Arc<Rewriter>>,
+    ground: Ground,
     threads: usize,
+    cores: usize,
 }
 
 impl Start {
-    async fn serve<E: Engine>(self, engine: Arc<E>) -> Result<(), String> {
-        let Self { config, listener, pubsub, logs, rewriter, threads } = self;
+    /// Serves until it is told to stop: at first with -LOADING, while the log is read; then with the engine that `build`
+    /// makes of what it held.
+    async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
+        let Self { config, listener, ground, threads, cores } = self;
         let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
-        fit_maxclients(&config);
-        let clock = Clock::System;
-        let server = Arc::new(Server {
-            clients: Clients::default(),
-            stats: Stats::default(),
-            engine: Arc::clone(&engine) as Arc<dyn Metered>,
-            started: Instant::now(),
-            run_id: (0..40).map(|_| fastrand::digit(16)).collect(),
-            os: operating_system(),
-            pubsub,
-            port,
-            threads,
-            log_control: logs.control.clone(),
-            rewriting: Rewriting::new(rewriter),
-            output_hard_max: AtomicU64::new(0),
-            coarse_now_ms: AtomicU64::new(clock.now_ms()),
-            base: Mutex::default(),
-            clock,
-            config,
-        });
-        server.apply_config();
+        let server = new_server(config, port, threads);
+        let tasks = TaskTracker::new();
+        let mut stop = pin!(stop_signal()?);
+        tokio::spawn(keep_house(Arc::clone(&server)));
+
+        if server.has_log() {
+            let address = server.config.text(Directive::Bind);
+            tracing::info!("Reading the append only file; meanwhile -LOADING is replied on tcp {address}:{port}");
+        }
+        let (loaded, engine) = watch::channel(None);
+        let loading = load(&server, ground, cores)?;
+        let (foundation, logs, rewriter) = {
+            let admit = |client| tasks.spawn(serve_early(Arc::clone(&server), client, engine.clone()));
+            tokio::select! {
+                biased;
+                // The log is as it would be after a crash; the thread that reads it ends with the process.
+                () = &mut stop => return Ok(()),
+                result = loading => result.expect("the thread that loads does not panic")?,
+                never = accept(&listener, &server, admit) => match never {},
+            }
+        };
+        rewriter.into_iter().for_each(|rewriter| server.rewriting.begin(rewriter));
+        let engine = build(foundation);
+        assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
+        loaded.send_replace(Some(Arc::clone(&engine)));
+
         SAVES.begin_at(snapshot_path(&server.config), server.clock.now_ms() / 1000);
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
-        tokio::spawn(engine.clone().end_epochs());
+        tokio::spawn(Arc::clone(&engine).end_epochs());
         tokio::spawn(rewriting::run(Arc::clone(&server), Arc::clone(&engine)));
-        tokio::spawn(keep_house(Arc::clone(&server)));
-        let tasks = TaskTracker::new();
-        let stop = stop_signal()?;
-        accept_until(stop, &listener, &server, &engine, &tasks).await;
+        let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
+        tokio::select! {
+            () = stop => {}
+            never = accept(&listener, &server, admit) => match never {},
+        }
         drop(listener);
         drain(&server, &tasks).await;
         // The log's own threads write and sync; this one has nothing else left to run.
@@ -378,6 +427,67 @@ impl Start {
     }
 }
 
+fn new_server(config: Config, port: u16, threads: usize) -> Arc<Server> {
+    fit_maxclients(&config);
+    let clock = Clock::System;
+    let server = Arc::new(Server {
+        clients: Clients::default(),
+        stats: Stats::default(),
+        engine: OnceLock::new(),
+        started: Instant::now(),
+        run_id: (0..40).map(|_| fastrand::digit(16)).collect(),
+        os: operating_system(),
+        pubsub: Arc::default(),
+        port,
+        threads,
+        log_control: LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8)),
+        rewriting: Rewriting::default(),
+        output_hard_max: AtomicU64::new(0),
+        coarse_now_ms: AtomicU64::new(clock.now_ms()),
+        base: Mutex::default(),
+        clock,
+        config,
+    });
+    // What is replayed is encoded as it was.
+    server.apply_config();
+    server
+}
+
+/// Loads the data on a thread of its own: connections are answered meanwhile.
+fn load(server: &Arc<Server>, ground: Ground, cores: usize) -> Result<oneshot::Receiver<Loaded>, String> {
+    let (done, loading) = oneshot::channel();
+    let server = Arc::clone(server);
+    let load = move || {
+        // Nobody waits for it where the server was told to stop.
+        let _ = done.send(lay_foundation(&server, &ground, cores));
+    };
+    let thread = std::thread::Builder::new().name("load".into()).spawn(load);
+    thread.map_err(|error| format!("can't start a thread: {error}"))?;
+    Ok(loading)
+}
+
+type Loaded = Result<(Foundation, Logs, Option<Arc<Rewriter>>), String>;
+
+/// A connection's life.
+async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {
+    connection::serve(Arc::clone(&server), Arc::clone(&client), session).await;
+    depart(&server, &client);
+}
+
+/// The life of a connection that comes before the data is there.
+async fn serve_early<E: Engine>(server: Arc<Server>, client: Arc<Client>, mut engine: watch::Receiver<Option<Arc<E>>>) {
+    let session = async {
+        let engine = engine.wait_for(Option::is_some).await.expect("the server outlives its connections").clone();
+        engine.expect("it was waited for").session()
+    };
+    connection::serve_early(Arc::clone(&server), Arc::clone(&client), session).await;
+    depart(&server, &client);
+}
+
+fn depart(server: &Server, client: &Client) {
+    server.clients.remove(client.id);
+    server.stats.departed.lock().add_client(client);
+}
 /// Names this boot of the operating system; empty where it has no name.
 pub fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -402,7 +512,7 @@ fn operating_system() -> String {
 }
 
 fn announce(server: &Server) {
-    let metrics = server.engine.metrics();
+    let metrics = server.metrics();
     tracing::info!(
         "Shardrace {}, engine={}, shards={}, threads={}, pid={}",
         env!("CARGO_PKG_VERSION"),
@@ -450,37 +560,22 @@ fn stop_signal() -> Result<impl Future<Output = ()>, String> {
     Ok(async move { token.cancelled().await })
 }
 
-async fn accept_until<E: Engine>(
-    stop: impl Future<Output = ()>,
-    listener: &TcpListener,
-    server: &Arc<Server>,
-    engine: &Arc<E>,
-    tasks: &TaskTracker,
-) {
-    tokio::pin!(stop);
+/// Accepts connections until it is dropped.
+async fn accept<T>(listener: &TcpListener, server: &Server, begin: impl Fn(Arc<Client>) -> T) -> Infallible {
     loop {
-        tokio::select! {
-            () = &mut stop => return,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, address)) => admit(stream, address, server, engine, tasks),
-                Err(error) => {
-                    // Out of files, say: connections wait in the backlog until some are closed.
-                    tracing::warn!("Accepting client connection: {error}");
-                    tokio::time::sleep(HOUSEKEEPING).await;
-                }
-            },
+        match listener.accept().await {
+            Ok((stream, address)) => _ = admit(stream, address, server).map(&begin),
+            Err(error) => {
+                // Out of files, say: connections wait in the backlog until some are closed.
+                tracing::warn!("Accepting client connection: {error}");
+                tokio::time::sleep(HOUSEKEEPING).await;
+            }
         }
     }
 }
 
-/// Starts a connection's task, or refuses it.
-fn admit<E: Engine>(
-    stream: TcpStream,
-    address: SocketAddr,
-    server: &Arc<Server>,
-    engine: &Arc<E>,
-    tasks: &TaskTracker,
-) {
+/// Takes a connection in, or refuses it.
+fn admit(stream: TcpStream, address: SocketAddr, server: &Server) -> Option<Arc<Client>> {
     server.stats.connections.fetch_add(1, Ordering::Relaxed);
     // A socket that fails here is closed already; its task will see that.
     let _ = stream.set_nodelay(true);
@@ -489,14 +584,9 @@ fn admit<E: Engine>(
         server.stats.rejected.fetch_add(1, Ordering::Relaxed);
         // The client may be gone; it would have been turned away in any case.
         let _ = client.stream.try_write(b"-ERR max number of clients reached\r\n");
-        return;
+        return None;
     }
-    let (server, session) = (Arc::clone(server), engine.session());
-    tasks.spawn(async move {
-        connection::serve(Arc::clone(&server), Arc::clone(&client), session).await;
-        server.clients.remove(client.id);
-        server.stats.departed.lock().add_client(&client);
-    });
+    Some(client)
 }
 
 fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client {

@@ -28,29 +28,53 @@ pub struct Cli {
 pub enum Command {
     /// Put the percentiles of two or more .hlog files side by side
     Compare(CompareFlags),
+    /// Put the files of generators that ran at the same time together, as one run
+    Merge(MergeFlags),
+    /// List the workloads that ship
+    Workloads,
 }
 
 /// Flags of `loadgen compare`.
 #[derive(Args, Debug)]
 pub struct CompareFlags {
-    /// Histogram logs; differences are relative to the first
-    #[arg(required = true, num_args = 2.., value_name = "FILE.hlog")]
+    /// Histogram logs, or directories of the logs of repeated runs; differences are relative to the first
+    #[arg(required = true, num_args = 2.., value_name = "FILE.hlog|DIRECTORY")]
     pub files: Vec<PathBuf>,
     /// Only the intervals with this tag (SET, GET, MSET, MGET)
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
+    /// Per cent that a difference may be for the verdict "no change"
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    pub margin: f64,
+    /// Seed of the bootstrap
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write tables and plot as one HTML page that needs no network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write a plot of latency by percentile
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 
+/// Flags of `loadgen merge`.
+#[derive(Args, Debug)]
+pub struct MergeFlags {
+    /// What each generator's files begin with (its --hdr-file-prefix)
+    #[arg(required = true, num_args = 2.., value_name = "PREFIX")]
+    pub prefixes: Vec<PathBuf>,
+    /// What the merged files begin with
+    #[arg(short, long, value_name = "PREFIX")]
+    pub out: PathBuf,
+}
+
 /// Flags of a run.
 #[derive(Args, Debug, Clone)]
 pub struct RunFlags {
-    /// Host name or address of the target
+    /// Host name or address of the target; or several, HOST[:PORT],…, that share the connections
     #[arg(short, long, value_name = "HOST", default_value = "127.0.0.1")]
     pub server: String,
-    /// Port of the target
+    /// Port of the targets that name none
     #[arg(short, long, default_value_t = 6379, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Password, or USER:PASSWORD
@@ -65,6 +89,9 @@ pub struct RunFlags {
     /// Threads of the generator
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: u32,
+    /// CPUs for the threads, one each in turn: 0-3,6
+    #[arg(long, value_name = "CPUS")]
+    pub pin_cpus: Option<String>,
     /// Requests in total [default: 100000, unless --test-time is given]
     #[arg(short = 'n', long, conflicts_with = "test_time", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
@@ -74,9 +101,12 @@ pub struct RunFlags {
     /// Seconds of the same load before the measured window
     #[arg(long, value_name = "SECS", default_value_t = 0.0)]
     pub warm_up: f64,
-    /// SETs to GETs
-    #[arg(long, value_name = "SET:GET", default_value = "1:10")]
-    pub ratio: String,
+    /// SETs to GETs [default: 1:10]
+    #[arg(long, value_name = "SET:GET")]
+    pub ratio: Option<String>,
+    /// Any commands with weights, instead of SETs and GETs: a TOML file, or one that ships (`loadgen workloads`)
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["ratio", "keys_per_command", "expiry_range"])]
+    pub workload: Option<String>,
     /// Keys of a command: from 2 on, MSET and MGET take the places of SET and GET
     #[arg(long, value_name = "KEYS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub keys_per_command: u32,
@@ -92,30 +122,72 @@ pub struct RunFlags {
     /// Requests in flight on each connection
     #[arg(long, value_name = "DEPTH", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub pipeline: u32,
-    /// Bytes of a value
-    #[arg(short, long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u64).range(0..=536_870_912))]
-    pub data_size: u64,
-    /// Order of keys for SET and GET: R uniform, Z zipfian, S sequential, P sequential in a range per client
-    #[arg(long, value_name = "SET:GET", default_value = "R:R")]
-    pub key_pattern: String,
-    /// Exponent of the zipfian pattern
-    #[arg(long, value_name = "EXPONENT", default_value_t = 1.0)]
-    pub key_zipf_exp: f64,
-    /// Smallest key number
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub key_minimum: u64,
-    /// Largest key number
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000)]
-    pub key_maximum: u64,
-    /// What stands before the number
-    #[arg(long, value_name = "TEXT", default_value = "memtier-")]
-    pub key_prefix: String,
-    /// SET every key once before the run
+    /// Bytes of a value [default: 32]
+    #[arg(short, long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(0..=536_870_912))]
+    pub data_size: Option<u64>,
+    /// Bytes of a value, drawn from a range
+    #[arg(long, value_name = "MIN-MAX", conflicts_with_all = ["data_size", "data_size_list"])]
+    pub data_size_range: Option<String>,
+    /// Bytes of a value, drawn from a list with weights
+    #[arg(long, value_name = "SIZE:WEIGHT,…", conflicts_with = "data_size")]
+    pub data_size_list: Option<String>,
+    /// How sizes are drawn from --data-size-range: R uniformly, Z mostly short ones [default: R]
+    #[arg(long, value_name = "R|Z", requires = "data_size_range")]
+    pub data_size_pattern: Option<String>,
+    /// Seconds after which a key that was SET expires, drawn from a range; decimals are allowed
+    #[arg(long, value_name = "MIN-MAX")]
+    pub expiry_range: Option<String>,
+    /// Keys of SETs and of GETs, by letter or name: R uniform, Z zipfian, G gaussian, H hotspot, S sequential, P per-client (sequential in a range for each), L latest, I insert (new keys beyond the range) [default: R:R]
+    #[arg(long, value_name = "SET:GET")]
+    pub key_pattern: Option<String>,
+    /// Exponent of the patterns zipfian and latest [default: 1]
+    #[arg(long, value_name = "EXPONENT")]
+    pub key_zipf_exp: Option<f64>,
+    /// Centre of the gaussian pattern [default: the middle of the range]
+    #[arg(long, value_name = "NUMBER")]
+    pub key_median: Option<f64>,
+    /// Standard deviation of the gaussian pattern [default: a sixth of the range]
+    #[arg(long, value_name = "KEYS")]
+    pub key_stddev: Option<f64>,
+    /// The hotspot pattern: so many per cent of the keys take so many per cent of the requests [default: 20:80]
+    #[arg(long, value_name = "KEYS:REQUESTS")]
+    pub key_hotspot: Option<String>,
+    /// Smallest key number [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub key_minimum: Option<u64>,
+    /// Largest key number [default: 1000000]
+    #[arg(long, value_name = "NUMBER")]
+    pub key_maximum: Option<u64>,
+    /// What stands before the number [default: memtier-]
+    #[arg(long, value_name = "TEXT")]
+    pub key_prefix: Option<String>,
+    /// Before the run, SET every key once, or do what the workload says
     #[arg(long)]
     pub prefill: bool,
+    /// Check every reply against a model; connections keep to keys of their own, and all keys are deleted before the run (or SET, with --prefill)
+    #[arg(long, conflicts_with_all = ["expiry_range", "rate_steps", "find_knee"])]
+    pub verify: bool,
+    /// Instead of a load: connect, PING, close, and again; -c at a time, -n in total, or at --rate-limiting per second
+    #[arg(long, conflicts_with_all = ["workload", "ratio", "keys_per_command", "prefill", "verify"])]
+    pub connect_storm: bool,
     /// Open loop: requests per second, in total, due at fixed times whether or not replies come
     #[arg(long, value_name = "OPS_PER_SEC")]
     pub rate_limiting: Option<f64>,
+    /// Open loops at several rates, one after the other: RATE,…, where FROM-TO:BY stands for several
+    #[arg(long, value_name = "RATES", conflicts_with_all = ["rate_limiting", "requests"], requires = "test_time")]
+    pub rate_steps: Option<String>,
+    /// Run the steps in an order drawn with the seed
+    #[arg(long, requires = "rate_steps")]
+    pub shuffle_steps: bool,
+    /// Search for the highest rate that holds --p99-limit, in open loops of --test-time; the first is at --rate-limiting, or 1000
+    #[arg(long, conflicts_with_all = ["rate_steps", "requests"], requires_all = ["test_time", "p99_limit"])]
+    pub find_knee: bool,
+    /// Milliseconds that the 99th percentile of latency may be
+    #[arg(long, value_name = "MS", requires = "find_knee")]
+    pub p99_limit: Option<f64>,
+    /// How far apart the highest rate that holds and the lowest that does not may be in the end [default: 5]
+    #[arg(long, value_name = "PERCENT", requires = "find_knee")]
+    pub knee_precision: Option<f64>,
     /// Runs; their results are added up
     #[arg(short = 'x', long, value_name = "RUNS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub run_count: u32,
@@ -131,7 +203,7 @@ pub struct RunFlags {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub json_out_file: Option<PathBuf>,
-    /// Write PREFIX.hlog and PREFIX.hgrm (latency), PREFIX.service.hlog (service time)
+    /// Write PREFIX.hlog and so on: logs of intervals and totals, distribution, CSV, and JSON unless --json-out-file is given
     #[arg(long, value_name = "PREFIX")]
     pub hdr_file_prefix: Option<PathBuf>,
     /// Print no latency distribution after the table

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
+use nix::unistd::Pid;
 
 /// CPU time of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +25,19 @@ impl CpuTime {
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self { user: self.user.saturating_sub(earlier.user), system: self.system.saturating_sub(earlier.system) }
     }
+}
+
+/// CPU time of the calling thread since it began.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("RUSAGE_THREAD is always valid");
+    duration(usage.user_time()) + duration(usage.system_time())
+}
+
+/// Binds the calling thread to one CPU.
+pub(crate) fn pin_thread(cpu: usize) -> std::io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 fn duration(time: TimeVal) -> Duration {

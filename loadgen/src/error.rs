@@ -10,6 +10,9 @@ pub enum Error {
     /// Flags that are well-formed one by one, but not together.
     #[error("{0}")]
     Config(String),
+    /// Replies that contradict the model of `--verify`.
+    #[error("{0}")]
+    Mismatch(String),
     /// The target accepts no connection.
     #[error("cannot connect to {address}: {source}")]
     Connect {

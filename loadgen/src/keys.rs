@@ -1,10 +1,19 @@
 //! Which key comes next.
+//!
+//! The zipfian pattern is drawn by rejection-inversion (W. Hörmann and G. Derflinger, "Rejection-
+//! inversion to generate variates from monotone discrete distributions", 1996), as `rand_distr`
+//! has it; `latest` is YCSB's skewed-latest: the same, counted back from the newest key
+//! (B. Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::Rng;
 use rand::rngs::SmallRng;
-use rand::{Rng, RngExt};
-use rand_distr::{Distribution, Zipf};
+use rand_distr::{Distribution, Normal, Zipf};
 
 use crate::config::{KeyPattern, KeyRange};
+use crate::values::scale;
 
 /// The part of a run that one thread carries: thread `thread` of `threads`, with `clients` of the
 /// `clients_total` connections, the first of which is number `first_client`.
@@ -22,20 +31,62 @@ pub struct Share {
     pub clients_total: usize,
 }
 
+/// The number of the newest key, for all threads: inserts count it up, and `latest` counts back
+/// from it.
+///
+/// A key is new from the moment its insert is encoded, so that a read may reach the target before
+/// the insert does, and miss.
+#[derive(Clone, Debug)]
+pub struct Frontier(Arc<AtomicU64>);
+
+impl Frontier {
+    /// Before any insert, the newest key is the range's last.
+    pub fn of(range: KeyRange) -> Self {
+        Self(Arc::new(AtomicU64::new(range.maximum)))
+    }
+
+    #[inline]
+    fn newest(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn insert(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+}
+
 /// A sequence of key numbers within a range, in the order of a pattern.
 #[derive(Debug)]
 pub struct KeySource {
     range: KeyRange,
     order: Order,
+    /// Whose keys are taken, where each connection has its own.
+    owner: Option<Owner>,
+    share: Share,
+}
+
+/// The keys whose place in the range leaves a connection's number, divided by all connections.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    first_client: u64,
+    clients: u64,
 }
 
 #[derive(Debug)]
 enum Order {
     Uniform,
     Zipfian(Zipf<f64>),
+    Gaussian(Normal<f64>),
+    Hotspot { hot_keys: u64, hot_requests: u64 },
     Sequential { next: u64, step: u64 },
     PerClient(Vec<Cursor>),
+    Latest { zipf: Zipf<f64>, frontier: Frontier },
+    Insert(Frontier),
 }
+
+/// Draws of a gaussian key after which one outside the range is taken to its edge.
+const GAUSSIAN_DRAWS_MAX: usize = 64;
 
 /// Invariant: `first <= next < end`, all relative to the range's minimum.
 #[derive(Debug)]
@@ -47,13 +98,22 @@ struct Cursor {
 
 impl KeySource {
     /// The keys that one thread takes.
-    pub fn new(pattern: KeyPattern, range: KeyRange, share: Share) -> Self {
+    pub fn new(pattern: KeyPattern, range: KeyRange, share: Share, frontier: &Frontier) -> Self {
+        let zipf = |exponent| {
+            let zipf = Zipf::new(range.count() as f64, exponent);
+            zipf.expect("the range holds a key and the exponent is not negative")
+        };
         let order = match pattern {
             KeyPattern::Uniform => Order::Uniform,
-            KeyPattern::Zipfian { exponent } => {
-                let zipf = Zipf::new(range.count() as f64, exponent);
-                Order::Zipfian(zipf.expect("the range holds a key and the exponent is not negative"))
+            KeyPattern::Zipfian { exponent } => Order::Zipfian(zipf(exponent)),
+            KeyPattern::Gaussian { median, deviation } => {
+                let normal = Normal::new(median - range.minimum as f64, deviation);
+                Order::Gaussian(normal.expect("the deviation is finite"))
             }
+            KeyPattern::Hotspot { keys_percent, requests_percent } => Order::Hotspot {
+                hot_keys: (range.count() as f64 * keys_percent / 100.0).ceil().max(1.0) as u64,
+                hot_requests: (requests_percent / 100.0 * u64::MAX as f64) as u64,
+            },
             KeyPattern::Sequential => {
                 let next = share.thread as u64 % range.count();
                 Order::Sequential { next, step: share.threads as u64 % range.count() }
@@ -62,8 +122,18 @@ impl KeySource {
                 let clients = share.first_client..share.first_client + share.clients;
                 Order::PerClient(clients.map(|client| Cursor::of(client, share.clients_total, range)).collect())
             }
+            KeyPattern::Latest { exponent } => Order::Latest { zipf: zipf(exponent), frontier: frontier.clone() },
+            KeyPattern::Insert => Order::Insert(frontier.clone()),
         };
-        Self { range, order }
+        Self { range, order, owner: None, share }
+    }
+
+    /// Each connection takes keys of its own alone, if so wanted: the nearest to the one chosen.
+    pub(crate) fn own_keys_only(mut self, wanted: bool) -> Self {
+        let Share { first_client, clients_total, .. } = self.share;
+        let owner = Owner { first_client: first_client as u64, clients: clients_total as u64 };
+        self.owner = wanted.then_some(owner);
+        self
     }
 
     /// The next key, for connection number `client` of this thread.
@@ -80,8 +150,46 @@ impl KeySource {
                 offset
             }
             Order::PerClient(cursors) => cursors[client].advance(),
+            Order::Gaussian(normal) => gaussian(normal, rng, count),
+            Order::Hotspot { hot_keys, hot_requests } => hotspot(*hot_keys, *hot_requests, rng, count),
+            Order::Latest { zipf, frontier } => {
+                let back = (zipf.sample(rng) as u64).clamp(1, count) - 1;
+                return frontier.newest().saturating_sub(back);
+            }
+            Order::Insert(frontier) => return frontier.insert(),
         };
-        self.range.minimum + offset
+        self.range.minimum + self.owner.map_or(offset, |owner| owner.nearest(offset, count, client))
+    }
+}
+
+impl Owner {
+    /// The connection's own key that is nearest below `offset`, or the one after that.
+    ///
+    /// There are as many keys as connections at least.
+    fn nearest(self, offset: u64, count: u64, client: usize) -> u64 {
+        let own = offset - offset % self.clients + self.first_client + client as u64;
+        if own < count { own } else { own - self.clients }
+    }
+}
+
+/// Draws outside the range are drawn again, which leaves a truncated normal distribution.
+fn gaussian(normal: &Normal<f64>, rng: &mut SmallRng, count: u64) -> u64 {
+    let mut draw = 0.0;
+    for _ in 0..GAUSSIAN_DRAWS_MAX {
+        draw = normal.sample(rng).round();
+        if (0.0..count as f64).contains(&draw) {
+            return draw as u64;
+        }
+    }
+    draw.clamp(0.0, (count - 1) as f64) as u64
+}
+
+/// The hot keys are the first ones of the range.
+fn hotspot(hot_keys: u64, hot_requests: u64, rng: &mut SmallRng, count: u64) -> u64 {
+    if rng.next_u64() < hot_requests || hot_keys >= count {
+        scale(rng.next_u64(), hot_keys.min(count))
+    } else {
+        hot_keys + scale(rng.next_u64(), count - hot_keys)
     }
 }
 
@@ -100,18 +208,6 @@ impl Cursor {
     }
 }
 
-/// Maps 64 random bits to `0..count`, each value equally likely up to `count / 2^64`.
-#[inline]
-fn scale(bits: u64, count: u64) -> u64 {
-    ((u128::from(bits) * u128::from(count)) >> 64) as u64
-}
-
-/// An alphanumeric block from which values are cut.
-pub(crate) fn random_block(rng: &mut SmallRng, bytes: usize) -> Vec<u8> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..bytes).map(|_| ALPHABET[rng.random_range(0..64)]).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
@@ -126,7 +222,7 @@ mod tests {
 
     fn draw(pattern: KeyPattern, share: Share, count: usize) -> Vec<u64> {
         let mut rng = SmallRng::seed_from_u64(7);
-        let mut keys = KeySource::new(pattern, RANGE, share);
+        let mut keys = KeySource::new(pattern, RANGE, share, &Frontier::of(RANGE));
         (0..count).map(|_| keys.next(&mut rng, 0)).collect()
     }
 
@@ -174,8 +270,47 @@ mod tests {
         let few_keys = KeyRange { minimum: 5, maximum: 6 };
         let mut rng = SmallRng::seed_from_u64(1);
         for client in 0..9 {
-            let key = KeySource::new(KeyPattern::PerClient, few_keys, share(client, 9)).next(&mut rng, 0);
+            let key = KeySource::new(KeyPattern::PerClient, few_keys, share(client, 9), &Frontier::of(few_keys))
+                .next(&mut rng, 0);
             assert!((5..=6).contains(&key));
         }
+    }
+
+    #[test]
+    fn the_gaussian_pattern_has_the_calculated_mean_and_deviation_and_stays_in_its_range() {
+        let keys = draw(KeyPattern::Gaussian { median: 60.0, deviation: 10.0 }, share(0, 1), 100_000);
+        assert!(keys.iter().all(|key| (10..=109).contains(key)));
+        let mean = keys.iter().sum::<u64>() as f64 / 1e5;
+        let variance = keys.iter().map(|&key| (key as f64 - mean).powi(2)).sum::<f64>() / 1e5;
+        // Five standard errors of the mean: 10 / sqrt(100,000) each.
+        assert!((mean - 60.0).abs() < 0.16, "{mean}");
+        assert!((variance.sqrt() - 10.0).abs() < 0.15, "{variance}");
+        let edge = draw(KeyPattern::Gaussian { median: 10.0, deviation: 1e9 }, share(0, 1), 1000);
+        assert!(edge.iter().all(|key| (10..=109).contains(key)));
+    }
+
+    #[test]
+    fn a_hotspot_takes_its_share_of_the_requests() {
+        let pattern = KeyPattern::Hotspot { keys_percent: 20.0, requests_percent: 80.0 };
+        let keys = draw(pattern, share(0, 1), 100_000);
+        let hot = keys.iter().filter(|&&key| key < 30).count();
+        assert!((79_300..80_700).contains(&hot), "{hot}");
+        let distinct = |range: std::ops::Range<u64>| range.filter(|key| keys.contains(key)).count();
+        assert_eq!((distinct(10..30), distinct(30..110)), (20, 80));
+    }
+
+    #[test]
+    fn inserts_follow_the_range_and_latest_counts_back_from_them() {
+        let frontier = Frontier::of(RANGE);
+        let mut rng = SmallRng::seed_from_u64(7);
+        let mut inserts = KeySource::new(KeyPattern::Insert, RANGE, share(0, 1), &frontier);
+        let mut latest = KeySource::new(KeyPattern::Latest { exponent: 0.99 }, RANGE, share(0, 1), &frontier);
+        assert_eq!((0..5).map(|_| inserts.next(&mut rng, 0)).collect::<Vec<_>>(), [110, 111, 112, 113, 114]);
+        let mut seen = [0_u64; 115];
+        (0..100_000).for_each(|_| seen[latest.next(&mut rng, 0) as usize] += 1);
+        let total: f64 = (1..=100).map(|rank| f64::from(rank).powf(-0.99)).sum();
+        let expected = 1e5 / total;
+        assert!((seen[114] as f64 - expected).abs() < 5.0 * expected.sqrt(), "{} for {expected}", seen[114]);
+        assert_eq!(seen[..15].iter().sum::<u64>(), 0);
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! - [`resp`]: the client's side of the protocol, shared with `experiments`.
 //! - [`config`], [`cli`]: what to do. [`run()`]: doing it. [`outcome`]: what came of it.
+//! - [`ramp`]: several rates, one after the other.
 //! - [`report`]: JSON, tables and HDR histogram files. [`compare`]: such files side by side.
 //!
 //! Inside, a run is `-t` threads (`worker`), each an event loop over its connections, fed by a
@@ -11,20 +12,28 @@
 //! merges once a second.
 
 pub mod cli;
+pub mod commands;
 pub mod compare;
 pub mod config;
 mod cpu;
+mod dump;
 mod error;
+pub mod health;
 pub mod keys;
+pub mod merge;
 mod multi_key;
 pub mod outcome;
 mod prefill;
+pub mod ramp;
 pub mod record;
 pub mod report;
 pub mod resp;
 mod run;
 pub mod schedule;
+mod storm;
 mod timer;
+pub mod values;
+mod verify;
 mod worker;
 pub mod workload;
 

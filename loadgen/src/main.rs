@@ -1,20 +1,23 @@
 //! The `loadgen` binary: flags in, a run or a comparison, reports out.
 
+mod session;
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use loadgen::cli::{Cli, Command};
-use loadgen::config::{Config, Stop};
+use loadgen::config::Config;
 use loadgen::outcome::Outcome;
-use loadgen::record::Interval;
-use loadgen::report::hdr::HdrFiles;
-use loadgen::{Error, Observer, compare, report};
+use loadgen::ramp::{Ramp, run_ramp};
+use loadgen::report::hdr::HdrPaths;
+use loadgen::workload::file::WorkloadFile;
+use loadgen::{Error, compare, merge, report};
+use serde_json::Value as Json;
+use session::Session;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -23,6 +26,8 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Some(Command::Compare(flags)) => compare::run(&flags, &mut io::stdout().lock()),
+        Some(Command::Merge(flags)) => merge::run(&flags, &mut io::stdout().lock()),
+        Some(Command::Workloads) => list_workloads(),
         None => Config::from_flags(cli.run).and_then(|config| measure(&config)),
     };
     match result {
@@ -44,23 +49,81 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
+fn list_workloads() -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    WorkloadFile::shipped()
+        .iter()
+        .try_for_each(|workload| writeln!(out, "{:14} {}", workload.name, workload.about))
+        .map_err(stdout_error)
+}
+
 fn measure(config: &Config) -> Result<(), Error> {
-    let json_file = config.json_out_file.as_deref().map(create).transpose()?;
-    let mut session = Session::begin(config)?;
-    let outcome = loadgen::run(config, &mut session)?;
-    session.progress.finish_and_clear();
-    if let Some(files) = session.hdr_files {
-        files.finish(&outcome)?;
-    }
-    if let (Some(mut file), Some(path)) = (json_file, &config.json_out_file) {
-        let text = format!("{:#}\n", report::to_json(config, &outcome));
+    let prefixed = config.hdr_file_prefix.as_deref().map(|prefix| HdrPaths::from_prefix(prefix).json);
+    let json_path = config.json_out_file.clone().or(prefixed);
+    // Created first, so that a bad path is known before the run and not after it.
+    let json_file = json_path.as_deref().map(create).transpose()?;
+    let json = match &config.ramp {
+        Some(ramp) => climb(config, ramp)?,
+        None => run_once(config)?,
+    };
+    if let (Some(mut file), Some(path)) = (json_file, &json_path) {
+        let text = format!("{json:#}\n");
         file.write_all(text.as_bytes()).map_err(|source| Error::File { path: path.clone(), source })?;
     }
+    check_verified(&json)
+}
+
+/// A run at one rate, or at full speed. Returns its JSON.
+fn run_once(config: &Config) -> Result<Json, Error> {
+    let outcome = observed(config)?;
     if !config.quiet {
-        print(config, &outcome).map_err(|source| Error::File { path: "stdout".into(), source })?;
+        print(config, &outcome).map_err(stdout_error)?;
     }
     warn(&outcome);
-    Ok(())
+    Ok(report::to_json(config, &outcome))
+}
+
+/// Replies that contradict the model are a failure, once everything is written.
+fn check_verified(json: &Json) -> Result<(), Error> {
+    match (json["verified"]["mismatches"].as_u64(), &json["verified"]["first"]) {
+        (None | Some(0), _) => Ok(()),
+        (Some(mismatches), first) => {
+            let replies = &json["verified"]["replies"];
+            let first = first.as_str().unwrap_or_default();
+            Err(Error::Mismatch(format!(
+                "{mismatches} of {replies} replies are not what the model has, the first: {first}"
+            )))
+        }
+    }
+}
+
+fn observed(config: &Config) -> Result<Outcome, Error> {
+    let mut session = Session::begin(config)?;
+    let outcome = loadgen::run(config, &mut session)?;
+    session.end(&outcome)?;
+    Ok(outcome)
+}
+
+/// A run at each rate of a ramp. Returns the JSON of all.
+fn climb(config: &Config, ramp: &Ramp) -> Result<Json, Error> {
+    let prefix = config.hdr_file_prefix.as_deref();
+    let outcome = run_ramp(config, ramp, |number, step| {
+        let rate = step.rate.unwrap_or_default();
+        let own_prefix = prefix.map(|prefix| HdrPaths::step_prefix(prefix, number, rate));
+        observed(&Config { hdr_file_prefix: own_prefix, ..step.clone() })
+    })?;
+    if !config.quiet {
+        report::print_ramp(&mut io::stdout().lock(), config, &outcome).map_err(stdout_error)?;
+    }
+    if let Some(path) = prefix.map(|prefix| HdrPaths::from_prefix(prefix).steps_csv) {
+        let mut file = create(&path)?;
+        report::write_ramp_csv(&mut file, &outcome).map_err(|source| Error::File { path, source })?;
+    }
+    Ok(outcome.to_json(config))
+}
+
+fn stdout_error(source: io::Error) -> Error {
+    Error::File { path: "stdout".into(), source }
 }
 
 fn create(path: &Path) -> Result<File, Error> {
@@ -83,6 +146,12 @@ fn warn(outcome: &Outcome) {
         let text = outcome.error_text.as_deref().unwrap_or("before the measured window");
         eprintln!("loadgen: warning: {errors} error replies, the first: {text}");
     }
+    for fault in outcome.faults() {
+        eprintln!("loadgen: warning: the run is INVALID: {fault}");
+    }
+    if let Some(remark) = outcome.health.remark() {
+        eprintln!("loadgen: warning: {remark}");
+    }
     if outcome.unsent > 0 {
         eprintln!(
             "loadgen: warning: the target did not keep up with the rate: {} requests were due and never sent, \
@@ -90,69 +159,4 @@ fn warn(outcome: &Outcome) {
             outcome.unsent
         );
     }
-}
-
-/// What goes on beside a run: the histogram files and the progress bar.
-struct Session {
-    hdr_files: Option<HdrFiles>,
-    progress: ProgressBar,
-    stop: Stop,
-    requests: u64,
-    elapsed: Duration,
-}
-
-impl Session {
-    fn begin(config: &Config) -> Result<Self, Error> {
-        Ok(Self {
-            hdr_files: config.hdr_file_prefix.as_deref().map(HdrFiles::create).transpose()?,
-            progress: progress_bar(config.quiet),
-            stop: config.stop,
-            requests: 0,
-            elapsed: Duration::ZERO,
-        })
-    }
-}
-
-impl Observer for Session {
-    fn prefilled(&mut self, done: u64, total: u64) {
-        self.progress.set_length(total);
-        self.progress.set_position(done);
-        self.progress.set_message("prefill");
-    }
-
-    fn window_begins(&mut self, run: u32, at: SystemTime) -> Result<(), Error> {
-        self.requests = 0;
-        self.elapsed = Duration::ZERO;
-        self.progress.set_message(format!("run {run}"));
-        self.progress.set_position(0);
-        self.progress.set_length(match self.stop {
-            Stop::Requests(requests) => requests,
-            Stop::Time(time) => time.as_secs().max(1),
-        });
-        self.hdr_files.as_mut().map_or(Ok(()), |files| files.window_begins(at))
-    }
-
-    fn interval(&mut self, interval: &Interval, began: Duration, length: Duration) -> Result<(), Error> {
-        self.requests += interval.requests();
-        self.elapsed = began + length;
-        self.progress.set_position(match self.stop {
-            Stop::Requests(_) => self.requests,
-            Stop::Time(_) => self.elapsed.as_secs(),
-        });
-        self.progress.set_message(format!("{} ops/s", interval.requests()));
-        self.hdr_files.as_mut().map_or(Ok(()), |files| files.interval(interval, began, length))
-    }
-}
-
-/// Hidden by indicatif itself when stderr is no terminal.
-fn progress_bar(quiet: bool) -> ProgressBar {
-    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    let progress = if quiet || ci {
-        ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
-    } else {
-        ProgressBar::no_length()
-    };
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {elapsed_precise} (left {eta}) {msg}")
-        .expect("the template is valid");
-    progress.with_style(style)
 }

@@ -37,6 +37,7 @@ pub(crate) struct MultiKeyDraw {
     sets: Choices,
     gets: Choices,
     tags: KeyRange,
+    stride: u64,
     shards: NonZeroUsize,
     drawn: Vec<u64>,
 }
@@ -50,7 +51,8 @@ struct Choices {
 }
 
 impl MultiKeyDraw {
-    pub(crate) fn new(multi_key: &MultiKey, tags: KeyRange) -> Self {
+    /// A connection's tags lie `stride` apart: 1, unless it keeps to keys of its own.
+    pub(crate) fn new(multi_key: &MultiKey, tags: KeyRange, stride: u64) -> Self {
         let choices = || Choices {
             several: Turns::new(u64::from(multi_key.percent), 100),
             across: Turns::new(u64::from(multi_key.cross_shard_percent), 100),
@@ -59,6 +61,7 @@ impl MultiKeyDraw {
             sets: choices(),
             gets: choices(),
             tags,
+            stride,
             shards: multi_key.target_shards,
             drawn: vec![0; multi_key.keys_per_command.get()],
         }
@@ -96,13 +99,20 @@ impl MultiKeyDraw {
         let shard = shard_of(self.drawn[0], self.shards);
         if self.drawn[1..].iter().all(|&tag| shard_of(tag, self.shards) == shard) {
             let last = self.drawn.last_mut().expect("a command over several keys has a last one");
-            *last = tag_elsewhere(shard, self.shards, self.tags, draw);
+            *last = tag_elsewhere(shard, self.shards, self.tags, self.stride, draw);
         }
     }
 }
 
-/// A tag that does not lie on `shard`: the first such draw.
-fn tag_elsewhere(shard: usize, shards: NonZeroUsize, tags: KeyRange, mut draw: impl FnMut() -> u64) -> u64 {
+/// A tag that does not lie on `shard`: the first such draw. Of a connection whose own tags all lie
+/// there, the last draw.
+fn tag_elsewhere(
+    shard: usize,
+    shards: NonZeroUsize,
+    tags: KeyRange,
+    stride: u64,
+    mut draw: impl FnMut() -> u64,
+) -> u64 {
     let is_elsewhere = |tag: &u64| shard_of(*tag, shards) != shard;
     let mut last = tags.minimum;
     for _ in 0..DRAWS_MAX {
@@ -111,8 +121,10 @@ fn tag_elsewhere(shard: usize, shards: NonZeroUsize, tags: KeyRange, mut draw: i
             return last;
         }
     }
-    let following = (last..=tags.maximum).chain(tags.minimum..last);
-    following.into_iter().find(is_elsewhere).expect("the configuration has tags on two shards")
+    let first_own = tags.minimum + (last - tags.minimum) % stride;
+    let steps = stride as usize;
+    let following = (last..=tags.maximum).step_by(steps).chain((first_own..last).step_by(steps));
+    following.into_iter().find(is_elsewhere).unwrap_or(last)
 }
 
 /// Whether any two of the tags lie on different shards.
@@ -133,7 +145,7 @@ mod tests {
 
     use super::*;
     use crate::config::KeyPattern;
-    use crate::keys::Share;
+    use crate::keys::{Frontier, Share};
 
     const TAGS: KeyRange = KeyRange { minimum: 1, maximum: 1000 };
 
@@ -147,7 +159,8 @@ mod tests {
     }
 
     fn source(pattern: KeyPattern) -> KeySource {
-        KeySource::new(pattern, TAGS, Share { thread: 0, threads: 1, first_client: 0, clients: 1, clients_total: 1 })
+        let share = Share { thread: 0, threads: 1, first_client: 0, clients: 1, clients_total: 1 };
+        KeySource::new(pattern, TAGS, share, &Frontier::of(TAGS))
     }
 
     fn shards_touched(tags: &[u64], shards: NonZeroUsize) -> usize {
@@ -170,7 +183,7 @@ mod tests {
             for (keys, percent, shards) in [(2, 0, 2), (2, 1, 4), (8, 10, 2), (3, 50, 7), (2, 100, 2), (8, 100, SLOTS)]
             {
                 let multi_key = load(keys, percent, shards);
-                let (mut draw, mut source) = (MultiKeyDraw::new(&multi_key, TAGS), source(pattern));
+                let (mut draw, mut source) = (MultiKeyDraw::new(&multi_key, TAGS, 1), source(pattern));
                 let mut across = 0;
                 for number in 0..2000 {
                     let tags = draw.next(number % 2 == 0, &mut source, &mut rng, 0).expect("all take several keys");
@@ -186,7 +199,7 @@ mod tests {
     fn eight_keys_drawn_freely_reach_all_of_four_shards_most_often() {
         let multi_key = load(8, 100, 4);
         let mut rng = SmallRng::seed_from_u64(3);
-        let (mut draw, mut source) = (MultiKeyDraw::new(&multi_key, TAGS), source(KeyPattern::Uniform));
+        let (mut draw, mut source) = (MultiKeyDraw::new(&multi_key, TAGS, 1), source(KeyPattern::Uniform));
         let mut touched = || {
             let tags = draw.next(true, &mut source, &mut rng, 0).expect("all take several keys");
             shards_touched(tags, multi_key.target_shards) as f64

@@ -2,9 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::commands::CommandSpec;
+use hdrhistogram::Histogram;
+
+use crate::config::Config;
 use crate::cpu::CpuTime;
+use crate::health::Health;
 use crate::record::{CommandStats, Interval, value_at_percentile};
-use crate::workload::CommandKind;
 
 /// The counts and latencies of all runs, added up.
 #[derive(Clone, Debug)]
@@ -13,8 +17,10 @@ pub struct Outcome {
     pub started: SystemTime,
     /// The measured windows' length.
     pub duration: Duration,
-    /// By [`CommandKind`].
-    pub commands: [CommandStats; CommandKind::ALL.len()],
+    /// The commands' names, by [`CommandId`](crate::commands::CommandId).
+    pub names: Vec<String>,
+    /// By [`CommandId`](crate::commands::CommandId).
+    pub commands: Vec<CommandStats>,
     /// One row a second.
     pub series: Vec<Second>,
     /// CPU time of this process in user mode, within the windows.
@@ -23,9 +29,36 @@ pub struct Outcome {
     pub cpu_system: Duration,
     /// Open loop: requests that were due and never sent, because the target did not keep up.
     pub unsent: u64,
+    /// The targets' addresses and what was counted for each; empty when there is only one.
+    pub targets: Vec<(String, CommandStats)>,
+    /// How the generator's own threads did.
+    pub health: Health,
+    /// Replies that were checked against the model, warm-up included; none without `--verify`.
+    pub verified: Option<Verified>,
+    /// How long connecting took, all runs together.
+    pub connecting: Duration,
     /// The text of the first error reply.
     pub error_text: Option<String>,
     runs: u32,
+}
+
+/// What checking replies against the model came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Replies that were checked: all.
+    pub replies: u64,
+    /// Those that were not what the model has.
+    pub mismatches: u64,
+    /// What the first of them was.
+    pub first: Option<String>,
+}
+
+impl Verified {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.replies += other.replies;
+        self.mismatches += other.mismatches;
+        self.first = self.first.take().or(other.first);
+    }
 }
 
 /// A row of the series.
@@ -35,22 +68,76 @@ pub struct Second {
     pub end_s: f64,
     /// Replies in it.
     pub requests: u64,
+    /// Error replies among them.
+    pub errors: u64,
+    /// Keys that were read and had a value.
+    pub hits: u64,
+    /// Keys that were read and had none.
+    pub misses: u64,
+    /// Mean latency.
+    pub mean_ns: f64,
     /// Median latency.
     pub p50_ns: u64,
     /// 99th percentile of latency.
     pub p99_ns: u64,
+    /// 99.9th percentile of latency.
+    pub p999_ns: u64,
+    /// The longest latency.
+    pub max_ns: u64,
+}
+
+impl Second {
+    pub(crate) fn new(
+        end_s: f64,
+        latency: &Histogram<u64>,
+        requests: u64,
+        errors: u64,
+        hits: u64,
+        misses: u64,
+    ) -> Self {
+        let at = |percentile| value_at_percentile(latency, percentile);
+        Self {
+            end_s,
+            requests,
+            errors,
+            hits,
+            misses,
+            mean_ns: latency.mean(),
+            p50_ns: at(50.0),
+            p99_ns: at(99.0),
+            p999_ns: at(99.9),
+            max_ns: latency.max(),
+        }
+    }
 }
 
 impl Outcome {
-    pub(crate) fn new(open_loop: bool) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        let names = CommandSpec::of(config).into_iter().map(|command| command.name).collect();
+        let open_loop = config.rate.is_some();
+        let mut outcome = Self::empty(names, open_loop);
+        if config.targets.len() > 1 {
+            let targets = config.targets.iter().map(|target| (target.address(), CommandStats::new(open_loop)));
+            outcome.targets = targets.collect();
+        }
+        outcome
+    }
+
+    /// Nothing counted, for commands of these names.
+    pub(crate) fn empty(names: Vec<String>, open_loop: bool) -> Self {
         Self {
             started: SystemTime::now(),
             duration: Duration::ZERO,
-            commands: CommandKind::ALL.map(|_| CommandStats::new(open_loop)),
+            commands: names.iter().map(|_| CommandStats::new(open_loop)).collect(),
+            names,
             series: Vec::new(),
             cpu_user: Duration::ZERO,
             cpu_system: Duration::ZERO,
             unsent: 0,
+            targets: Vec::new(),
+            health: Health::new(),
+            verified: None,
+            connecting: Duration::ZERO,
             error_text: None,
             runs: 0,
         }
@@ -65,6 +152,11 @@ impl Outcome {
         totals
     }
 
+    /// Each command's name and what was counted.
+    pub fn by_name(&self) -> impl Iterator<Item = (&str, &CommandStats)> {
+        self.names.iter().map(String::as_str).zip(&self.commands)
+    }
+
     /// Replies per second of the measured window.
     pub fn per_second(&self, count: u64) -> f64 {
         let seconds = self.duration.as_secs_f64();
@@ -76,6 +168,11 @@ impl Outcome {
         let requests: u64 = self.commands.iter().map(|command| command.requests).sum();
         let cpu_us = (self.cpu_user + self.cpu_system).as_secs_f64() * 1e6;
         if requests > 0 { cpu_us / requests as f64 } else { 0.0 }
+    }
+
+    /// Why the run says more about the generator than about the target; empty when it is valid.
+    pub fn faults(&self) -> Vec<String> {
+        self.health.faults(self)
     }
 
     /// Milliseconds since 1970 at the start of the first window.
@@ -94,13 +191,18 @@ impl Outcome {
         for (own, other) in self.commands.iter_mut().zip(&interval.commands) {
             own.add(other);
         }
+        for ((_, own), other) in self.targets.iter_mut().zip(&interval.targets) {
+            own.add(other);
+        }
         let total = interval.total();
-        self.series.push(Second {
-            end_s: (self.duration + began + length).as_secs_f64(),
-            requests: total.requests,
-            p50_ns: value_at_percentile(total.latency(), 50.0),
-            p99_ns: value_at_percentile(total.latency(), 99.0),
-        });
+        let end_s = (self.duration + began + length).as_secs_f64();
+        self.series.push(Second::new(end_s, total.latency(), total.requests, total.errors, total.hits, total.misses));
+    }
+
+    pub(crate) fn add_verified(&mut self, verified: Option<Verified>) {
+        if let Some(verified) = verified {
+            self.verified.get_or_insert_default().add(verified);
+        }
     }
 
     pub(crate) fn end_thread(&mut self, unsent: u64, error_text: Option<String>) {

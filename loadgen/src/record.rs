@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::workload::CommandKind;
+use crate::commands::CommandId;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -69,6 +69,33 @@ impl CommandStats {
         self.intended.as_ref().unwrap_or(&self.service)
     }
 
+    /// The share of the keys read that had a value; none when nothing was read.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let read = self.hits + self.misses;
+        (read > 0).then(|| self.hits as f64 / read as f64)
+    }
+
+    #[inline]
+    fn count_reply(&mut self, verdict: Verdict, bytes: u64) {
+        self.requests += 1;
+        self.bytes_received += bytes;
+        match verdict {
+            Verdict::Done => {}
+            Verdict::Found { hits, misses } => {
+                self.hits += hits;
+                self.misses += misses;
+            }
+            Verdict::Error => self.errors += 1,
+        }
+    }
+
+    fn record_latency(&mut self, service_ns: u64, latency_ns: u64, count: u64) {
+        self.service.saturating_record_n(service_ns, count);
+        if let Some(intended) = &mut self.intended {
+            intended.saturating_record_n(latency_ns, count);
+        }
+    }
+
     /// Adds what another thread, interval or command counted.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
@@ -90,24 +117,40 @@ fn add_histogram(total: &mut Histogram<u64>, part: &Histogram<u64>) {
     }
 }
 
+/// What is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Commands of the load.
+    pub commands: usize,
+    /// Targets.
+    pub targets: usize,
+    /// Whether latency and service time differ.
+    pub open_loop: bool,
+}
+
 /// What was counted in one second of the measured window, per command.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// Its number: it covers the seconds `index..index + 1` of the window.
     pub index: u64,
-    /// By [`CommandKind`].
-    pub commands: [CommandStats; CommandKind::ALL.len()],
+    /// By [`CommandId`].
+    pub commands: Vec<CommandStats>,
+    /// By target; empty when there is only one.
+    pub targets: Vec<CommandStats>,
 }
 
 impl Interval {
     /// An interval with nothing counted.
-    pub fn new(index: u64, open_loop: bool) -> Self {
-        Self { index, commands: CommandKind::ALL.map(|_| CommandStats::new(open_loop)) }
+    pub fn new(index: u64, counted: Counted) -> Self {
+        let stats = |count: usize| (0..count).map(|_| CommandStats::new(counted.open_loop)).collect();
+        let targets = if counted.targets > 1 { counted.targets } else { 0 };
+        Self { index, commands: stats(counted.commands), targets: stats(targets) }
     }
 
     /// Adds another thread's part of the same interval.
     pub fn add(&mut self, other: &Self) {
-        for (own, other) in self.commands.iter_mut().zip(&other.commands) {
+        let own = self.commands.iter_mut().chain(&mut self.targets);
+        for (own, other) in own.zip(other.commands.iter().chain(&other.targets)) {
             own.add(other);
         }
     }
@@ -140,41 +183,43 @@ pub(crate) enum Verdict {
 pub(crate) struct Recorder {
     current: Interval,
     boundary_ns: u64,
-    open_loop: bool,
+    counted: Counted,
     intervals: SyncSender<Interval>,
 }
 
 impl Recorder {
-    pub(crate) fn new(start_ns: u64, open_loop: bool, intervals: SyncSender<Interval>) -> Self {
-        Self { current: Interval::new(0, open_loop), boundary_ns: start_ns + INTERVAL_NS, open_loop, intervals }
+    pub(crate) fn new(start_ns: u64, counted: Counted, intervals: SyncSender<Interval>) -> Self {
+        Self { current: Interval::new(0, counted), boundary_ns: start_ns + INTERVAL_NS, counted, intervals }
     }
 
     #[inline]
-    pub(crate) fn count_request(&mut self, kind: CommandKind, bytes: u64) {
-        self.current.commands[kind as usize].bytes_sent += bytes;
+    pub(crate) fn count_request(&mut self, command: CommandId, target: usize, bytes: u64) {
+        self.current.commands[usize::from(command)].bytes_sent += bytes;
+        if let Some(stats) = self.current.targets.get_mut(target) {
+            stats.bytes_sent += bytes;
+        }
     }
 
     #[inline]
-    pub(crate) fn count_reply(&mut self, kind: CommandKind, verdict: Verdict, bytes: u64) {
-        let stats = &mut self.current.commands[kind as usize];
-        stats.requests += 1;
-        stats.bytes_received += bytes;
-        match verdict {
-            Verdict::Done => {}
-            Verdict::Found { hits, misses } => {
-                stats.hits += hits;
-                stats.misses += misses;
-            }
-            Verdict::Error => stats.errors += 1,
+    pub(crate) fn count_reply(&mut self, command: CommandId, target: usize, verdict: Verdict, bytes: u64) {
+        self.current.commands[usize::from(command)].count_reply(verdict, bytes);
+        if let Some(stats) = self.current.targets.get_mut(target) {
+            stats.count_reply(verdict, bytes);
         }
     }
 
     /// Records the times that `count` requests have in common.
-    pub(crate) fn record_latency(&mut self, kind: CommandKind, service_ns: u64, latency_ns: u64, count: u64) {
-        let stats = &mut self.current.commands[kind as usize];
-        stats.service.saturating_record_n(service_ns, count);
-        if let Some(intended) = &mut stats.intended {
-            intended.saturating_record_n(latency_ns, count);
+    pub(crate) fn record_latency(
+        &mut self,
+        command: CommandId,
+        target: usize,
+        service_ns: u64,
+        latency_ns: u64,
+        count: u64,
+    ) {
+        self.current.commands[usize::from(command)].record_latency(service_ns, latency_ns, count);
+        if let Some(stats) = self.current.targets.get_mut(target) {
+            stats.record_latency(service_ns, latency_ns, count);
         }
     }
 
@@ -182,19 +227,18 @@ impl Recorder {
     #[inline]
     pub(crate) fn roll(&mut self, now_ns: u64) {
         while now_ns >= self.boundary_ns {
-            let next = Interval::new(self.current.index + 1, self.open_loop);
-            self.hand_on(next);
+            self.hand_on();
             self.boundary_ns += INTERVAL_NS;
         }
     }
 
     /// Hands on the last, unfinished interval.
     pub(crate) fn finish(mut self) {
-        let next = Interval::new(self.current.index + 1, self.open_loop);
-        self.hand_on(next);
+        self.hand_on();
     }
 
-    fn hand_on(&mut self, next: Interval) {
+    fn hand_on(&mut self) {
+        let next = Interval::new(self.current.index + 1, self.counted);
         let full = std::mem::replace(&mut self.current, next);
         // The collector goes away only when the run has failed; its error is the one to report.
         let _ = self.intervals.send(full);

@@ -10,17 +10,20 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::Error;
-use crate::config::{Config, Stop};
-use crate::cpu::{CpuTime, raise_open_files_limit};
-use crate::keys::Share;
-use crate::outcome::Outcome;
-use crate::prefill::prefill;
-use crate::record::{INTERVAL, Interval, Recorder};
+use crate::commands::CommandSpec;
+use crate::config::{Config, Stop, Target};
+use crate::cpu::{CpuTime, pin_thread, raise_open_files_limit};
+use crate::health::ThreadTime;
+use crate::keys::{Frontier, Share};
+use crate::outcome::{Outcome, Verified};
+use crate::prefill::{delete_keys, prefill, prefill_keys};
+use crate::record::{Counted, INTERVAL, Interval, Recorder};
 use crate::resp::Client;
 use crate::schedule::part_of;
+use crate::storm::Storm;
 use crate::timer::Clock;
 use crate::worker::{Phase, PhaseEnd, Worker};
 
@@ -45,19 +48,26 @@ pub trait Observer {
 /// Does what the configuration says, `-x` times, and adds it up.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Outcome, Error> {
     raise_open_files_limit();
-    if config.prefill {
-        prefill(config, |done| observer.prefilled(done, config.keys.count()))?;
+    if config.verify {
+        config.targets.iter().try_for_each(|target| delete_keys(config, target))?;
     }
-    let mut outcome = Outcome::new(config.rate.is_some());
+    if config.prefill {
+        let (keys, targets) = (prefill_keys(config), config.targets.len() as u64);
+        for (number, target) in (0..).zip(&config.targets) {
+            prefill(config, target, |done| observer.prefilled(number * keys + done, targets * keys))?;
+        }
+    }
+    let mut outcome = Outcome::new(config);
+    let frontier = Frontier::of(config.tags());
     for number in 1..=config.run_count {
-        run_once(config, number, observer, &mut outcome)?;
+        run_once(config, number, &frontier, observer, &mut outcome)?;
     }
     Ok(outcome)
 }
 
 /// A connection, past its handshake.
-pub(crate) fn connect(config: &Config) -> Result<Client, Error> {
-    let mut client = Client::connect(&config.address(), config.reply_timeout)?;
+pub(crate) fn connect(config: &Config, target: &Target) -> Result<Client, Error> {
+    let mut client = Client::connect(&target.address(), config.reply_timeout)?;
     let credentials = config.credentials.as_ref();
     client.handshake(
         config.protocol,
@@ -89,13 +99,23 @@ impl Rendezvous {
 /// What a thread leaves behind.
 struct ThreadEnd {
     phase: PhaseEnd,
+    time: ThreadTime,
+    verified: Option<Verified>,
     error_text: Option<String>,
 }
 
-fn run_once(config: &Config, number: u32, observer: &mut dyn Observer, outcome: &mut Outcome) -> Result<(), Error> {
+fn run_once(
+    config: &Config,
+    number: u32,
+    frontier: &Frontier,
+    observer: &mut dyn Observer,
+    outcome: &mut Outcome,
+) -> Result<(), Error> {
     let shares = shares(config);
     let thread_count = shares.len();
-    let mut streams = connect_all(config)?;
+    let began = Instant::now();
+    let mut streams = if config.connect_storm { Vec::new() } else { connect_all(config)? };
+    outcome.connecting += began.elapsed();
     let rendezvous = Rendezvous {
         barrier: Barrier::new(thread_count + 1),
         abort: AtomicBool::new(false),
@@ -107,9 +127,9 @@ fn run_once(config: &Config, number: u32, observer: &mut dyn Observer, outcome: 
         let mut threads = Vec::new();
         for share in shares {
             let (rendezvous, sender) = (&rendezvous, sender.clone());
-            let streams = streams.split_off(streams.len() - share.clients);
+            let streams = streams.split_off(streams.len().saturating_sub(share.clients));
             threads.push(scope.spawn(move || {
-                thread_body(config, share, rendezvous, streams, sender)
+                thread_body(config, share, frontier, rendezvous, streams, sender)
                     .inspect_err(|_| rendezvous.abort.store(true, Ordering::Relaxed))
             }));
         }
@@ -138,6 +158,8 @@ fn run_once(config: &Config, number: u32, observer: &mut dyn Observer, outcome: 
         }
         outcome.end_run(duration, cpu);
         for end in ends {
+            outcome.health.add_thread(end.time, end.phase.spun, &end.phase.lag, duration);
+            outcome.add_verified(end.verified);
             outcome.end_thread(end.phase.unsent, end.error_text);
         }
         Ok(())
@@ -164,18 +186,25 @@ fn shares(config: &Config) -> Vec<Share> {
     (0..threads).map(share).collect()
 }
 
-fn connect_all(config: &Config) -> Result<Vec<TcpStream>, Error> {
-    (0..config.clients.get()).map(|_| Ok(connect(config)?.into_stream())).collect()
+/// All connections, each with the number of its target.
+fn connect_all(config: &Config) -> Result<Vec<(TcpStream, usize)>, Error> {
+    let connect = |client: usize| {
+        let target = client % config.targets.len();
+        Ok((connect(config, &config.targets[target])?.into_stream(), target))
+    };
+    (0..config.clients.get()).map(connect).collect()
 }
 
 fn thread_body(
     config: &Config,
     share: Share,
+    frontier: &Frontier,
     rendezvous: &Rendezvous,
-    streams: Vec<TcpStream>,
+    streams: Vec<(TcpStream, usize)>,
     intervals: SyncSender<Interval>,
 ) -> Result<ThreadEnd, Error> {
-    let mut worker = Worker::new(config, share, rendezvous.clock, &rendezvous.abort, streams);
+    let pinned = pin(config, share.thread);
+    let mut worker = Generator::new(config, share, frontier, rendezvous, streams);
     let mut warm = Ok(());
     if config.warm_up > Duration::ZERO {
         let start_ns = rendezvous.agree_on_start();
@@ -189,11 +218,73 @@ fn thread_body(
     }
     // Reached by every thread, failed or not: the others wait here.
     let start_ns = rendezvous.agree_on_start();
+    pinned?;
     warm?;
     let mut worker = worker?;
-    let recorder = Recorder::new(start_ns, config.rate.is_some(), intervals);
+    let before = ThreadTime::now();
+    let counted = Counted {
+        commands: CommandSpec::of(config).len(),
+        targets: config.targets.len(),
+        open_loop: config.rate.is_some(),
+    };
+    let recorder = Recorder::new(start_ns, counted, intervals);
     let phase = worker.run(Phase { start_ns, stop: config.stop }, Some(recorder))?;
-    Ok(ThreadEnd { phase, error_text: worker.error_text().map(str::to_owned) })
+    let time = ThreadTime::now().since(before);
+    Ok(ThreadEnd { phase, time, verified: worker.verified(), error_text: worker.error_text().map(str::to_owned) })
+}
+
+/// What a thread runs.
+// One for each thread: nothing is gained by a smaller one.
+#[allow(clippy::large_enum_variant)]
+enum Generator<'a> {
+    Load(Worker<'a>),
+    Storm(Storm<'a>),
+}
+
+impl<'a> Generator<'a> {
+    fn new(
+        config: &'a Config,
+        share: Share,
+        frontier: &Frontier,
+        rendezvous: &'a Rendezvous,
+        streams: Vec<(TcpStream, usize)>,
+    ) -> Result<Self, Error> {
+        let (clock, abort) = (rendezvous.clock, &rendezvous.abort);
+        if config.connect_storm {
+            Storm::new(config, share, clock, abort).map(Self::Storm)
+        } else {
+            Worker::new(config, share, frontier, clock, abort, streams).map(Self::Load)
+        }
+    }
+
+    fn run(&mut self, phase: Phase, recorder: Option<Recorder>) -> Result<PhaseEnd, Error> {
+        match self {
+            Self::Load(worker) => worker.run(phase, recorder),
+            Self::Storm(storm) => storm.run(phase, recorder),
+        }
+    }
+
+    fn verified(&self) -> Option<Verified> {
+        match self {
+            Self::Load(worker) => worker.verified(),
+            Self::Storm(_) => None,
+        }
+    }
+
+    fn error_text(&self) -> Option<&str> {
+        match self {
+            Self::Load(worker) => worker.error_text(),
+            Self::Storm(storm) => storm.error_text(),
+        }
+    }
+}
+
+fn pin(config: &Config, thread: usize) -> Result<(), Error> {
+    match config.pin_cpus.len() {
+        0 => Ok(()),
+        cpus => pin_thread(config.pin_cpus[thread % cpus])
+            .map_err(|source| Error::system("bind a thread to its CPU (--pin-cpus)", source)),
+    }
 }
 
 /// Merges the threads' intervals, and observes each one that every thread has finished. Returns

@@ -11,17 +11,21 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::Error;
-use crate::config::{Config, Stop};
-use crate::keys::Share;
-use crate::record::{Recorder, Verdict};
+use crate::commands::{COMMANDS_MAX, CommandId, CommandSpec};
+use crate::config::{Config, Stop, Target};
+use crate::keys::{Frontier, Share};
+use crate::outcome::Verified;
+use crate::record::{Recorder, latency_histogram};
 use crate::resp::{Elements, ReplyKind, ReplyScanner, Scanned};
 use crate::schedule::{Schedule, part_of};
 use crate::timer::{Alarm, Clock};
-use crate::workload::{CommandKind, Workload};
+use crate::verify::Fnv;
+use crate::workload::Workload;
 
 const READ_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 1024;
@@ -43,7 +47,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    fn deadline_ns(&self) -> u64 {
+    pub(crate) fn deadline_ns(&self) -> u64 {
         match self.stop {
             Stop::Requests(_) => u64::MAX,
             Stop::Time(time) => self.start_ns + time.as_nanos() as u64,
@@ -52,11 +56,15 @@ impl Phase {
 }
 
 /// How a phase ended for one thread.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct PhaseEnd {
     pub(crate) last_reply_ns: u64,
     /// Requests that were due and never sent, because the target did not keep up.
     pub(crate) unsent: u64,
+    /// Open loop: how late requests left that were due while their connection had room.
+    pub(crate) lag: Histogram<u64>,
+    /// CPU time that went into waiting for the next due time by polling.
+    pub(crate) spun: Duration,
 }
 
 /// An event loop over the connections of one thread.
@@ -65,7 +73,8 @@ pub(crate) struct PhaseEnd {
 /// nothing is in flight.
 pub(crate) struct Worker<'a> {
     config: &'a Config,
-    address: String,
+    /// By target.
+    addresses: Vec<String>,
     share: Share,
     clock: Clock,
     abort: &'a AtomicBool,
@@ -73,7 +82,7 @@ pub(crate) struct Worker<'a> {
     alarm: Alarm,
     connections: Vec<Connection>,
     workload: Workload,
-    keys_per_mget: u64,
+    commands: Vec<CommandSpec>,
     recorder: Option<Recorder>,
     schedule: Option<Schedule>,
     read_buffer: Box<[u8]>,
@@ -85,14 +94,24 @@ pub(crate) struct Worker<'a> {
     deadline_ns: u64,
     in_flight: u64,
     last_reply_ns: u64,
+    lag: Histogram<u64>,
+    /// When polling without sleep began, if it brought nothing.
+    spins_since_ns: Option<u64>,
+    spun_ns: u64,
+    verified: Option<Verified>,
     error_text: Option<String>,
 }
 
 struct Connection {
     stream: mio::net::TcpStream,
+    target: usize,
     scanner: ReplyScanner,
     /// Bytes seen of a reply that is not complete.
     partial_bytes: u64,
+    /// Their hash, where replies are verified.
+    partial_hash: Fnv,
+    /// What the replies outstanding should be, where they are verified.
+    expected: VecDeque<Fnv>,
     pending: VecDeque<Pending>,
     /// What the socket did not take at once.
     unsent: Vec<u8>,
@@ -106,46 +125,54 @@ struct Connection {
 struct Pending {
     intended_ns: u64,
     sent_ns: u64,
-    kind: CommandKind,
+    command: CommandId,
 }
 
 /// Replies that came in one read to requests with the same times.
 #[derive(Default)]
 struct Group {
+    target: usize,
     intended_ns: u64,
     sent_ns: u64,
-    counts: [u64; CommandKind::ALL.len()],
+    /// A bit for each command that has a count.
+    seen: u32,
+    counts: [u64; COMMANDS_MAX],
 }
+
+const _: () = assert!(COMMANDS_MAX <= u32::BITS as usize);
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         config: &'a Config,
         share: Share,
+        frontier: &Frontier,
         clock: Clock,
         abort: &'a AtomicBool,
-        streams: Vec<TcpStream>,
+        streams: Vec<(TcpStream, usize)>,
     ) -> Result<Self, Error> {
         let poll = Poll::new().map_err(|source| Error::system("create an epoll instance", source))?;
         let alarm =
             Alarm::register(poll.registry(), ALARM).map_err(|source| Error::system("create a timer", source))?;
-        let address = config.address();
+        let addresses: Vec<String> = config.targets.iter().map(Target::address).collect();
         let connections = streams
             .into_iter()
             .enumerate()
-            .map(|(index, stream)| Connection::register(&poll, index, stream, config.pipeline.get()))
-            .collect::<std::io::Result<Vec<_>>>()
-            .map_err(|source| Error::connection(&address, source))?;
+            .map(|(index, (stream, target))| {
+                Connection::register(&poll, index, stream, target, config.pipeline.get())
+                    .map_err(|source| Error::connection(&addresses[target], source))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             config,
-            address,
+            addresses,
             share,
             clock,
             abort,
             poll,
             alarm,
             connections,
-            workload: Workload::new(config, share),
-            keys_per_mget: config.keys_per_tag() as u64,
+            workload: Workload::new(config, share, frontier),
+            commands: CommandSpec::of(config),
             recorder: None,
             schedule: None,
             read_buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -155,8 +182,17 @@ impl<'a> Worker<'a> {
             deadline_ns: u64::MAX,
             in_flight: 0,
             last_reply_ns: 0,
+            lag: latency_histogram(),
+            spins_since_ns: None,
+            spun_ns: 0,
+            verified: config.verify.then(Verified::default),
             error_text: None,
         })
+    }
+
+    /// What checking replies came to, if they are checked.
+    pub(crate) fn verified(&self) -> Option<Verified> {
+        self.verified.clone()
     }
 
     /// The text of the first error reply, if there was one.
@@ -170,6 +206,9 @@ impl<'a> Worker<'a> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             let now_ns = self.clock.now_ns();
+            if let Some(since_ns) = self.spins_since_ns.take() {
+                self.spun_ns += now_ns - since_ns;
+            }
             self.stop_sending_when_over(now_ns);
             self.send_due(now_ns)?;
             if self.to_send == 0 && self.in_flight == 0 {
@@ -192,7 +231,12 @@ impl<'a> Worker<'a> {
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();
         }
-        Ok(PhaseEnd { last_reply_ns: self.last_reply_ns, unsent: self.schedule.map_or(0, |_| self.unsent(phase)) })
+        Ok(PhaseEnd {
+            last_reply_ns: self.last_reply_ns,
+            unsent: self.schedule.map_or(0, |_| self.unsent(phase)),
+            lag: self.lag.clone(),
+            spun: Duration::from_nanos(self.spun_ns),
+        })
     }
 
     fn begin(&mut self, phase: Phase, recorder: Option<Recorder>) {
@@ -201,6 +245,9 @@ impl<'a> Worker<'a> {
         self.deadline_ns = phase.deadline_ns();
         self.last_reply_ns = phase.start_ns;
         self.handed_out = 0;
+        self.lag.reset();
+        self.spins_since_ns = None;
+        self.spun_ns = 0;
         for connection in &mut self.connections {
             connection.sent = 0;
         }
@@ -240,25 +287,45 @@ impl<'a> Worker<'a> {
             }
             return Ok(());
         };
-        while self.to_send > 0 && schedule.intended_start_ns(self.handed_out) <= now_ns {
-            let index = self.handed_out % self.connections.len() as u64;
+        while self.to_send > 0 {
+            let intended_ns = schedule.intended_start_ns(self.handed_out);
+            if intended_ns > now_ns {
+                break;
+            }
+            let (index, round) = {
+                let connections = self.connections.len() as u64;
+                ((self.handed_out % connections) as usize, self.handed_out / connections)
+            };
             self.handed_out += 1;
-            self.refill(index as usize, now_ns)?;
+            let connection = &self.connections[index];
+            let has_room = connection.sent == round && connection.pending.len() < self.config.pipeline.get();
+            if has_room && !connection.has_unsent() {
+                self.lag.saturating_record(now_ns - intended_ns);
+            }
+            self.refill(index, now_ns)?;
         }
         Ok(())
     }
 
+    /// The address of the target of connection `index`.
+    fn address(&self, index: usize) -> &str {
+        &self.addresses[self.connections[index].target]
+    }
+
     fn check_patience(&self, now_ns: u64) -> Result<(), Error> {
         let patience_ns = self.config.reply_timeout.as_nanos() as u64;
-        let oldest = || self.connections.iter().filter_map(|c| c.pending.front()).map(|p| p.sent_ns).min();
+        let oldest = || {
+            let waiting = self.connections.iter().filter_map(|c| Some((c.pending.front()?.sent_ns, c.target)));
+            waiting.min()
+        };
         if self.in_flight == 0 || now_ns.saturating_sub(self.last_reply_ns) < patience_ns {
             return Ok(());
         }
-        if oldest().is_none_or(|sent_ns| now_ns.saturating_sub(sent_ns) < patience_ns) {
+        let Some((_, target)) = oldest().filter(|&(sent_ns, _)| now_ns.saturating_sub(sent_ns) >= patience_ns) else {
             return Ok(());
-        }
+        };
         Err(Error::Silent {
-            address: self.address.clone(),
+            address: self.addresses[target].clone(),
             seconds: self.config.reply_timeout.as_secs_f64(),
             outstanding: self.in_flight,
         })
@@ -277,15 +344,21 @@ impl<'a> Worker<'a> {
             }
         }
         match self.poll.poll(events, Some(timeout)) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => Err(Error::system("wait for sockets", error)),
-            _ => Ok(()),
+            Err(error) if error.kind() != ErrorKind::Interrupted => {
+                return Err(Error::system("wait for sockets", error));
+            }
+            _ => {}
         }
+        if timeout.is_zero() && events.is_empty() {
+            self.spins_since_ns = Some(now_ns);
+        }
+        Ok(())
     }
 
     fn serve(&mut self, event: &Event) -> Result<(), Error> {
         let index = event.token().0;
         if event.is_writable() && self.connections[index].has_unsent() {
-            self.connections[index].write_unsent().map_err(|source| self.socket_error(source))?;
+            self.connections[index].write_unsent().map_err(|source| self.socket_error(index, source))?;
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             self.read(index, event.is_read_closed() || event.is_error())?;
@@ -303,7 +376,7 @@ impl<'a> Worker<'a> {
             let connection = &mut self.connections[index];
             match connection.stream.read(&mut self.read_buffer) {
                 Ok(0) if self.to_send == 0 && connection.pending.is_empty() => break,
-                Ok(0) => return Err(Error::closed(&self.address)),
+                Ok(0) => return Err(Error::closed(self.address(index))),
                 Ok(length) => {
                     let read_ns = self.clock.now_ns();
                     now_ns = Some(read_ns);
@@ -314,7 +387,7 @@ impl<'a> Worker<'a> {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.socket_error(error)),
+                Err(error) => return Err(self.socket_error(index, error)),
             }
         }
         now_ns.map_or(Ok(()), |now_ns| self.refill(index, now_ns))
@@ -325,34 +398,52 @@ impl<'a> Worker<'a> {
             recorder.roll(now_ns);
         }
         let connection = &mut self.connections[index];
-        let mut group = Group::default();
+        let address = &self.addresses[connection.target];
+        let mut group = Group { target: connection.target, ..Group::default() };
         let mut at = 0;
         loop {
             let scanned = connection.scanner.scan(&self.read_buffer[at..length]);
             let (kind, bytes) = match scanned {
                 Ok(Scanned::Reply { kind, length }) => (kind, length),
                 Ok(Scanned::Incomplete) => break,
-                Err(error) => return Err(Error::protocol(&self.address, error.to_string())),
+                Err(error) => return Err(Error::protocol(address, error.to_string())),
             };
+            let reply = &self.read_buffer[at..at + bytes];
             at += bytes;
+            if self.verified.is_some() {
+                connection.partial_hash.add(reply);
+            }
             let reply_bytes = std::mem::take(&mut connection.partial_bytes) + bytes as u64;
+            let hash = std::mem::take(&mut connection.partial_hash);
             if kind == ReplyKind::Push {
                 continue;
             }
-            let request = connection.pending.pop_front().ok_or_else(|| unasked(&self.address))?;
+            let request = connection.pending.pop_front().ok_or_else(|| unasked(address))?;
             self.in_flight -= 1;
+            if let Some(verified) = &mut self.verified {
+                verified.replies += 1;
+                if connection.expected.pop_front() != Some(hash) {
+                    verified.mismatches += 1;
+                    let spec = &self.commands[usize::from(request.command)];
+                    verified.first.get_or_insert_with(|| describe(&spec.name, kind, reply_bytes, reply));
+                }
+            }
             if kind == ReplyKind::Error && self.error_text.is_none() {
                 self.error_text = Some(connection.scanner.error_text());
             }
             let elements = || connection.scanner.elements();
-            let verdict = classify(request.kind, kind, elements, self.keys_per_mget)
-                .ok_or_else(|| mismatched(&self.address, request.kind, kind, elements()))?;
+            let spec = &self.commands[usize::from(request.command)];
+            let verdict =
+                spec.replies.judge(kind, elements).ok_or_else(|| mismatched(address, &spec.name, kind, elements()))?;
             if let Some(recorder) = &mut self.recorder {
                 group.join(&request, recorder, now_ns);
-                recorder.count_reply(request.kind, verdict, reply_bytes);
+                recorder.count_reply(request.command, connection.target, verdict, reply_bytes);
             }
         }
         connection.partial_bytes += (length - at) as u64;
+        if self.verified.is_some() {
+            connection.partial_hash.add(&self.read_buffer[at..length]);
+        }
         self.last_reply_ns = now_ns;
         if let Some(recorder) = &mut self.recorder {
             group.record(recorder, now_ns);
@@ -385,10 +476,13 @@ impl<'a> Worker<'a> {
                 connection.sent += 1;
             }
             let before = self.write_buffer.len();
-            let kind = self.workload.append_next(&mut self.write_buffer, index);
-            connection.pending.push_back(Pending { intended_ns, sent_ns: now_ns, kind });
+            let command = self.workload.append_next(&mut self.write_buffer, index);
+            connection.pending.push_back(Pending { intended_ns, sent_ns: now_ns, command });
+            if self.verified.is_some() {
+                connection.expected.extend(self.workload.expected());
+            }
             if let Some(recorder) = &mut self.recorder {
-                recorder.count_request(kind, (self.write_buffer.len() - before) as u64);
+                recorder.count_request(command, connection.target, (self.write_buffer.len() - before) as u64);
             }
         }
         let sent = (connection.pending.len() - pending_before) as u64;
@@ -397,26 +491,29 @@ impl<'a> Worker<'a> {
         if self.write_buffer.is_empty() {
             return Ok(());
         }
-        connection.write(&self.write_buffer).map_err(|source| self.socket_error(source))
+        connection.write(&self.write_buffer).map_err(|source| self.socket_error(index, source))
     }
 
-    fn socket_error(&self, source: std::io::Error) -> Error {
+    fn socket_error(&self, index: usize, source: std::io::Error) -> Error {
         match source.kind() {
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::closed(&self.address),
-            _ => Error::connection(&self.address, source),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::closed(self.address(index)),
+            _ => Error::connection(self.address(index), source),
         }
     }
 }
 
 impl Connection {
-    fn register(poll: &Poll, index: usize, stream: TcpStream, pipeline: usize) -> std::io::Result<Self> {
+    fn register(poll: &Poll, index: usize, stream: TcpStream, target: usize, pipeline: usize) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
         poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self {
             stream,
+            target,
             scanner: ReplyScanner::new(),
             partial_bytes: 0,
+            partial_hash: Fnv::default(),
+            expected: VecDeque::new(),
             pending: VecDeque::with_capacity(pipeline),
             unsent: Vec::new(),
             unsent_from: 0,
@@ -469,41 +566,30 @@ impl Group {
     fn join(&mut self, request: &Pending, recorder: &mut Recorder, now_ns: u64) {
         if self.sent_ns != request.sent_ns || self.intended_ns != request.intended_ns {
             self.record(recorder, now_ns);
-            *self = Group { intended_ns: request.intended_ns, sent_ns: request.sent_ns, ..Group::default() };
+            let Pending { intended_ns, sent_ns, .. } = *request;
+            *self = Group { target: self.target, intended_ns, sent_ns, ..Group::default() };
         }
-        self.counts[request.kind as usize] += 1;
+        self.seen |= 1 << request.command;
+        self.counts[usize::from(request.command)] += 1;
     }
 
     fn record(&self, recorder: &mut Recorder, now_ns: u64) {
-        for kind in CommandKind::ALL {
-            let count = self.counts[kind as usize];
-            if count > 0 {
-                let (service_ns, latency_ns) = (now_ns - self.sent_ns, now_ns - self.intended_ns);
-                recorder.record_latency(kind, service_ns, latency_ns, count);
-            }
+        let (service_ns, latency_ns) = (now_ns - self.sent_ns, now_ns - self.intended_ns);
+        let mut rest = self.seen;
+        while rest != 0 {
+            let command = rest.trailing_zeros() as CommandId;
+            recorder.record_latency(command, self.target, service_ns, latency_ns, self.counts[usize::from(command)]);
+            rest &= rest - 1;
         }
     }
 }
 
-/// None when the reply cannot answer the command.
-#[inline]
-fn classify(
-    command: CommandKind,
-    reply: ReplyKind,
-    elements: impl Fn() -> Elements,
-    keys_per_mget: u64,
-) -> Option<Verdict> {
-    match (command, reply) {
-        (_, ReplyKind::Error) => Some(Verdict::Error),
-        (CommandKind::Set | CommandKind::MSet, ReplyKind::Simple) => Some(Verdict::Done),
-        (CommandKind::Get, ReplyKind::Bulk) => Some(Verdict::Found { hits: 1, misses: 0 }),
-        (CommandKind::Get, ReplyKind::Null) => Some(Verdict::Found { hits: 0, misses: 1 }),
-        (CommandKind::MGet, ReplyKind::Array) => {
-            let Elements { count, nulls } = elements();
-            (count == keys_per_mget).then_some(Verdict::Found { hits: count - nulls, misses: nulls })
-        }
-        _ => None,
-    }
+/// A reply that is not what the model has, and how it ends.
+#[cold]
+fn describe(command: &str, kind: ReplyKind, bytes: u64, reply: &[u8]) -> String {
+    const SHOWN_MAX: usize = 64;
+    let end = &reply[reply.len().saturating_sub(SHOWN_MAX)..];
+    format!("{command} was answered by the kind {kind:?}, {bytes} bytes that end with \"{}\"", end.escape_ascii())
 }
 
 #[cold]
@@ -512,10 +598,10 @@ fn unasked(address: &str) -> Error {
 }
 
 #[cold]
-fn mismatched(address: &str, command: CommandKind, reply: ReplyKind, elements: Elements) -> Error {
+fn mismatched(address: &str, command: &str, reply: ReplyKind, elements: Elements) -> Error {
     let reply = match reply {
         ReplyKind::Array => format!("an array of {}", elements.count),
         other => format!("the kind {other:?}"),
     };
-    Error::protocol(address, format!("{} was answered by {reply}", command.name()))
+    Error::protocol(address, format!("{command} was answered by {reply}"))
 }

@@ -48,6 +48,39 @@ fn the_logs_hold_the_percentiles_of_the_json() {
 }
 
 #[test]
+fn a_prefix_is_enough_for_every_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("all");
+    let stub = Stub::start(Behaviour::default());
+    let flags = ["--test-time", "2.2", "--rate-limiting", "500", "--ratio", "1:3", "--prefill", "--key-maximum", "50"];
+    let port = stub.port.to_string();
+    let output = loadgen(&[&["-p", &port, "--hdr-file-prefix", prefix.to_str().unwrap()], &flags[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(prefix.with_extension("json")).unwrap()).unwrap();
+    assert_eq!(json["totals"]["hit_ratio"], 1.0);
+
+    for (log, total, times) in
+        [("hlog", "total.hlog", "latency_us"), ("service.hlog", "service.total.hlog", "service_us")]
+    {
+        let intervals = Dump::read(&prefix.with_extension(log), Some("GET")).unwrap();
+        let total = Dump::read(&prefix.with_extension(total), Some("GET")).unwrap();
+        assert_eq!(intervals.histogram.len(), total.histogram.len());
+        assert_same_percentiles(&total, &json["commands"]["GET"][times]);
+    }
+
+    let csv = fs::read_to_string(prefix.with_extension("csv")).unwrap();
+    let rows: Vec<Vec<f64>> =
+        csv.lines().skip(1).map(|row| row.split(',').map(|cell| cell.parse().unwrap()).collect()).collect();
+    assert!(csv.starts_with("t_s,ops,errors,hits,misses,mean_us,p50_us,p99_us,p99.9_us,max_us\n"));
+    assert_eq!(rows.len(), 3);
+    assert_eq!(Some(rows.iter().map(|row| row[1]).sum::<f64>()), json["totals"]["requests"].as_f64());
+    assert_eq!(Some(rows.iter().map(|row| row[3]).sum::<f64>()), json["totals"]["hits"].as_f64());
+    let max = rows.iter().map(|row| row[9]).fold(0.0, f64::max);
+    assert_eq!(Some(max), json["totals"]["latency_us"]["max"].as_f64());
+}
+
+#[test]
 fn a_log_has_its_header_and_an_interval_a_second() {
     let directory = tempfile::tempdir().unwrap();
     let (path, _) = run(directory.path(), "log", Duration::ZERO, &["--test-time", "2.2", "--rate-limiting", "500"]);

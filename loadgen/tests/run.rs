@@ -121,6 +121,80 @@ fn a_target_that_cannot_keep_the_rate_is_reported() {
 }
 
 #[test]
+fn several_targets_share_the_connections_and_are_counted_apart() {
+    let stubs = [plain(), plain(), plain()];
+    let addresses: Vec<String> = stubs.iter().map(|stub| format!("127.0.0.1:{}", stub.port)).collect();
+    let list = addresses.join(",");
+    let flags = ["-s", &list, "-n", "900", "-c", "6", "-t", "2", "--ratio", "0:1", "--prefill", "--key-maximum", "20"];
+    let json = measure(&stubs[0], &flags);
+    let mut total = 0;
+    for (stub, (row, address)) in stubs.iter().zip(json["targets"].as_array().unwrap().iter().zip(&addresses)) {
+        assert_eq!(row["address"], address.as_str());
+        assert_eq!(stub.count("SET"), 20);
+        let requests = row["requests"].as_u64().unwrap();
+        assert_eq!((stub.count("GET"), row["hits"].as_u64()), (requests, Some(requests)));
+        assert!(requests > 0);
+        total += requests;
+    }
+    assert_eq!(total, 900);
+}
+
+#[test]
+fn threads_can_be_bound_to_cpus() {
+    assert_eq!(measure(&plain(), &["-n", "100", "-t", "2", "--pin-cpus", "0"])["totals"]["requests"], 100);
+    let said = failure(&plain(), &["-n", "100", "--pin-cpus", "1023"]);
+    assert!(said.contains("--pin-cpus"), "{said}");
+}
+
+#[test]
+fn a_target_that_is_late_leaves_the_run_valid() {
+    let stub = Stub::start(Behaviour { delay: Duration::from_millis(20), ..Behaviour::default() });
+    let json = measure(&stub, &["--test-time", "0.5", "--rate-limiting", "400", "-c", "2"]);
+    assert_eq!((json["valid"].as_bool(), json["faults"].as_array().map(Vec::len)), (Some(true), Some(0)));
+    assert!(json["totals"]["latency_us"]["p99"].as_f64().unwrap() > 100_000.0);
+    let lag = json["generator"]["schedule_lag_us"]["p99"].as_f64().unwrap();
+    assert!(lag < 20_000.0, "{lag}");
+}
+
+#[test]
+fn every_pattern_stays_within_the_range_and_inserts_go_beyond_it() {
+    for pattern in ["R", "zipfian", "gaussian:H", "hotspot", "L:latest"] {
+        let stub = plain();
+        measure(&stub, &["-n", "300", "--key-pattern", pattern, "--key-prefix", "", "--key-maximum", "30"]);
+        let within = |key: &String| (1..=30).contains(&key.parse::<u64>().unwrap());
+        assert!(stub.seen(|seen| seen.keys.iter().all(within)), "{pattern}");
+    }
+    let stub = plain();
+    let flags = ["-n", "300", "--ratio", "1:0", "--key-pattern", "I", "--key-prefix", "", "--key-maximum", "30"];
+    measure(&stub, &flags);
+    let inserted = |seen: &common::Seen| seen.keys.iter().map(|key| key.parse::<u64>().unwrap()).collect::<Vec<_>>();
+    let mut keys = stub.seen(inserted);
+    keys.sort_unstable();
+    assert_eq!(keys, (31..=330).collect::<Vec<_>>());
+}
+
+#[test]
+fn keys_that_expire_carry_their_time_to_live() {
+    let redis = common::Redis::start();
+    let flags = ["--key-maximum", "50", "--prefill", "--expiry-range", "0.05-0.1", "--ratio", "1:9"];
+    let json = common::measure_at(redis.port, &[&flags[..], &["--rate-limiting", "500", "--test-time", "1"]].concat());
+    let ratio = json["totals"]["hit_ratio"].as_f64().unwrap();
+    // 50 SETs a second of 50 keys that live for a tenth of one at most.
+    assert!((0.01..0.5).contains(&ratio), "{ratio}");
+    assert_eq!(json["totals"]["errors"], 0);
+}
+
+#[test]
+fn sizes_drawn_from_a_distribution_arrive() {
+    let redis = common::Redis::start();
+    let flags = ["-n", "2000", "--ratio", "1:1", "--data-size-list", "10:1,1000:1", "--key-maximum", "100"];
+    let json = common::measure_at(redis.port, &flags);
+    let bytes = json["commands"]["SET"]["bytes_sent"].as_f64().unwrap();
+    // 1,000 SETs of 505 bytes on average, and 43 around them.
+    assert!((bytes / 548_000.0 - 1.0).abs() < 0.1, "{bytes}");
+}
+
+#[test]
 fn several_runs_are_added_up() {
     let json = measure(&plain(), &["-n", "100", "-x", "3", "-c", "3"]);
     assert_eq!(json["totals"]["requests"], 300);

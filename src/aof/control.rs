@@ -44,6 +44,10 @@ struct Shared {
     failing: AtomicUsize,
     /// What the operating system said last.
     reason: Mutex<String>,
+    /// How often a write or an fsync of the log has failed.
+    failures: AtomicU64,
+    /// Bytes of the log that are read at the start, and how many of them are replayed.
+    loading: [AtomicU64; 2],
 }
 
 impl LogControl {
@@ -54,6 +58,8 @@ impl LogControl {
             epoch: AtomicU64::new(0),
             failing: AtomicUsize::new(0),
             reason: Mutex::default(),
+            failures: AtomicU64::new(0),
+            loading: Default::default(),
         }))
     }
 
@@ -93,7 +99,30 @@ impl LogControl {
     /// A segment cannot be written any more.
     pub fn note_failure(&self, reason: &std::io::Error) {
         *self.0.reason.lock() = describe(reason);
+        self.0.failures.fetch_add(1, Ordering::Relaxed);
         self.0.failing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often a segment became unwritable.
+    pub fn failures(&self) -> u64 {
+        self.0.failures.load(Ordering::Relaxed)
+    }
+
+    /// So many bytes more are to be replayed.
+    pub fn note_to_load(&self, bytes: u64) {
+        self.0.loading[0].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many bytes more are replayed. Called once for many of them.
+    pub fn note_loaded(&self, bytes: u64) {
+        self.0.loading[1].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the log that recovery has found so far, and how many of them are replayed.
+    pub fn loading(&self) -> (u64, u64) {
+        let [total, loaded] = &self.0.loading;
+        let loaded = loaded.load(Ordering::Relaxed);
+        (total.load(Ordering::Relaxed).max(loaded), loaded)
     }
 
     /// A segment can be written again.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A place for files. Every error is the operating system's.
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a directory, and those above it, where they are not there.
+    /// Makes a directory, and those above it, where they are not there; its name survives a power loss.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
     /// What a file holds; `None` where there is none.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
@@ -75,7 +75,9 @@ pub struct SystemDisk;
 
 impl Disk for SystemDisk {
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(path)
+        std::fs::create_dir_all(path)?;
+        // Whoever made it: its files are no safer than its name.
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), |parent| self.sync_dir(parent))
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {

@@ -1,5 +1,6 @@
 //! Work on several segments at once, and how far it has got.
 
+use super::control::LogControl;
 use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,18 +37,23 @@ pub struct Progress {
     total: u64,
     done: AtomicU64,
     last_line: Mutex<Instant>,
+    /// Where INFO finds it.
+    control: LogControl,
 }
 
 impl Progress {
     const INTERVAL: Duration = Duration::from_secs(3);
 
     /// Nothing of so many bytes is done.
-    pub fn new(what: String, total: u64) -> Self {
-        Self { what, total, done: AtomicU64::new(0), last_line: Mutex::new(Instant::now()) }
+    pub fn new(what: String, total: u64, control: &LogControl) -> Self {
+        control.note_to_load(total);
+        let control = control.clone();
+        Self { what, total, done: AtomicU64::new(0), last_line: Mutex::new(Instant::now()), control }
     }
 
     /// So many bytes more are done. Called once for many of them.
     pub fn add(&self, bytes: u64) {
+        self.control.note_loaded(bytes);
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let Some(mut last_line) = self.last_line.try_lock() else { return };
         if last_line.elapsed() >= Self::INTERVAL {

@@ -90,6 +90,7 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     log.control.begin_epochs_after(totals.epoch);
     let epoch = log.control.next_epoch(log.now_ms);
     if manifest.chains().last().is_none_or(|last| last.layout != log.layout) {
+        manifest.chains().last().map_or(Ok(()), |last| sync_chain(log, last))?;
         tails = vec![None; log.layout.shards];
     }
     let had_chains = !manifest.chains().is_empty();
@@ -139,6 +140,17 @@ fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     let is_left =
         |path: &PathBuf| ChainEntry::chain_of(path).is_some_and(|chain| chain <= last) && !named.contains(path);
     disk.list(dir).unwrap_or_default().into_iter().filter(is_left).collect()
+}
+
+/// Syncs a chain that ends here. Nobody appends to it any more, so nobody would sync what a kill has left in the
+/// operating system's hands, while what comes behind it depends on it.
+fn sync_chain(log: &Log<'_>, chain: &ChainEntry) -> Result<(), String> {
+    (0..chain.layout.shards).try_for_each(|index| {
+        chain.files(log.dir, index).all().try_for_each(|path| {
+            let sync = log.disk.append_to(path).and_then(|file| file.sync());
+            sync.map_err(|error| format!("can't sync {}: {error}", path.display()))
+        })
+    })
 }
 
 #[derive(Debug, Default)]
@@ -202,7 +214,8 @@ impl Chain<'_> {
     fn replay(&mut self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
         let mut readers = self.open(stores.len())?;
         let total = readers.iter().map(|reader| reader.end as u64).sum();
-        let progress = Progress::new(format!("chain {} of the append only file", self.entry.number), total);
+        let name = format!("chain {} of the append only file", self.entry.number);
+        let progress = Progress::new(name, total, &self.log.control);
         let mut replay = Replay::new();
         replay.has_gap = totals.has_gap;
         loop {

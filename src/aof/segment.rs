@@ -42,6 +42,10 @@ pub struct SegmentMetrics {
     pub buffered_bytes: u64,
     /// Bytes appended and not yet synced.
     pub unsynced_bytes: u64,
+    /// Whether an fsync is being done.
+    pub is_syncing: bool,
+    /// How often writers had to wait for a slow disk under `everysec`.
+    pub stalls: u64,
     /// fsyncs done.
     pub fsyncs: u64,
     /// Duration of an fsync in microseconds: median, 99th percentile, largest.
@@ -74,6 +78,8 @@ pub struct Segment {
     epoch_ends: Mutex<[u64; 2]>,
     /// Whether the disk has been busy with what is older than two epochs: writers wait.
     is_stalled: AtomicBool,
+    stalls: AtomicU64,
+    is_syncing: AtomicBool,
     /// Whether an fsync failed: what it should have covered may be lost, and no other would tell.
     is_broken: AtomicBool,
     joints: Arc<Joints>,
@@ -81,6 +87,8 @@ pub struct Segment {
     held: Mutex<VecDeque<u64>>,
     held_from: AtomicU64,
     waiters: Mutex<Vec<(u64, Waker)>>,
+    /// Those who wait for the disk, whatever the policy.
+    sync_waiters: Mutex<Vec<(u64, Waker)>>,
     bell: Bell,
     fsyncs: Mutex<Fsyncs>,
 }
@@ -206,11 +214,14 @@ impl Segment {
             synced: AtomicU64::new(0),
             epoch_ends: Mutex::new([0; 2]),
             is_stalled: AtomicBool::new(false),
+            stalls: AtomicU64::new(0),
+            is_syncing: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             joints,
             held: Mutex::default(),
             held_from: AtomicU64::new(NOWHERE),
             waiters: Mutex::default(),
+            sync_waiters: Mutex::default(),
             bell: Bell::default(),
             fsyncs: Mutex::new(Fsyncs { us: histogram(), bytes: histogram() }),
         });
@@ -274,6 +285,7 @@ impl Segment {
         let mut ends = self.epoch_ends.lock();
         *ends = [self.appended(), ends[0]];
         if self.synced.load(Ordering::Acquire) < ends[1] && self.control.policy() == FsyncPolicy::Everysec {
+            self.stalls.fetch_add(1, Ordering::Relaxed);
             self.is_stalled.store(true, Ordering::Release);
         }
         drop(ends);
@@ -337,6 +349,13 @@ impl Segment {
         mark.load(Ordering::Acquire) >= lsn
     }
 
+    /// Whether those who only read need not wait for the log: while it cannot be written, and where writers wait for a
+    /// slow disk though what they are shown is promised to nobody. [`commit`](Self::commit) comes first.
+    pub fn lets_readers_pass(&self) -> bool {
+        let is_stalled = || self.is_stalled.load(Ordering::Acquire);
+        self.control.is_failing() || (self.control.policy() == FsyncPolicy::Everysec && is_stalled())
+    }
+
     /// Whether replies that show records up to `lsn` may leave.
     #[inline]
     pub fn is_released(&self, lsn: u64) -> bool {
@@ -352,6 +371,24 @@ impl Segment {
             self.waiters.lock().push((lsn, context.waker().clone()));
             // The mark may have moved between the look and the registration.
             if self.is_released(lsn) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Whether records up to `lsn` are on the disk.
+    pub fn is_synced(&self, lsn: u64) -> bool {
+        self.synced.load(Ordering::Acquire) >= lsn
+    }
+
+    /// Waits until records up to `lsn` are on the disk; it does not ask for that. Dropping the future loses nothing.
+    pub async fn synced(&self, lsn: u64) {
+        poll_fn(|context| {
+            if self.is_synced(lsn) {
+                return Poll::Ready(());
+            }
+            self.sync_waiters.lock().push((lsn, context.waker().clone()));
+            // The mark may have moved between the look and the registration.
+            if self.is_synced(lsn) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -377,6 +414,8 @@ impl Segment {
         let released = waiters.extract_if(.., |(lsn, _)| self.is_released(*lsn)).collect::<Vec<_>>();
         drop(waiters);
         released.into_iter().for_each(|(_, waker)| waker.wake());
+        let synced = { self.sync_waiters.lock() }.extract_if(.., |(lsn, _)| self.is_synced(*lsn)).collect::<Vec<_>>();
+        synced.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
     /// Goes on in another file, from a mark with this epoch on. The caller excludes all who append records, and has the
@@ -453,6 +492,8 @@ impl Segment {
             base_bytes: self.base_bytes.load(Ordering::Relaxed),
             buffered_bytes: self.appended() - written,
             unsynced_bytes: self.appended() - self.synced.load(Ordering::Acquire),
+            is_syncing: self.is_syncing.load(Ordering::Relaxed),
+            stalls: self.stalls.load(Ordering::Relaxed),
             fsyncs: fsyncs.us.len(),
             fsync_us: summary(&fsyncs.us),
             fsync_bytes: summary(&fsyncs.bytes),
@@ -541,7 +582,10 @@ impl Segment {
             self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));
         } else if end > before {
             let start = Instant::now();
-            match self.sync_files() {
+            self.is_syncing.store(true, Ordering::Relaxed);
+            let synced = self.sync_files();
+            self.is_syncing.store(false, Ordering::Relaxed);
+            match synced {
                 Ok(()) => self.note_sync(start.elapsed(), end - before, end),
                 Err(error) => self.note_sync_failure(&error),
             }

@@ -156,7 +156,8 @@ impl Stretch {
         self.parts.len() > 1
     }
 
-    /// Cuts what stands behind `end`, and sees to it that the last file goes on from there; gives how long that is. After
+    /// Cuts what stands behind `end`, and sees to it that the last file goes on from there, with what stands before it on
+    /// the disk; gives how long that is. After
     /// a crash on the way the next start does the same.
     pub fn mend(&self, disk: &dyn Disk, end: usize, salt: Salt) -> io::Result<usize> {
         let (index, offset) = self.find(end);
@@ -172,6 +173,10 @@ impl Stretch {
             append(disk, &self.parts[last].path, &self.parts[last].missing_header(salt))?;
         }
         append(disk, &self.parts[index].path, &tail)?;
+        // After a kill it is the operating system that has them: what comes now may be on the disk before.
+        for part in self.parts.iter().filter(|part| part.len > 0) {
+            disk.append_to(&part.path)?.sync()?;
+        }
         Ok(if index == last { offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER })
     }
 }

@@ -5,11 +5,10 @@
 //! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
 //! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
 
-use super::arguments::{integer, number_of_keys, reply_entry};
+use super::arguments::{number_of_keys, reply_entry};
 use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
 use super::row::ReadingOptions;
-use super::server::LocalCall;
 use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
 use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
@@ -217,27 +216,6 @@ fn end_name(end: End) -> &'static [u8] {
         End::Head => b"LEFT",
         End::Tail => b"RIGHT",
     }
-}
-
-/// WAIT numreplicas timeout: O(1)
-///
-/// There are no replicas. Here it is part of a transaction, and waits for none.
-pub fn wait(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    wait_for_replicas(args, call.server.clock.now_ms())?;
-    reply.integer(0);
-    Ok(())
-}
-
-/// How long WAIT waits, zero for as long as it takes; nothing when it asks for no replica.
-pub fn wait_for_replicas(args: Args<'_>, now_ms: u64) -> Result<Option<Duration>, CommandError> {
-    const NO_INTEGER: CommandError = CommandError::Text("ERR timeout is not an integer or out of range");
-    let replicas = integer(&args[1])?;
-    let ms = parse_i64(&args[2]).ok_or(NO_INTEGER)?;
-    let ms = u64::try_from(ms).map_err(|_| CommandError::Text("ERR timeout is negative"))?;
-    if ms > i64::MAX as u64 - now_ms {
-        return Err(CommandError::Text("ERR timeout is out of range"));
-    }
-    Ok((replicas > 0).then(|| Duration::from_millis(ms)))
 }
 
 /// How long the command in `args` waits, `None` for as long as it takes. One that cannot be read is no matter: the

@@ -39,6 +39,7 @@ mod table;
 mod text;
 mod transaction;
 mod transfer;
+pub mod waiting;
 
 pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_of, find_subcommand};

@@ -52,6 +52,8 @@ pub struct ConnectionState {
     pub multi: Option<Multi>,
     /// The keys that it watches, and what breaks when one changes.
     pub watched: Option<Watched>,
+    /// Whether all that it had written was on the disk when its last EXEC began.
+    pub is_synced: bool,
     /// What it listens to; none before its first SUBSCRIBE.
     pub subscription: Option<Box<Subscription>>,
 }

@@ -323,17 +323,18 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
         }
         return;
     }
-    let len = result.len();
+    let mut list = List::default();
+    list.prepare(result.iter().map(Vec::as_slice));
+    result.iter().for_each(|element| list.push(element, End::Tail));
+    keyspace.set(destination, NewValue::Object(list.into_object()), None);
+    // Behind the change, which tells it where the destination had expired.
     if keyspace.effects().is_logged() {
         keyspace.effects().tell([b"DEL".as_slice(), destination]);
         let words: Vec<&[u8]> =
             [b"RPUSH".as_slice(), destination].into_iter().chain(result.iter().map(Vec::as_slice)).collect();
         keyspace.effects().tell(words);
     }
-    let mut list = List::default();
-    list.prepare(result.iter().map(Vec::as_slice));
-    result.iter().for_each(|element| list.push(element, End::Tail));
-    keyspace.set(destination, NewValue::Object(list.into_object()), None);
+    let len = result.len();
     keyspace.note_change(destination, len);
     keyspace.notify(Class::LIST, "sortstore", destination);
 }

@@ -150,7 +150,8 @@ command_table! {
         ("pfselftest", 1, Flags::ADMIN, Hyperloglog, "2.8.9", "O(1), but a hundred thousand elements", "", "Tests the HyperLogLogs of the server.") => super::hyperloglog::pfselftest;
         ("bgrewriteaof", 1, Flags::ADMIN.and(Flags::NOSCRIPT), Server, "1.0.0", "O(1)", "", "Lets the log be rewritten, while commands run: every key once in place of all that led to it.") => super::saving::bgrewriteaof;
         ("lastsave", 1, STATUS.and(Flags::FAST), Server, "1.0.0", "O(1)", "", "When the last snapshot was made: Unix time in seconds.") => super::saving::lastsave;
-        ("wait", 3, Flags::NOSCRIPT.and(Flags::DEFERS), Generic, "3.0.0", "O(1)", "numreplicas timeout", "Waits until so many replicas have what the connection wrote, or the time is over. There are no replicas.") => super::blocking::wait;
+        ("wait", 3, Flags::NOSCRIPT.and(Flags::DEFERS), Generic, "3.0.0", "O(1)", "numreplicas timeout", "Waits until so many replicas have what the connection wrote, or the time is over. There are no replicas.") => super::waiting::wait;
+        ("waitaof", 4, Flags::NOSCRIPT.and(Flags::DEFERS), Generic, "7.2.0", "O(1)", "numlocal numreplicas timeout", "Waits until what the connection wrote is on the disk of this server, and of so many replicas, or the time is over. There are no replicas.") => super::waiting::waitaof;
         ("multi", 1, AT_ONCE, Transactions, "1.2.0", "O(1)", "", "Begins a transaction: the commands that follow are queued.") => server::multi;
         ("exec", 1, CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS), Transactions, "1.2.0", "as its commands", "", "Runs the queued commands as one, unless a watched key has changed.") => server::container;
         ("discard", 1, AT_ONCE, Transactions, "2.0.0", "O(N), N = queued commands", "", "Forgets the queued commands.") => server::discard;

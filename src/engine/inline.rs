@@ -2,7 +2,7 @@
 //!
 //! They pay for no channel and keep no reply waiting, so their part in a request is one call.
 
-use super::{Session, released};
+use super::{Session, released, synced};
 use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Context, Transaction};
@@ -59,6 +59,8 @@ pub struct InlineSession<E> {
     is_new_read: bool,
     /// Whether a command since the last flush may have changed something.
     has_written: bool,
+    /// Where the log stood behind the last of those before.
+    written: u64,
     finished: Option<Box<Transaction>>,
 }
 
@@ -71,6 +73,7 @@ impl<E: InlineEngine> InlineSession<E> {
             lent: Lent { random, effects, now_ms: 0 },
             is_new_read: true,
             has_written: false,
+            written: 0,
             finished: None,
         }
     }
@@ -133,17 +136,40 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         }
     }
 
+    fn written(&self) -> Vec<LogMark> {
+        match self.engine.segment() {
+            Some(segment) if self.has_written => marks(Some(segment)),
+            Some(_) => vec![(0, self.written)],
+            None => Vec::new(),
+        }
+    }
+
+    fn is_synced(&self, marks: &[LogMark]) -> bool {
+        self.engine.segment().is_none_or(|segment| marks.iter().all(|(_, lsn)| segment.is_synced(*lsn)))
+    }
+
+    async fn synced(&self, marks: &[LogMark]) {
+        if let Some(segment) = self.engine.segment() {
+            synced(std::slice::from_ref(segment), marks).await;
+        }
+    }
+
     async fn flush(&mut self) {
-        self.is_new_read = true;
+        // What the connection replies by itself shows nothing of the log.
+        if std::mem::replace(&mut self.is_new_read, true) {
+            return;
+        }
         let has_written = std::mem::take(&mut self.has_written);
         if let Some(segment) = self.engine.segment() {
-            // While the log cannot be written, those who only read need not wait for it.
-            if !has_written && segment.control().is_failing() {
-                return;
-            }
             // Everything the replies show was appended before this.
             let lsn = segment.appended();
             segment.commit(lsn);
+            if has_written {
+                self.written = lsn;
+            }
+            if !has_written && segment.lets_readers_pass() {
+                return;
+            }
             segment.released(lsn).await;
         }
     }

@@ -9,12 +9,14 @@ mod expiration;
 mod gather;
 mod images;
 mod inline;
+mod loading;
 mod metrics;
 mod mutex;
 
 pub use actor::ActorEngine;
 pub use dashmap::DashmapEngine;
 pub use images::ImagePart;
+pub use loading::LoadingSession;
 pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
 
@@ -79,6 +81,9 @@ pub trait Metered: Send + Sync + 'static {
 /// Invariant: each request submitted, and each reply made here, takes the next sequence number; replies leave by
 /// [`collect`](Self::collect) in the order of these numbers, one for each.
 pub trait Session: Send + Sync + 'static {
+    /// Whether the data is not there yet, and commands over it are refused.
+    const IS_LOADING: bool = false;
+
     /// Takes on a command over the keyspace. Its reply may be appended to `out` now, or come later.
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>);
 
@@ -110,6 +115,15 @@ pub trait Session: Send + Sync + 'static {
     /// Waits until the log allows to show what stands at these marks. Dropping the future loses nothing.
     fn released(&self, marks: &[LogMark]) -> impl Future<Output = ()> + Send;
 
+    /// Up to where this connection has written, of what it was replied; further where others wrote at the same time.
+    fn written(&self) -> Vec<LogMark>;
+
+    /// Whether these marks are on the disk.
+    fn is_synced(&self, marks: &[LogMark]) -> bool;
+
+    /// Waits until these marks are on the disk. Dropping the future loses nothing.
+    fn synced(&self, marks: &[LogMark]) -> impl Future<Output = ()> + Send;
+
     /// Sends off what was submitted since the last call.
     fn flush(&mut self) -> impl Future<Output = ()> + Send;
 
@@ -134,6 +148,13 @@ async fn released(segments: &[Arc<Segment>], marks: &[LogMark]) {
     for &(segment, lsn) in marks {
         segments[segment].commit(lsn);
         segments[segment].released(lsn).await;
+    }
+}
+
+/// Waits until these marks are on the disk.
+async fn synced(segments: &[Arc<Segment>], marks: &[LogMark]) {
+    for &(segment, lsn) in marks {
+        segments[segment].synced(lsn).await;
     }
 }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// The snapshots of this process, which has one server: commands know no server.
 pub static SAVES: Saves = Saves {
@@ -22,6 +22,8 @@ pub static SAVES: Saves = Saves {
     saves: AtomicU64::new(0),
     changes_at_begin: AtomicU64::new(0),
     changes_saved: AtomicU64::new(0),
+    began_s: AtomicI64::new(-1),
+    took_s: AtomicI64::new(-1),
 };
 
 /// Where snapshots go, and how the last ones went.
@@ -34,6 +36,9 @@ pub struct Saves {
     saves: AtomicU64,
     changes_at_begin: AtomicU64,
     changes_saved: AtomicU64,
+    /// Unix time in seconds at which the last one began, and how long it took; both less than 0 for never.
+    began_s: AtomicI64,
+    took_s: AtomicI64,
 }
 
 /// Why there is no snapshot.
@@ -79,6 +84,17 @@ impl Saves {
         self.last_save_s.load(Ordering::Relaxed)
     }
 
+    /// How many seconds the last snapshot took; -1 where there was none.
+    pub fn took_s(&self) -> i64 {
+        self.took_s.load(Ordering::Relaxed)
+    }
+
+    /// For how many seconds a snapshot is being made; -1 where none is.
+    pub fn takes_s(&self, now_s: u64) -> i64 {
+        let began_s = self.began_s.load(Ordering::Relaxed);
+        if self.is_saving() { (now_s as i64 - began_s).max(0) } else { -1 }
+    }
+
     /// How many snapshots were made.
     pub fn count(&self) -> u64 {
         self.saves.load(Ordering::Relaxed)
@@ -101,6 +117,8 @@ impl Saves {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
         }
+        let start = std::time::Instant::now();
+        self.began_s.store(keyspace.second() as i64, Ordering::Relaxed);
         let mut bytes = Vec::new();
         write_snapshot(keyspace, &mut bytes).expect("memory takes what it is given");
         let (now_s, changes) = (keyspace.second(), self.changes_at_begin.load(Ordering::Relaxed));
@@ -116,6 +134,7 @@ impl Saves {
                 }
                 Err(error) => tracing::error!("Can't write the snapshot {}: {error}", target.display()),
             }
+            self.took_s.store(start.elapsed().as_secs() as i64, Ordering::Relaxed);
             self.has_failed.store(written.is_err(), Ordering::Relaxed);
             self.is_saving.store(false, Ordering::Release);
             written.is_ok()

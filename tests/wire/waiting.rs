@@ -71,6 +71,93 @@ fn client_unblock_ends_a_wait() {
 }
 
 #[test]
+fn waitaof_waits_for_the_disk_and_for_no_replica() {
+    check_script(
+        r#"
+        # redis-server 7.0 does not have it: these are the replies of 7.2.
+        !WAITAOF 0 0 0
+        *2 | :1 | :0
+        !WAITAOF 1 0 0
+        *2 | :1 | :0
+        SET k v
+        +OK
+        !WAITAOF 1 0 10000
+        *2 | :1 | :0
+        !WAITAOF 0 1 20
+        *2 | :1 | :0
+        !WAITAOF 2 0 0
+        -ERR value is out of range, value must between 0 and 1
+        !WAITAOF -1 0 0
+        -ERR value is out of range, value must between 0 and 1
+        !WAITAOF x 0 0
+        -ERR value is not an integer or out of range
+        !WAITAOF 1 -1 0
+        -ERR value is out of range, must be positive
+        !WAITAOF 1 0 x
+        -ERR timeout is not an integer or out of range
+        !WAITAOF 1 0 -1
+        -ERR timeout is negative
+        !WAITAOF 1 0
+        -ERR wrong number of arguments for 'waitaof' command
+        MULTI
+        +OK
+        SET k w
+        +QUEUED
+        !WAITAOF 1 1 0
+        +QUEUED
+        !EXEC
+        *2 | +OK | *2 | :1 | :0
+        "#,
+    );
+}
+
+/// Under `no` nobody syncs, so only the timeout ends the wait; under the others the disk does.
+#[test]
+fn waitaof_tells_what_is_on_the_disk_under_every_policy() {
+    for setup in EVERY_ENGINE {
+        let data = crate::harness::Data::new();
+        for (policy, wanted) in [("always", 1), ("everysec", 1), ("no", 0)] {
+            let server = data.start(setup, &["--appendfsync", policy]);
+            let mut client = server.client();
+            let time = if wanted == 1 { "0" } else { "100" };
+            for request in [&["SET", "k", "v"][..], &["MSET", "a", "1", "b", "2", "c", "3"], &["RENAME", "a", "d"]] {
+                let requests = [request.to_vec(), vec!["WAITAOF", "1", "0", time]];
+                let values =
+                    client.pipeline(&requests.map(|words| words.iter().map(ToString::to_string).collect::<Vec<_>>()));
+                let reply = Value::Array(vec![Value::Integer(wanted), Value::Integer(0)]);
+                assert_eq!(values[1], reply, "{setup:?}, {policy}, {request:?}");
+            }
+            let unsynced = server.info_number("aof_unsynced_length");
+            // Others' marks of epochs may have come since.
+            assert!(wanted == 0 || unsynced <= 64 * server.info_number("aof_segments"), "{setup:?}: {unsynced}");
+            // Another connection has written nothing.
+            server.client().expect("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n");
+        }
+        let server = data.start(setup, &["--appendonly", "no"]);
+        let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
+        server.client().expect("WAITAOF 1 0 0", refused);
+        server.client().expect("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n");
+    }
+}
+
+#[test]
+fn client_unblock_ends_a_waitaof() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let mut other = server.client();
+        let id = client.value(&["CLIENT", "ID"]).integer().to_string();
+        for (reason, reply) in
+            [("TIMEOUT", "*2\r\n:1\r\n:0\r\n"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n")]
+        {
+            client.send(b"WAITAOF 0 1 0\r\n");
+            wait_until("the wait", || other.value(&["CLIENT", "UNBLOCK", &id, reason]) == Value::Integer(1));
+            assert_eq!(client.reply(), reply.as_bytes());
+        }
+        client.expect("PING", "+PONG\r\n");
+    });
+}
+
+#[test]
 fn debug_is_refused_unless_it_is_enabled() {
     check_script(
         r#"

@@ -1,8 +1,9 @@
 //! HDR histogram files, as the Java, Python and Go libraries write and read them.
 //!
 //! ```text
-//! PREFIX.hlog           latency from the intended start, an interval a second, tagged SET, GET, MSET or MGET
-//! PREFIX.service.hlog   service time, the same way
+//! PREFIX.hlog           latency from the intended start, an interval a second, tagged with the command's name
+//! PREFIX.total.hlog     latency, one interval: the whole run
+//! PREFIX.service.hlog, PREFIX.service.total.hlog      service time, the same way
 //! PREFIX.hgrm           latency, the whole run and all commands, as a percentile distribution
 //! ```
 //! Histograms hold nanoseconds; the maximum on each line of a log, and the distribution, are in
@@ -20,7 +21,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Interv
 use crate::Error;
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, Interval};
-use crate::workload::CommandKind;
+use crate::report::csv::write_csv;
 
 const NS_PER_MS: f64 = 1e6;
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
@@ -30,13 +31,30 @@ const TICKS_PER_HALF_DISTANCE: u32 = 5;
 pub struct HdrPaths {
     /// Latency by interval.
     pub latency_log: PathBuf,
+    /// Latency of the whole run, a line for each command.
+    pub latency_total: PathBuf,
     /// Service time by interval.
     pub service_log: PathBuf,
+    /// Service time of the whole run, a line for each command.
+    pub service_total: PathBuf,
     /// Latency of the whole run.
     pub latency_distribution: PathBuf,
+    /// The seconds of the run.
+    pub csv: PathBuf,
+    /// The steps of a ramp.
+    pub steps_csv: PathBuf,
+    /// Everything else, where no other file is named for it.
+    pub json: PathBuf,
 }
 
 impl HdrPaths {
+    /// The prefix of a step's own files: `PREFIX.step03-5000`.
+    pub fn step_prefix(prefix: &Path, number: usize, rate: f64) -> PathBuf {
+        let mut path = prefix.as_os_str().to_owned();
+        path.push(format!(".step{number:02}-{rate:.0}"));
+        path.into()
+    }
+
     /// `PREFIX.hlog` and so on.
     pub fn from_prefix(prefix: &Path) -> Self {
         let path = |suffix: &str| {
@@ -44,7 +62,16 @@ impl HdrPaths {
             path.push(suffix);
             PathBuf::from(path)
         };
-        Self { latency_log: path(".hlog"), service_log: path(".service.hlog"), latency_distribution: path(".hgrm") }
+        Self {
+            latency_log: path(".hlog"),
+            latency_total: path(".total.hlog"),
+            service_log: path(".service.hlog"),
+            service_total: path(".service.total.hlog"),
+            latency_distribution: path(".hgrm"),
+            csv: path(".csv"),
+            steps_csv: path(".steps.csv"),
+            json: path(".json"),
+        }
     }
 }
 
@@ -53,19 +80,23 @@ pub struct HdrFiles {
     paths: HdrPaths,
     latency: IntervalLog,
     service: IntervalLog,
+    names: Vec<String>,
     first_window: Option<SystemTime>,
     window_offset: Duration,
 }
 
 impl HdrFiles {
-    /// Creates the files, so that a bad path is known before the run and not after it.
-    pub fn create(prefix: &Path) -> Result<Self, Error> {
+    /// Creates the files for the commands with these names, so that a bad path is known before the run and not after it.
+    pub fn create(prefix: &Path, names: Vec<String>) -> Result<Self, Error> {
         let paths = HdrPaths::from_prefix(prefix);
-        create(&paths.latency_distribution)?;
+        for path in [&paths.latency_distribution, &paths.latency_total, &paths.service_total, &paths.csv] {
+            create(path)?;
+        }
         Ok(Self {
             latency: IntervalLog::create(&paths.latency_log)?,
             service: IntervalLog::create(&paths.service_log)?,
             paths,
+            names,
             first_window: None,
             window_offset: Duration::ZERO,
         })
@@ -86,12 +117,11 @@ impl HdrFiles {
 
     /// Appends an interval that began so long after its window did.
     pub fn interval(&mut self, interval: &Interval, began: Duration, length: Duration) -> Result<(), Error> {
-        for kind in CommandKind::ALL {
-            let stats = &interval.commands[kind as usize];
+        for (name, stats) in self.names.iter().zip(&interval.commands) {
             let began = self.window_offset + began;
             if stats.requests > 0 {
-                self.latency.write(stats.latency(), began, length, kind.name())?;
-                self.service.write(&stats.service, began, length, kind.name())?;
+                self.latency.write(stats.latency(), began, length, name)?;
+                self.service.write(&stats.service, began, length, name)?;
             }
         }
         // A run that is interrupted leaves what it had measured.
@@ -99,15 +129,38 @@ impl HdrFiles {
         self.service.flush()
     }
 
-    /// Writes the distribution. The logs are complete.
+    /// Writes the distribution, the totals and the seconds. The logs of intervals are complete.
     pub fn finish(self, outcome: &Outcome) -> Result<(), Error> {
-        let path = &self.paths.latency_distribution;
         let totals: CommandStats = outcome.totals();
-        let mut file = BufWriter::new(create(path)?);
-        write_distribution(&mut file, totals.latency())
-            .and_then(|()| file.flush())
-            .map_err(|source| Error::file(path, source))
+        write_file(&self.paths.latency_distribution, |file| write_distribution(file, totals.latency()))?;
+        write_file(&self.paths.csv, |file| write_csv(file, outcome))?;
+        let start = self.first_window.unwrap_or(outcome.started);
+        let counted: Vec<_> = outcome.by_name().filter(|(_, stats)| stats.requests > 0).collect();
+        let latency = counted.iter().map(|&(name, stats)| (name, stats.latency()));
+        write_total(&self.paths.latency_total, start, outcome.duration, latency)?;
+        let service = counted.iter().map(|&(name, stats)| (name, &stats.service));
+        write_total(&self.paths.service_total, start, outcome.duration, service)
     }
+}
+
+/// A log of one interval, the whole run, with a line for each command.
+pub(crate) fn write_total<'a>(
+    path: &Path,
+    start: SystemTime,
+    length: Duration,
+    histograms: impl Iterator<Item = (&'a str, &'a Histogram<u64>)>,
+) -> Result<(), Error> {
+    let mut log = IntervalLog::create(path)?;
+    log.write_header(start)?;
+    for (name, histogram) in histograms {
+        log.write(histogram, Duration::ZERO, length, name)?;
+    }
+    log.flush()
+}
+
+pub(crate) fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+    let mut file = BufWriter::new(create(path)?);
+    write(&mut file).and_then(|()| file.flush()).map_err(|source| Error::file(path, source))
 }
 
 fn create(path: &Path) -> Result<File, Error> {
@@ -115,7 +168,7 @@ fn create(path: &Path) -> Result<File, Error> {
 }
 
 /// One `.hlog` file.
-struct IntervalLog {
+pub(crate) struct IntervalLog {
     path: PathBuf,
     file: BufWriter<File>,
     serializer: V2DeflateSerializer,
@@ -123,7 +176,7 @@ struct IntervalLog {
 }
 
 impl IntervalLog {
-    fn create(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
         Ok(Self {
             path: path.to_owned(),
             file: BufWriter::new(create(path)?),
@@ -132,7 +185,7 @@ impl IntervalLog {
         })
     }
 
-    fn write_header(&mut self, start: SystemTime) -> Result<(), Error> {
+    pub(crate) fn write_header(&mut self, start: SystemTime) -> Result<(), Error> {
         let mut builder = IntervalLogWriterBuilder::new();
         builder
             .add_comment("[Histogram log format version 1.3]")
@@ -151,7 +204,13 @@ impl IntervalLog {
             .map_err(|source| Error::file(&self.path, source))
     }
 
-    fn write(&mut self, histogram: &Histogram<u64>, began: Duration, length: Duration, tag: &str) -> Result<(), Error> {
+    pub(crate) fn write(
+        &mut self,
+        histogram: &Histogram<u64>,
+        began: Duration,
+        length: Duration,
+        tag: &str,
+    ) -> Result<(), Error> {
         self.scratch.clear();
         self.format_line(histogram, began, length, tag)
             .map_err(|error| Error::format(&self.path, error.to_string()))?;
@@ -175,7 +234,7 @@ impl IntervalLog {
             .write_histogram(histogram, began, length, Some(tag))
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(|source| Error::file(&self.path, source))
     }
 }

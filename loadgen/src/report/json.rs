@@ -7,31 +7,35 @@ use crate::config::Config;
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, value_at_percentile};
 use crate::report::hdr::HdrPaths;
-use crate::workload::CommandKind;
 
 /// The whole result of a run.
 pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
     let files = config.hdr_file_prefix.as_deref().map(HdrPaths::from_prefix);
-    let commands: Map<String, Json> = CommandKind::ALL
-        .into_iter()
-        .map(|kind| (kind.name().to_owned(), stats(outcome, &outcome.commands[kind as usize])))
-        .collect();
-    let series: Vec<Json> = outcome
-        .series
+    let (commands, series) = (commands(outcome), series(outcome));
+    let faults = outcome.faults();
+    let targets: Vec<Json> = outcome
+        .targets
         .iter()
-        .map(|second| {
-            json!({
-                "t_s": second.end_s,
-                "ops": second.requests,
-                "p50_us": micros(second.p50_ns),
-                "p99_us": micros(second.p99_ns),
-            })
+        .map(|(address, counted)| {
+            let mut json = stats(outcome, counted);
+            json["address"] = address.clone().into();
+            json
         })
         .collect();
     json!({
         "format": "shardrace-loadgen/1",
         "config": config.to_json(),
-        "target": { "host": config.server, "port": config.port },
+        "valid": faults.is_empty(),
+        "faults": faults,
+        "target": { "host": config.targets[0].host, "port": config.targets[0].port },
+        "targets": targets,
+        "connecting_s": outcome.connecting.as_secs_f64(),
+        "unsent": outcome.unsent,
+        "verified": outcome.verified.as_ref().map(|verified| json!({
+            "replies": verified.replies,
+            "mismatches": verified.mismatches,
+            "first": verified.first,
+        })),
         "started_unix_ms": outcome.started_unix_ms(),
         "duration_s": outcome.duration.as_secs_f64(),
         "totals": stats(outcome, &outcome.totals()),
@@ -41,13 +45,78 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
             "cpu_system_s": outcome.cpu_system.as_secs_f64(),
             "cpu_us_per_op": outcome.cpu_us_per_op(),
             "threads": config.threads,
+            "busy_max": outcome.health.busy_max,
+            "waiting_for_cpu_max": outcome.health.waiting_max,
+            "schedule_lag_us": config.rate.map(|_| percentiles(&outcome.health.lag)),
         },
         "series": series,
-        "files": {
-            "hlog": files.as_ref().map(|files| &files.latency_log),
-            "hgrm": files.as_ref().map(|files| &files.latency_distribution),
-        },
+        "files": files_json(files.as_ref()),
     })
+}
+
+/// Several runs as one: what can be added up is, what cannot is the worst of them.
+pub(crate) fn merged_json(outcome: &Outcome, parts: &[&Json], files: &HdrPaths) -> Json {
+    let worst = |name: &str| parts.iter().filter_map(|part| part["generator"][name].as_f64()).fold(0.0, f64::max);
+    let threads: u64 = parts.iter().filter_map(|part| part["generator"]["threads"].as_u64()).sum();
+    let faults: Vec<&Json> = parts.iter().filter_map(|part| part["faults"].as_array()).flatten().collect();
+    json!({
+        "format": "shardrace-loadgen/1",
+        "config": parts[0]["config"],
+        "merged": parts.iter().map(|part| &part["config"]).collect::<Vec<_>>(),
+        "valid": faults.is_empty(),
+        "faults": faults,
+        "target": parts[0]["target"],
+        "started_unix_ms": outcome.started_unix_ms(),
+        "duration_s": outcome.duration.as_secs_f64(),
+        "unsent": outcome.unsent,
+        "totals": stats(outcome, &outcome.totals()),
+        "commands": commands(outcome),
+        "generator": {
+            "cpu_user_s": outcome.cpu_user.as_secs_f64(),
+            "cpu_system_s": outcome.cpu_system.as_secs_f64(),
+            "cpu_us_per_op": outcome.cpu_us_per_op(),
+            "threads": threads,
+            "busy_max": worst("busy_max"),
+            "waiting_for_cpu_max": worst("waiting_for_cpu_max"),
+        },
+        "series": series(outcome),
+        "files": files_json(Some(files)),
+    })
+}
+
+fn files_json(files: Option<&HdrPaths>) -> Json {
+    json!({
+            "hlog": files.map(|files| &files.latency_log),
+            "total_hlog": files.map(|files| &files.latency_total),
+            "service_hlog": files.map(|files| &files.service_log),
+            "service_total_hlog": files.map(|files| &files.service_total),
+            "csv": files.map(|files| &files.csv),
+            "hgrm": files.map(|files| &files.latency_distribution),
+    })
+}
+
+fn commands(outcome: &Outcome) -> Map<String, Json> {
+    outcome.by_name().map(|(name, command)| (name.to_owned(), stats(outcome, command))).collect()
+}
+
+fn series(outcome: &Outcome) -> Vec<Json> {
+    outcome
+        .series
+        .iter()
+        .map(|second| {
+            json!({
+                "t_s": second.end_s,
+                "ops": second.requests,
+                "p50_us": micros(second.p50_ns),
+                "p99_us": micros(second.p99_ns),
+                "p99.9_us": micros(second.p999_ns),
+                "max_us": micros(second.max_ns),
+                "errors": second.errors,
+                "hits": second.hits,
+                "misses": second.misses,
+            })
+        })
+        .collect()
 }
 
 fn stats(outcome: &Outcome, stats: &CommandStats) -> Json {
@@ -56,6 +125,7 @@ fn stats(outcome: &Outcome, stats: &CommandStats) -> Json {
         "errors": stats.errors,
         "hits": stats.hits,
         "misses": stats.misses,
+        "hit_ratio": stats.hit_ratio(),
         "ops_per_sec": outcome.per_second(stats.requests),
         "bytes_sent": stats.bytes_sent,
         "bytes_received": stats.bytes_received,

@@ -5,17 +5,16 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
 
-use crate::config::{Config, Stop};
+use crate::config::{Config, Stop, Target};
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, value_at_percentile};
-use crate::workload::CommandKind;
 
 /// One row per command, and what must be known to read them.
 pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) -> io::Result<()> {
     writeln!(
         out,
         "{}: {} connections, {} threads, pipeline {}, {}, {}",
-        config.address(),
+        config.targets.iter().map(Target::address).collect::<Vec<_>>().join(", "),
         config.clients,
         config.threads,
         config.pipeline,
@@ -38,14 +37,15 @@ pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) ->
 
 fn rows(config: &Config, outcome: &Outcome) -> Table {
     let mut table = plain_table();
-    let mut header = vec!["".to_owned(), "requests".into(), "ops/s".into(), "hits".into(), "misses".into()];
+    let mut header =
+        vec!["".to_owned(), "requests".into(), "ops/s".into(), "hits".into(), "misses".into(), "hit %".into()];
     header.extend(["errors".into(), "KB/s".into(), "mean ms".into()]);
     header.extend(config.percentiles.iter().map(|percentile| format!("p{percentile} ms")));
     header.push("max ms".into());
     table.set_header(header);
     let totals = outcome.totals();
-    let commands = CommandKind::ALL.map(|kind| (kind.name(), &outcome.commands[kind as usize]));
-    for (name, stats) in commands.into_iter().chain([("total", &totals)]) {
+    let targets = outcome.targets.iter().map(|(address, stats)| (address.as_str(), stats));
+    for (name, stats) in outcome.by_name().chain(targets).chain([("total", &totals)]) {
         if stats.requests == 0 && name != "total" {
             continue;
         }
@@ -74,6 +74,7 @@ fn row(
         format!("{:.0}", outcome.per_second(stats.requests)),
         stats.hits.to_string(),
         stats.misses.to_string(),
+        stats.hit_ratio().map_or("-".to_owned(), |ratio| format!("{:.2}", ratio * 100.0)),
         stats.errors.to_string(),
         format!("{:.0}", outcome.per_second(bytes) / 1000.0),
         format!("{:.3}", histogram.mean() / 1e6),

@@ -4,7 +4,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -26,6 +26,8 @@ pub struct Behaviour {
     pub reply: Option<&'static [u8]>,
     /// Requests are read and never answered.
     pub silent: bool,
+    /// This SET, counted from 1, is answered and not kept.
+    pub lost_set: Option<u64>,
     /// Replies are written byte by byte.
     pub bytewise: bool,
 }
@@ -122,8 +124,14 @@ fn answer(request: Vec<String>, behaviour: &Behaviour, seen: &mut Seen) -> Optio
     *seen.counts.entry(request[0].clone()).or_default() += 1;
     let reply = match request[0].as_str() {
         "SET" | "MSET" => {
-            seen.store(&request[1..]);
+            if behaviour.lost_set != Some(seen.counts[&request[0]]) {
+                seen.store(&request[1..]);
+            }
             b"+OK\r\n".to_vec()
+        }
+        "DEL" => {
+            let deleted = request[1..].iter().filter(|key| seen.stored.remove(*key).is_some()).count();
+            format!(":{deleted}\r\n").into_bytes()
         }
         "GET" => seen.look_up(&request[1]).into_bytes(),
         "MGET" => {
@@ -188,15 +196,7 @@ pub fn loadgen(arguments: &[&str]) -> Output {
 
 /// Runs the binary against the stub and returns its JSON, which also must be a success.
 pub fn measure(stub: &Stub, arguments: &[&str]) -> serde_json::Value {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("out.json");
-    let port = stub.port.to_string();
-    let file_name = file.to_str().expect("UTF-8");
-    let output = loadgen(&[&["-p", &port, "--json-out-file", file_name], arguments].concat());
-    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
-    let mut text = String::new();
-    std::fs::File::open(&file).expect("written").read_to_string(&mut text).expect("readable");
-    serde_json::from_str(&text).expect("JSON")
+    measure_at(stub.port, arguments)
 }
 
 /// Runs the binary against the stub, expects exit code 1, and returns what it said.
@@ -208,4 +208,49 @@ pub fn failure(stub: &Stub, arguments: &[&str]) -> String {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A redis-server of our own on a free port, ended with the test.
+pub struct Redis {
+    pub port: u16,
+    child: std::process::Child,
+    _directory: tempfile::TempDir,
+}
+
+impl Redis {
+    pub fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .current_dir(directory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed (make test-tools)");
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(20), "redis-server does not accept on port {port}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Self { port, child, _directory: directory }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way nothing is left of it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the binary against any port of this host and returns its JSON, which also must be a success.
+pub fn measure_at(port: u16, arguments: &[&str]) -> serde_json::Value {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("out.json");
+    let port = port.to_string();
+    let file_name = file.to_str().expect("UTF-8");
+    let output = loadgen(&[&["-p", &port, "--json-out-file", file_name], arguments].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    serde_json::from_str(&std::fs::read_to_string(&file).expect("written")).expect("JSON")
 }

@@ -59,6 +59,7 @@ pub struct Batch {
     work: Work,
     shard: u16,
     has_parts: bool,
+    has_writes: bool,
     /// Whether replies were dropped because they grew over the output limit.
     pub overflowed: bool,
     /// The position in the shard's log that covers what the replies show.
@@ -124,6 +125,7 @@ impl Batch {
         self.wholes.clear();
         self.work = Work::Commands;
         self.has_parts = false;
+        self.has_writes = false;
         self.overflowed = false;
         self.lsn = 0;
         self.arena.clear();
@@ -181,8 +183,7 @@ impl Batch {
 
     /// Whether it may change something.
     pub fn is_write(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|transaction| transaction.is_write())
-            || self.ops.iter().any(|op| command(op.id).is_write())
+        self.has_writes || self.transaction.as_ref().is_some_and(|transaction| transaction.is_write())
     }
 
     /// Notes whether more keys are due.
@@ -220,6 +221,7 @@ impl Batch {
     }
 
     fn end_op(&mut self, id: CommandId, seq: u64, context: Context, is_part: bool) {
+        self.has_writes |= command(id).is_write();
         self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, context, is_part });
     }
 

@@ -1,6 +1,6 @@
 //! One connection's way to the shards: gathers batches, sends them, and puts what comes back in request order.
 
-use super::super::{Session, released};
+use super::super::{Session, released, synced};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
@@ -63,6 +63,8 @@ pub struct ActorSession {
     /// A batch that is back while the log has not caught up with what its replies show.
     arriving: Option<Box<Batch>>,
     is_overflowed: bool,
+    /// Where each shard's log stood behind what this connection wrote last.
+    written: Vec<u64>,
     /// A transaction that goes out behind what is gathered.
     begun: Option<Box<Transaction>>,
     /// A transaction that is back.
@@ -86,6 +88,7 @@ impl ActorSession {
             gathers: HashMap::new(),
             arriving: None,
             is_overflowed: false,
+            written: vec![0; shards],
             begun: None,
             finished: None,
             engine,
@@ -233,6 +236,9 @@ impl ActorSession {
     }
 
     fn accept(&mut self, mut batch: Box<Batch>, out: &mut Vec<u8>) {
+        if batch.is_write() {
+            self.note_written(&batch);
+        }
         if let Some(transaction) = batch.transaction.take() {
             self.finished = Some(transaction);
             return batch.recycle();
@@ -242,6 +248,14 @@ impl ActorSession {
             self.accept_run(batch, out);
         } else {
             self.accept_pieces(batch);
+        }
+    }
+
+    fn note_written(&mut self, batch: &Batch) {
+        let own = (batch.shard(), batch.lsn);
+        let marks = batch.transaction.iter().flat_map(|transaction| transaction.marks.iter().copied());
+        for (shard, lsn) in marks.chain([own]) {
+            self.written[shard] = self.written[shard].max(lsn);
         }
     }
 
@@ -398,6 +412,19 @@ impl Session for ActorSession {
 
     async fn released(&self, marks: &[LogMark]) {
         released(&self.engine.segments, marks).await;
+    }
+
+    fn written(&self) -> Vec<LogMark> {
+        let marks = self.written.iter().copied().enumerate();
+        marks.filter(|&(shard, lsn)| lsn > 0 && shard < self.engine.segments.len()).collect()
+    }
+
+    fn is_synced(&self, marks: &[LogMark]) -> bool {
+        marks.iter().all(|&(shard, lsn)| self.engine.segments[shard].is_synced(lsn))
+    }
+
+    async fn synced(&self, marks: &[LogMark]) {
+        synced(&self.engine.segments, marks).await;
     }
 
     /// The parts of a command go through the sequencer, and with them everything that was read with them: it is no

@@ -352,9 +352,8 @@ impl Shard for KeyspaceShard {
         if let Some(segment) = &self.segment {
             let lsn = segment.appended();
             segment.commit(lsn);
-            // While the log cannot be written, those who only read need not wait for it.
-            let is_failing = segment.control().is_failing();
-            batches.for_each(|batch| batch.lsn = if is_failing && !batch.is_write() { 0 } else { lsn });
+            let lets_readers_pass = segment.lets_readers_pass();
+            batches.for_each(|batch| batch.lsn = if lets_readers_pass && !batch.is_write() { 0 } else { lsn });
         }
         if self.keyspace.has_served() || self.keyspace.has_notices() {
             let marks: Vec<LogMark> =

@@ -4,7 +4,7 @@ mod client;
 mod flow;
 mod oracle;
 mod script;
-mod server;
+pub mod server;
 mod value;
 
 pub use client::{Client, DEADLINE, request};

@@ -89,11 +89,21 @@ impl Data {
 }
 
 fn command(data: &Data, setup: Setup) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardrace"));
-    command.args(["--port", "0", "--engine", setup.engine]);
-    command.args(["--shards", &setup.shards.to_string(), "--threads", &setup.threads.to_string()]);
-    command.arg("--dir").arg(data.path()).env_remove("RUST_LOG").current_dir(data.path());
+    let mut command = Command::new(BINARY);
+    command.args(arguments(data, setup)).env_remove("RUST_LOG").current_dir(data.path());
     command
+}
+
+/// The server's binary.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_shardrace");
+
+/// The arguments that make a server of this shape with this data.
+pub fn arguments(data: &Data, setup: Setup) -> Vec<String> {
+    let dir = data.path().to_str().expect("temporary directories have plain names");
+    let (shards, threads) = (setup.shards.to_string(), setup.threads.to_string());
+    ["--port", "0", "--engine", setup.engine, "--shards", &shards, "--threads", &threads, "--dir", dir]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 /// What is left of a process.
@@ -200,20 +210,35 @@ impl Server {
     }
 
     fn start_in(data: Data, setup: Setup, flags: &[&str]) -> Self {
-        let mut command = command(&data, setup);
-        let mut child =
-            command.args(flags).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+        Self::spawn(command(&data, setup).args(flags), data, setup)
+    }
+
+    /// Starts one by a command that becomes the server, with this data.
+    pub fn spawn(command: &mut Command, data: Data, setup: Setup) -> Self {
+        Self::try_spawn(command, data, setup)
+            .unwrap_or_else(|log| panic!("{setup:?}, {command:?} did not start: {log}"))
+    }
+
+    /// [`spawn`](Self::spawn); what it logged, where it does not start.
+    pub fn try_spawn(command: &mut Command, data: Data, setup: Setup) -> Result<Self, String> {
+        Self::spawn_until("Ready to accept connections tcp on ", command, data, setup)
+    }
+
+    /// Starts one, and waits until it logs this text with its port behind it; what it logged instead, where it ends.
+    pub fn spawn_until(text: &str, command: &mut Command, data: Data, setup: Setup) -> Result<Self, String> {
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
         let log = Arc::new(Log::default());
         let stderr = child.stderr.take().unwrap();
         let collecting = Arc::clone(&log);
         std::thread::spawn(move || collecting.collect(stderr));
-        let port = log.wait_for(port_in);
-        let port = port.unwrap_or_else(|| {
-            // It is about to be reported as failed.
+        let port = log.wait_for(|log| port_in(log, text));
+        let Some(port) = port else {
+            // It may have ended by itself.
             let _ = child.kill();
-            panic!("{setup:?} {flags:?} did not start: {}", log.lines.lock().unwrap().text)
-        });
-        Self { child, log, setup, address: SocketAddr::from(([127, 0, 0, 1], port)), data }
+            child.wait().expect("the child is ours");
+            return Err(log.lines.lock().unwrap().text.clone());
+        };
+        Ok(Self { child, log, setup, address: SocketAddr::from(([127, 0, 0, 1], port)), data })
     }
 
     /// The engine with its shape.
@@ -301,8 +326,8 @@ impl Server {
     }
 }
 
-fn port_in(log: &str) -> Option<u16> {
-    let line = log.lines().find(|line| line.contains("Ready to accept connections tcp on "))?;
+fn port_in(log: &str, text: &str) -> Option<u16> {
+    let line = log.lines().find(|line| line.contains(text))?;
     line.rsplit(':').next()?.trim().parse().ok()
 }
 

@@ -1,0 +1,161 @@
+//! The commands of a load: their names, and what their replies say.
+
+use crate::config::Config;
+use crate::record::Verdict;
+use crate::resp::{Elements, ReplyKind};
+
+/// How many different commands a load may have.
+pub const COMMANDS_MAX: usize = 32;
+
+/// The place of a command in its load: below [`COMMANDS_MAX`].
+pub type CommandId = u8;
+
+/// `SET key value`, in a load of pairs.
+pub(crate) const SET: CommandId = 0;
+/// `GET key`, in a load of pairs.
+pub(crate) const GET: CommandId = 1;
+/// `MSET key value [key value ...]`, in a load of pairs.
+pub(crate) const MSET: CommandId = 2;
+/// `MGET key [key ...]`, in a load of pairs.
+pub(crate) const MGET: CommandId = 3;
+
+/// A command of a load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// Its name in reports, and the tag of its histograms.
+    pub name: String,
+    /// What its replies say.
+    pub replies: ReplyRule,
+}
+
+/// What the replies to a command may be, and which of them are hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyRule {
+    /// A status: SET.
+    Status,
+    /// A string that is there or not: GET.
+    Value,
+    /// An array with an element for each of so many keys: MGET.
+    Values(u64),
+    /// Anything; a null or an empty aggregate is a miss, whatever else a hit: HGETALL, LPOP, ZRANGE.
+    Lookup,
+    /// An array whose nulls are misses: HMGET.
+    Fields,
+    /// Anything, neither hit nor miss.
+    Any,
+}
+
+/// Commands of which any reply but nothing is a hit.
+const LOOKUPS: [&str; 34] = [
+    "GETDEL",
+    "GETEX",
+    "GETRANGE",
+    "HGET",
+    "HGETALL",
+    "HKEYS",
+    "HRANDFIELD",
+    "HVALS",
+    "LINDEX",
+    "LPOP",
+    "LRANGE",
+    "RPOP",
+    "SDIFF",
+    "SINTER",
+    "SMEMBERS",
+    "SPOP",
+    "SRANDMEMBER",
+    "SUNION",
+    "XRANGE",
+    "XREAD",
+    "XREVRANGE",
+    "ZPOPMAX",
+    "ZPOPMIN",
+    "ZRANDMEMBER",
+    "ZRANGE",
+    "ZRANGEBYLEX",
+    "ZRANGEBYSCORE",
+    "ZRANK",
+    "ZREVRANGE",
+    "ZREVRANGEBYSCORE",
+    "ZREVRANK",
+    "ZSCORE",
+    "RPOPLPUSH",
+    "LMOVE",
+];
+
+impl CommandSpec {
+    /// The commands of a load, at the places that [`CommandId`]s name.
+    pub fn of(config: &Config) -> Vec<Self> {
+        match &config.mix {
+            _ if config.connect_storm => vec![Self { name: "CONNECT".to_owned(), replies: ReplyRule::Any }],
+            Some(mix) => mix.commands.clone(),
+            None => {
+                let rules = [ReplyRule::Status, ReplyRule::Value, ReplyRule::Status];
+                let rules = rules.into_iter().chain([ReplyRule::Values(config.keys_per_tag() as u64)]);
+                let names = ["SET", "GET", "MSET", "MGET"].into_iter();
+                names.zip(rules).map(|(name, replies)| Self { name: name.to_owned(), replies }).collect()
+            }
+        }
+    }
+}
+
+impl ReplyRule {
+    /// The rule of a command with this first word, in capitals.
+    pub(crate) fn of(word: &str) -> Self {
+        match word {
+            "GET" => Self::Value,
+            "MGET" | "HMGET" => Self::Fields,
+            _ if LOOKUPS.contains(&word) => Self::Lookup,
+            _ => Self::Any,
+        }
+    }
+
+    /// What a reply says; none when it cannot answer the command.
+    #[inline]
+    pub(crate) fn judge(self, reply: ReplyKind, elements: impl Fn() -> Elements) -> Option<Verdict> {
+        const HIT: Option<Verdict> = Some(Verdict::Found { hits: 1, misses: 0 });
+        const MISS: Option<Verdict> = Some(Verdict::Found { hits: 0, misses: 1 });
+        match (self, reply) {
+            (_, ReplyKind::Error) => Some(Verdict::Error),
+            (Self::Status, ReplyKind::Simple) => Some(Verdict::Done),
+            (Self::Value | Self::Lookup, ReplyKind::Null) => MISS,
+            (Self::Value, ReplyKind::Bulk) => HIT,
+            (Self::Values(keys), ReplyKind::Array) => {
+                let Elements { count, nulls } = elements();
+                (count == keys).then_some(Verdict::Found { hits: count - nulls, misses: nulls })
+            }
+            (Self::Lookup, ReplyKind::Array | ReplyKind::Aggregate) if elements().count == 0 => MISS,
+            (Self::Lookup, _) => HIT,
+            (Self::Fields, ReplyKind::Array) => {
+                let Elements { count, nulls } = elements();
+                Some(Verdict::Found { hits: count - nulls, misses: nulls })
+            }
+            (Self::Any, _) => Some(Verdict::Done),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(word: &str, reply: ReplyKind, count: u64, nulls: u64) -> Option<Verdict> {
+        ReplyRule::of(word).judge(reply, || Elements { count, nulls })
+    }
+
+    #[test]
+    fn hits_are_what_a_command_finds() {
+        let found = |hits, misses| Some(Verdict::Found { hits, misses });
+        assert_eq!(judge("GET", ReplyKind::Bulk, 0, 0), found(1, 0));
+        assert_eq!(judge("GET", ReplyKind::Null, 0, 0), found(0, 1));
+        assert_eq!(judge("GET", ReplyKind::Integer, 0, 0), None);
+        assert_eq!(judge("HGETALL", ReplyKind::Array, 0, 0), found(0, 1));
+        assert_eq!(judge("HGETALL", ReplyKind::Aggregate, 4, 0), found(1, 0));
+        assert_eq!(judge("ZRANK", ReplyKind::Integer, 0, 0), found(1, 0));
+        assert_eq!(judge("HMGET", ReplyKind::Array, 5, 2), found(3, 2));
+        assert_eq!(judge("HSET", ReplyKind::Integer, 0, 0), Some(Verdict::Done));
+        assert_eq!(judge("HGETALL", ReplyKind::Error, 0, 0), Some(Verdict::Error));
+        assert_eq!(ReplyRule::Values(3).judge(ReplyKind::Array, || Elements { count: 2, nulls: 0 }), None);
+    }
+}

@@ -1,0 +1,270 @@
+//! `loadgen compare`: the percentiles of several runs side by side, how sure their differences
+//! relative to the first are, and a plot of latency by percentile.
+//!
+//! A side is a `.hlog` file, or a directory of the files of repeated runs.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use comfy_table::CellAlignment;
+use hdrhistogram::Histogram;
+
+use crate::Error;
+use crate::cli::CompareFlags;
+use crate::dump::{Log, LogInterval};
+use crate::record::value_at_percentile;
+use crate::report::{millis, plain_table};
+
+mod bootstrap;
+mod html;
+mod plot;
+
+use bootstrap::{Difference, differences};
+
+const PERCENTILES: [f64; 9] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A histogram log, read and added up.
+#[derive(Clone, Debug)]
+pub struct Dump {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// All its intervals (with the wanted tag), in nanoseconds.
+    pub histogram: Histogram<u64>,
+    /// From the first interval's begin to the last one's end.
+    pub duration: Duration,
+    seconds: Vec<Unit>,
+}
+
+/// What the bootstrap draws: a second of a run, or a run.
+#[derive(Clone, Debug)]
+struct Unit {
+    histogram: Histogram<u64>,
+    length: Duration,
+}
+
+/// One of those that are compared.
+#[derive(Clone, Debug)]
+struct Side {
+    name: String,
+    histogram: Histogram<u64>,
+    duration: Duration,
+    units: Vec<Unit>,
+    units_are_runs: bool,
+    /// Files whose JSON says that the run is not valid.
+    invalid: Vec<String>,
+}
+
+impl Dump {
+    /// Reads a `.hlog` file, all tags or one. A log without such intervals is an error.
+    pub fn read(path: &Path, tag: Option<&str>) -> Result<Self, Error> {
+        let mut intervals = Log::read(path)?.intervals;
+        intervals.retain(|interval| tag.is_none() || interval.tag.as_deref() == tag);
+        intervals.sort_by_key(|interval| interval.began);
+        let add = |total: &mut Histogram<u64>, interval: &LogInterval| {
+            total.add(&interval.histogram).map_err(|error| Error::format(path, error.to_string()))
+        };
+        let mut histogram = empty_histogram();
+        let mut seconds: Vec<(Duration, Unit)> = Vec::new();
+        for interval in &intervals {
+            add(&mut histogram, interval)?;
+            match seconds.last_mut() {
+                Some((began, unit)) if *began == interval.began => add(&mut unit.histogram, interval)?,
+                _ => {
+                    let mut unit = Unit { histogram: empty_histogram(), length: interval.length };
+                    add(&mut unit.histogram, interval)?;
+                    seconds.push((interval.began, unit));
+                }
+            }
+        }
+        let first = intervals.first().map(|interval| interval.began);
+        let last = intervals.iter().map(|interval| interval.began + interval.length).max();
+        match first.zip(last) {
+            Some((first, last)) => Ok(Self {
+                path: path.to_owned(),
+                histogram,
+                duration: last - first,
+                seconds: seconds.into_iter().map(|(_, unit)| unit).collect(),
+            }),
+            None => Err(Error::format(
+                path,
+                tag.map_or("no intervals".to_owned(), |tag| format!("no intervals tagged {tag}")),
+            )),
+        }
+    }
+
+    /// Whether the JSON beside the log says that the run is not valid.
+    fn is_invalid(&self) -> bool {
+        let json = fs::read_to_string(self.path.with_extension("json")).ok();
+        let json = json.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+        json.is_some_and(|json| json["valid"] == false)
+    }
+}
+
+fn empty_histogram() -> Histogram<u64> {
+    Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are valid")
+}
+
+impl Side {
+    fn read(path: &Path, tag: Option<&str>) -> Result<Self, Error> {
+        let mut dumps = if path.is_dir() {
+            logs_in(path)?.iter().map(|log| Dump::read(log, tag)).collect::<Result<Vec<_>, _>>()?
+        } else {
+            vec![Dump::read(path, tag)?]
+        };
+        let invalid = dumps.iter().filter(|dump| dump.is_invalid()).map(|dump| dump.path.display().to_string());
+        let invalid = invalid.collect();
+        let units_are_runs = dumps.len() > 1;
+        let units = if units_are_runs {
+            dumps.iter().map(|dump| Unit { histogram: dump.histogram.clone(), length: dump.duration }).collect()
+        } else {
+            std::mem::take(&mut dumps[0].seconds)
+        };
+        let mut histogram = empty_histogram();
+        for dump in &dumps {
+            histogram.add(&dump.histogram).map_err(|error| Error::format(path, error.to_string()))?;
+        }
+        let duration = dumps.iter().map(|dump| dump.duration).sum();
+        Ok(Self { name: path.display().to_string(), histogram, duration, units, units_are_runs, invalid })
+    }
+
+    /// What its intervals rest on.
+    fn describe(&self) -> String {
+        let what = if self.units_are_runs { "runs" } else { "seconds of one run" };
+        let mut text = format!("{} requests in {} {what}", self.histogram.len(), self.units.len());
+        if !self.units_are_runs {
+            text.push_str(" (how much runs differ from each other is not known)");
+        }
+        if !self.invalid.is_empty() {
+            text.push_str(&format!("; INVALID: {}", self.invalid.join(", ")));
+        }
+        text
+    }
+
+    fn requests_per_second(&self) -> f64 {
+        let seconds = self.duration.as_secs_f64();
+        if seconds > 0.0 { self.histogram.len() as f64 / seconds } else { 0.0 }
+    }
+
+    #[cfg(test)]
+    fn for_tests(units: Vec<Unit>) -> Self {
+        let mut histogram = empty_histogram();
+        units.iter().for_each(|unit| histogram.add(&unit.histogram).expect("the same bounds"));
+        let duration = units.iter().map(|unit| unit.length).sum();
+        Self { name: "test".into(), histogram, duration, units, units_are_runs: false, invalid: Vec::new() }
+    }
+}
+
+/// The logs of latency in a directory, by name: not those of service time, and not the totals.
+fn logs_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(directory).map_err(|source| Error::file(directory, source))?;
+    let mut logs: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|source| Error::file(directory, source))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_other = [".service.hlog", ".total.hlog"].iter().any(|ending| name.ends_with(ending));
+        if name.ends_with(".hlog") && !is_other {
+            logs.push(path);
+        }
+    }
+    logs.sort();
+    if logs.is_empty() {
+        return Err(Error::format(directory, "no .hlog files of latency"));
+    }
+    Ok(logs)
+}
+
+/// Reads the sides, prints the tables, and writes plot and page where they are wanted.
+pub fn run(flags: &CompareFlags, out: &mut dyn Write) -> Result<(), Error> {
+    if !(0.0..=100.0).contains(&flags.margin) {
+        return crate::config::invalid("--margin", flags.margin, "expected 0 to 100 per cent");
+    }
+    let sides = flags.files.iter().map(|path| Side::read(path, flags.tag.as_deref())).collect::<Result<Vec<_>, _>>()?;
+    let differences: Vec<Vec<Difference>> =
+        sides[1..].iter().map(|side| differences(&sides[0], side, flags.margin, flags.seed)).collect();
+    print(&sides, &differences, out).map_err(|source| Error::file(Path::new("stdout"), source))?;
+    if let Some(path) = &flags.svg {
+        fs::write(path, plot::latency_by_percentile(&sides)).map_err(|source| Error::file(path, source))?;
+    }
+    if let Some(path) = &flags.html {
+        fs::write(path, html::page(&sides, &differences)).map_err(|source| Error::file(path, source))?;
+    }
+    Ok(())
+}
+
+fn print(sides: &[Side], differences: &[Vec<Difference>], out: &mut dyn Write) -> io::Result<()> {
+    let mut table = plain_table();
+    let mut header = vec!["latency, ms".to_owned(), sides[0].name.clone()];
+    for side in &sides[1..] {
+        header.extend([side.name.clone(), "difference".to_owned()]);
+    }
+    table.set_header(header);
+    for (name, value, show) in rows() {
+        table.add_row(row(sides, &name, value, show));
+    }
+    align_right(&mut table);
+    writeln!(out, "{table}")?;
+    for (side, differences) in sides[1..].iter().zip(differences) {
+        writeln!(out, "\n{} against {}", side.name, sides[0].name)?;
+        let mut table = plain_table();
+        table.set_header(["", "difference", "95 % interval", "verdict"]);
+        for difference in differences {
+            let name = difference.metric.name();
+            let percent = format!("{:+.1} %", difference.percent);
+            table.add_row([name, percent, show_interval(difference), difference.verdict.name().to_owned()]);
+        }
+        align_right(&mut table);
+        writeln!(out, "{table}")?;
+    }
+    writeln!(out)?;
+    sides.iter().try_for_each(|side| writeln!(out, "{}: {}", side.name, side.describe()))
+}
+
+fn align_right(table: &mut comfy_table::Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+fn show_interval(difference: &Difference) -> String {
+    difference.interval.map_or("too few runs".to_owned(), |(low, high)| format!("{low:+.1} .. {high:+.1} %"))
+}
+
+type Value = Box<dyn Fn(&Side) -> f64>;
+type Show = fn(f64) -> String;
+
+/// Name, value and form of each row.
+fn rows() -> Vec<(String, Value, Show)> {
+    let ms: Show = |ns| millis(ns as u64);
+    let whole: Show = |count| format!("{count:.0}");
+    let percentile = |percentile: f64| -> (String, Value, Show) {
+        let value = move |side: &Side| value_at_percentile(&side.histogram, percentile) as f64;
+        (format!("p{percentile}"), Box::new(value), ms)
+    };
+    let mut rows: Vec<(String, Value, Show)> = PERCENTILES.into_iter().map(percentile).collect();
+    rows.push(("mean".into(), Box::new(|side: &Side| side.histogram.mean()), ms));
+    rows.push(("requests".into(), Box::new(|side: &Side| side.histogram.len() as f64), whole));
+    rows.push(("requests/s".into(), Box::new(Side::requests_per_second), whole));
+    rows
+}
+
+/// Each row's name, and the value of every side.
+fn latency_rows(sides: &[Side]) -> Vec<(String, Vec<String>)> {
+    let shown = |value: &Value, show: Show| sides.iter().map(|side| show(value(side))).collect();
+    rows().into_iter().map(|(name, value, show)| (name, shown(&value, show))).collect()
+}
+
+fn row(sides: &[Side], name: &str, value: Value, show: Show) -> Vec<String> {
+    let first = value(&sides[0]);
+    let mut row = vec![name.to_owned(), show(first)];
+    for side in &sides[1..] {
+        row.extend([show(value(side)), difference(first, value(side))]);
+    }
+    row
+}
+
+fn difference(first: f64, other: f64) -> String {
+    if first == 0.0 { "-".to_owned() } else { format!("{:+.1} %", (other / first - 1.0) * 100.0) }
+}

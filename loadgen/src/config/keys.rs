@@ -1,0 +1,162 @@
+//! Which keys there are, and the order in which they are taken: the flags `--key-*`.
+
+use super::parse::invalid;
+use crate::Error;
+use crate::cli::RunFlags;
+use crate::workload::file::WorkloadFlags;
+
+const KEY_MAXIMUM_DEFAULT: u64 = 1_000_000;
+
+/// The order in which keys are taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KeyPattern {
+    /// `R`: every key equally likely.
+    Uniform,
+    /// `Z`: the k-th key has probability proportional to `1 / k^exponent`.
+    Zipfian {
+        /// 0 is uniform.
+        exponent: f64,
+    },
+    /// `G`: normally distributed, cut off at the range's ends.
+    Gaussian {
+        /// The most likely key number.
+        median: f64,
+        /// In keys.
+        deviation: f64,
+    },
+    /// `H`: the first keys take a share of the requests that is not theirs.
+    Hotspot {
+        /// The share of the keys that is hot.
+        keys_percent: f64,
+        /// The share of the requests that they take.
+        requests_percent: f64,
+    },
+    /// `S`: one after the other, all connections together.
+    Sequential,
+    /// `P`: one after the other, in a range of its own for each connection.
+    PerClient,
+    /// `L`: zipfian, counted back from the newest key.
+    Latest {
+        /// 0 is uniform.
+        exponent: f64,
+    },
+    /// `I`: new keys, one after the other beyond the range.
+    Insert,
+}
+
+/// What the patterns need to know.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shape {
+    zipf_exponent: f64,
+    median: f64,
+    deviation: f64,
+    hotspot: (f64, f64),
+}
+
+impl Shape {
+    pub(super) fn of(flags: &RunFlags, defaults: &WorkloadFlags, keys: KeyRange) -> Result<Self, Error> {
+        let middle = keys.minimum as f64 / 2.0 + keys.maximum as f64 / 2.0;
+        let exponent = flags.key_zipf_exp.or(defaults.key_zipf_exp).unwrap_or(1.0);
+        let median = flags.key_median.or(defaults.key_median).unwrap_or(middle);
+        let deviation = flags.key_stddev.or(defaults.key_stddev).unwrap_or((keys.count() as f64 / 6.0).max(1.0));
+        let hotspot = flags.key_hotspot.as_ref().or(defaults.key_hotspot.as_ref());
+        if !(0.0..=100.0).contains(&exponent) {
+            return invalid("--key-zipf-exp", exponent, "expected 0 (uniform) to 100");
+        }
+        if !(keys.minimum as f64..=keys.maximum as f64).contains(&median) {
+            return invalid("--key-median", median, "expected a number within the range of keys");
+        }
+        if !(1e-6..=1e20).contains(&deviation) {
+            return invalid("--key-stddev", deviation, "expected a number above zero");
+        }
+        let hotspot = parse_hotspot(hotspot.map_or("20:80", String::as_str))?;
+        Ok(Self { zipf_exponent: exponent, median, deviation, hotspot })
+    }
+
+    /// A pattern by its letter or its name.
+    pub(super) fn pattern(&self, name: &str) -> Option<KeyPattern> {
+        let exponent = self.zipf_exponent;
+        match name {
+            "R" | "uniform" => Some(KeyPattern::Uniform),
+            "Z" | "zipfian" => Some(KeyPattern::Zipfian { exponent }),
+            "G" | "gaussian" => Some(KeyPattern::Gaussian { median: self.median, deviation: self.deviation }),
+            "H" | "hotspot" => {
+                let (keys_percent, requests_percent) = self.hotspot;
+                Some(KeyPattern::Hotspot { keys_percent, requests_percent })
+            }
+            "S" | "sequential" => Some(KeyPattern::Sequential),
+            "P" | "per-client" => Some(KeyPattern::PerClient),
+            "L" | "latest" => Some(KeyPattern::Latest { exponent }),
+            "I" | "insert" => Some(KeyPattern::Insert),
+            _ => None,
+        }
+    }
+
+    /// Two patterns, `SET:GET`, or one for both.
+    pub(super) fn patterns(&self, text: &str) -> Result<(KeyPattern, KeyPattern), Error> {
+        let (set, get) = text.split_once(':').unwrap_or((text, text));
+        match (self.pattern(set), self.pattern(get)) {
+            (Some(set), Some(get)) => Ok((set, get)),
+            _ => {
+                let why = "expected one or two of R (uniform), Z (zipfian), G (gaussian), H (hotspot), S (sequential), \
+                           P (per-client), L (latest), I (insert), such as R:R";
+                invalid("--key-pattern", text, why)
+            }
+        }
+    }
+}
+
+fn parse_hotspot(text: &str) -> Result<(f64, f64), Error> {
+    let percent = |text: &str| text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    let parsed = text.split_once(':').and_then(|(keys, requests)| Some((percent(keys)?, percent(requests)?)));
+    parsed.map_or_else(|| invalid("--key-hotspot", text, "expected KEYS:REQUESTS in per cent, such as 20:80"), Ok)
+}
+
+impl KeyPattern {
+    pub(super) fn letter(self) -> char {
+        match self {
+            KeyPattern::Uniform => 'R',
+            KeyPattern::Zipfian { .. } => 'Z',
+            KeyPattern::Gaussian { .. } => 'G',
+            KeyPattern::Hotspot { .. } => 'H',
+            KeyPattern::Sequential => 'S',
+            KeyPattern::PerClient => 'P',
+            KeyPattern::Latest { .. } => 'L',
+            KeyPattern::Insert => 'I',
+        }
+    }
+}
+
+/// The key numbers. Invariant: `minimum <= maximum`, and there are fewer than 2^64 of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The smallest.
+    pub minimum: u64,
+    /// The largest.
+    pub maximum: u64,
+}
+
+impl KeyRange {
+    pub(super) fn of(flags: &RunFlags, defaults: &WorkloadFlags) -> Result<Self, Error> {
+        let minimum = flags.key_minimum.or(defaults.key_minimum).unwrap_or(1);
+        let maximum = flags.key_maximum.or(defaults.key_maximum).unwrap_or(KEY_MAXIMUM_DEFAULT);
+        if minimum > maximum {
+            return invalid("--key-maximum", maximum, format!("it is below --key-minimum {minimum}"));
+        }
+        if minimum == 0 && maximum == u64::MAX {
+            return invalid("--key-maximum", maximum, "at most 2^64 - 1 keys");
+        }
+        Ok(Self { minimum, maximum })
+    }
+
+    /// How many keys there are.
+    pub fn count(&self) -> u64 {
+        self.maximum - self.minimum + 1
+    }
+
+    /// The numbers of the tags, when there are so many keys to each; they begin with the same one.
+    pub(super) fn tags(&self, keys_per_tag: usize) -> Self {
+        let count = self.count() / keys_per_tag as u64;
+        Self { minimum: self.minimum, maximum: self.minimum + (count - 1) }
+    }
+}

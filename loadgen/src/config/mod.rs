@@ -1,0 +1,442 @@
+//! The validated configuration of a run: what the flags mean together.
+
+mod keys;
+mod multi_key;
+mod parse;
+mod target;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use crate::Error;
+use crate::cli::RunFlags;
+use crate::ramp::{Knee, Ramp};
+use crate::resp::Protocol;
+use crate::values::ValueSizes;
+use crate::workload::file::{WorkloadFile, WorkloadFlags};
+use crate::workload::mix::MixSpec;
+
+use keys::Shape;
+pub use keys::{KeyPattern, KeyRange};
+pub use multi_key::MultiKey;
+pub(crate) use parse::invalid;
+use parse::{cpus, expiry, nonzero, percentiles, rate, seconds, stop};
+pub use target::Target;
+
+const KEY_PREFIX_DEFAULT: &str = "memtier-";
+const DATA_SIZE_DEFAULT: u64 = 32;
+const VERIFIED_KEYS_MAX: u64 = 1 << 28;
+const KNEE_RATE_DEFAULT: f64 = 1000.0;
+const KNEE_PRECISION_DEFAULT: f64 = 5.0;
+
+/// A run, as asked for. Every value has passed its checks.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to connect to; connections are dealt out in turn. One at least.
+    pub targets: Vec<Target>,
+    /// Who to authenticate as.
+    pub credentials: Option<Credentials>,
+    /// Version of RESP.
+    pub protocol: Protocol,
+    /// Connections in total; at least one a thread.
+    pub clients: NonZeroUsize,
+    /// Threads that share the connections.
+    pub threads: NonZeroUsize,
+    /// CPUs that the threads are bound to, in turn; empty for none.
+    pub pin_cpus: Vec<usize>,
+    /// When the measured window ends.
+    pub stop: Stop,
+    /// Load before the measured window; zero for none.
+    pub warm_up: Duration,
+    /// Any commands with weights, instead of pairs of SET and GET.
+    pub mix: Option<Arc<MixSpec>>,
+    /// SETs to GETs, and MSETs to MGETs.
+    pub ratio: Ratio,
+    /// Commands over several keys; none for SET and GET alone.
+    pub multi_key: Option<MultiKey>,
+    /// Requests in flight on each connection.
+    pub pipeline: NonZeroUsize,
+    /// How long values are.
+    pub value_sizes: ValueSizes,
+    /// When keys that are SET expire; none for never.
+    pub expiry: Option<Expiry>,
+    /// Order of the keys that are SET.
+    pub set_pattern: KeyPattern,
+    /// Order of the keys that are read.
+    pub get_pattern: KeyPattern,
+    /// The key numbers.
+    pub keys: KeyRange,
+    /// What stands before the number.
+    pub key_prefix: String,
+    /// Whether every key is SET before the run.
+    pub prefill: bool,
+    /// Whether replies are checked against a model.
+    pub verify: bool,
+    /// Whether connections are measured, instead of requests.
+    pub connect_storm: bool,
+    /// Requests per second in total, for an open loop; none for a closed loop.
+    pub rate: Option<f64>,
+    /// Several rates, one after the other.
+    pub ramp: Option<Ramp>,
+    /// Runs, added up.
+    pub run_count: u32,
+    /// Seed of keys and values.
+    pub seed: u64,
+    /// How long outstanding replies may stay away.
+    pub reply_timeout: Duration,
+    /// Percentiles of the printed table, ascending as given.
+    pub percentiles: Vec<f64>,
+    /// Where the JSON goes.
+    pub json_out_file: Option<PathBuf>,
+    /// Where the histograms go.
+    pub hdr_file_prefix: Option<PathBuf>,
+    /// Whether the latency distribution stays unprinted.
+    pub hide_histogram: bool,
+    /// Whether nothing but errors is printed.
+    pub quiet: bool,
+}
+
+/// A password, and a user where the target has them.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// The user, none for the default one.
+    pub user: Option<String>,
+    /// The password.
+    pub password: String,
+}
+
+/// When a key that is SET expires. Invariant: `minimum_ms <= maximum_ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The shortest time to live.
+    pub minimum_ms: u64,
+    /// The longest.
+    pub maximum_ms: u64,
+}
+
+/// When the measured window ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stop {
+    /// After exactly so many requests.
+    Requests(u64),
+    /// After so much time; what is in flight then is still awaited and counted.
+    Time(Duration),
+}
+
+/// SETs to GETs. Invariant: not both are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio {
+    /// SETs in each `set + get` requests.
+    pub set: u32,
+    /// GETs in each `set + get` requests.
+    pub get: u32,
+}
+
+impl Config {
+    /// Checks the flags, one by one and together.
+    pub fn from_flags(flags: RunFlags) -> Result<Self, Error> {
+        let targets = Target::parse_list(&flags.server, flags.port)?;
+        if targets.len() > flags.clients as usize {
+            let why = format!("{} targets need a connection each", targets.len());
+            return invalid("--clients", flags.clients, why);
+        }
+        let workload = flags.workload.as_deref().map(WorkloadFile::load).transpose()?;
+        let defaults = workload.as_ref().map(|workload| workload.flags.clone()).unwrap_or_default();
+        let keys = KeyRange::of(&flags, &defaults)?;
+        let key_prefix = flags.key_prefix.clone().or(defaults.key_prefix.clone());
+        let key_prefix = key_prefix.unwrap_or_else(|| KEY_PREFIX_DEFAULT.to_owned());
+        let shape = Shape::of(&flags, &defaults, keys)?;
+        let pattern = flags.key_pattern.as_ref().or(defaults.key_pattern.as_ref());
+        let (set_pattern, get_pattern) = shape.patterns(pattern.map_or("R:R", String::as_str))?;
+        let multi_key = MultiKey::of(&flags, keys, &key_prefix)?;
+        let mix = workload.map(|workload| {
+            let path = flags.workload.as_deref().unwrap_or_default();
+            MixSpec::new(&workload, path, &key_prefix, get_pattern, |name| shape.pattern(name)).map(Arc::new)
+        });
+        let mix = mix.transpose()?;
+        let value_sizes = value_sizes(&flags, &defaults)?;
+        let expiry = flags.expiry_range.as_deref().map(expiry).transpose()?;
+        if let (Some(text), Some(_)) = (&flags.expiry_range, multi_key) {
+            return invalid("--expiry-range", text, "MSET sets no expiry");
+        }
+        let rate = flags.rate_limiting.map(rate).transpose()?;
+        let ramp = ramp(&flags, rate)?;
+        let prefill = flags.prefill;
+        if let (true, Some(mix)) = (prefill, &mix)
+            && mix.prefill_keys(keys.count()).is_none()
+        {
+            return invalid("--workload", &mix.name, "it does not say what --prefill is to send");
+        }
+        if flags.clients < flags.threads {
+            return invalid("--clients", flags.clients, format!("{} threads need a connection each", flags.threads));
+        }
+        let verify = flags.verify;
+        let config = Self {
+            targets,
+            credentials: flags.authenticate.map(Credentials::parse),
+            protocol: if flags.resp == 3 { Protocol::Resp3 } else { Protocol::Resp2 },
+            clients: nonzero(flags.clients),
+            threads: nonzero(flags.threads),
+            pin_cpus: flags.pin_cpus.as_deref().map(cpus).transpose()?.unwrap_or_default(),
+            stop: stop(flags.requests, flags.test_time)?,
+            warm_up: seconds("--warm-up", flags.warm_up, 0.0)?,
+            mix,
+            ratio: Ratio::parse(flags.ratio.as_deref().unwrap_or("1:10"))?,
+            multi_key,
+            pipeline: nonzero(flags.pipeline),
+            value_sizes,
+            expiry,
+            set_pattern,
+            get_pattern,
+            keys,
+            key_prefix,
+            prefill,
+            verify,
+            connect_storm: flags.connect_storm,
+            rate: ramp.as_ref().map(Ramp::first_rate).or(rate),
+            ramp,
+            run_count: flags.run_count,
+            seed: flags.seed,
+            reply_timeout: seconds("--reply-timeout", flags.reply_timeout, 0.001)?,
+            percentiles: percentiles(&flags.print_percentiles)?,
+            json_out_file: flags.json_out_file,
+            hdr_file_prefix: flags.hdr_file_prefix,
+            hide_histogram: flags.hide_histogram,
+            quiet: flags.quiet,
+        };
+        config.check_verify().map(|()| config)
+    }
+
+    /// What the model of --verify cannot follow is refused.
+    fn check_verify(&self) -> Result<(), Error> {
+        if !self.verify {
+            return Ok(());
+        }
+        let refuse = |why: String| invalid("--verify", true, why);
+        if let Some(command) = self.mix.as_ref().and_then(|mix| mix.unverifiable()) {
+            return refuse(format!("the model does not know {command}"));
+        }
+        let patterns = self.mix.as_ref().map_or(vec![self.set_pattern, self.get_pattern], |mix| mix.patterns.clone());
+        if patterns.iter().any(|pattern| matches!(pattern, KeyPattern::Latest { .. } | KeyPattern::Insert)) {
+            return refuse("the model has no keys beyond the range (patterns latest and insert)".to_owned());
+        }
+        if self.tags().count() < self.clients.get() as u64 || self.keys.count() > VERIFIED_KEYS_MAX {
+            return refuse(format!("it takes a key for each connection at least, and {VERIFIED_KEYS_MAX} at most"));
+        }
+        if self.run_count > 1 {
+            return refuse("the model begins anew with each run: use --run-count 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Keys that share a tag; without commands over several keys, each key is on its own.
+    pub fn keys_per_tag(&self) -> usize {
+        self.multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get())
+    }
+
+    /// The numbers of the tags: of the keys, where each is on its own.
+    pub fn tags(&self) -> KeyRange {
+        self.keys.tags(self.keys_per_tag())
+    }
+
+    /// Every effective flag by its long name; the password is not shown.
+    pub fn to_json(&self) -> Json {
+        let (requests, test_time) = match self.stop {
+            Stop::Requests(requests) => (Some(requests), None),
+            Stop::Time(time) => (None, Some(time.as_secs_f64())),
+        };
+        let exponent = [self.set_pattern, self.get_pattern].iter().find_map(|pattern| match pattern {
+            KeyPattern::Zipfian { exponent } | KeyPattern::Latest { exponent } => Some(*exponent),
+            _ => None,
+        });
+        json!({
+            "server": self.targets[0].host,
+            "port": self.targets[0].port,
+            "targets": self.targets.iter().map(Target::address).collect::<Vec<_>>(),
+            "authenticate": self.credentials.as_ref().map(|_| "***"),
+            "resp": if self.protocol == Protocol::Resp3 { 3 } else { 2 },
+            "clients": self.clients,
+            "threads": self.threads,
+            "pin-cpus": self.pin_cpus,
+            "requests": requests,
+            "test-time": test_time,
+            "warm-up": self.warm_up.as_secs_f64(),
+            "workload": self.mix.as_ref().map(|mix| &mix.name),
+            "ratio": self.mix.is_none().then(|| format!("{}:{}", self.ratio.set, self.ratio.get)),
+            "keys-per-command": self.keys_per_tag(),
+            "multi-key": self.multi_key.map(|multi_key| multi_key.percent),
+            "cross-shard": self.multi_key.map(|multi_key| multi_key.cross_shard_percent),
+            "target-shards": self.multi_key.map(|multi_key| multi_key.target_shards),
+            "pipeline": self.pipeline,
+            "data-size": if let ValueSizes::Fixed(size) = self.value_sizes { Some(size) } else { None },
+            "data-size-distribution": self.value_sizes.describe(),
+            "expiry-range": self.expiry.map(|Expiry { minimum_ms, maximum_ms }| {
+                format!("{}-{}", minimum_ms as f64 / 1e3, maximum_ms as f64 / 1e3)
+            }),
+            "key-pattern": format!("{}:{}", self.set_pattern.letter(), self.get_pattern.letter()),
+            "key-zipf-exp": exponent,
+            "key-minimum": self.keys.minimum,
+            "key-maximum": self.keys.maximum,
+            "key-prefix": self.key_prefix,
+            "prefill": self.prefill,
+            "verify": self.verify,
+            "connect-storm": self.connect_storm,
+            "rate-limiting": self.rate,
+            "ramp": match &self.ramp {
+                None => Json::Null,
+                Some(Ramp::Steps(rates)) => json!({ "steps": rates }),
+                Some(Ramp::FindKnee(knee)) => json!({
+                    "p99-limit": knee.p99_limit_ms,
+                    "knee-precision": knee.precision_percent,
+                    "first-rate": knee.first_rate,
+                }),
+            },
+            "run-count": self.run_count,
+            "seed": self.seed,
+            "reply-timeout": self.reply_timeout.as_secs_f64(),
+            "print-percentiles": self.percentiles,
+            "json-out-file": self.json_out_file,
+            "hdr-file-prefix": self.hdr_file_prefix,
+            "hide-histogram": self.hide_histogram,
+            "quiet": self.quiet,
+        })
+    }
+}
+
+impl Credentials {
+    fn parse(text: String) -> Self {
+        match text.split_once(':') {
+            Some((user, password)) => Self { user: Some(user.to_owned()), password: password.to_owned() },
+            None => Self { user: None, password: text },
+        }
+    }
+}
+
+impl Ratio {
+    fn parse(text: &str) -> Result<Self, Error> {
+        let parts = text.split_once(':').and_then(|(set, get)| Some((set.parse().ok()?, get.parse().ok()?)));
+        match parts {
+            None => invalid("--ratio", text, "expected SET:GET, two whole numbers such as 1:10"),
+            Some((0, 0)) => invalid("--ratio", text, "one of the two must be above zero"),
+            Some((set, get)) => Ok(Self { set, get }),
+        }
+    }
+}
+
+fn ramp(flags: &RunFlags, rate: Option<f64>) -> Result<Option<Ramp>, Error> {
+    if let Some(steps) = &flags.rate_steps {
+        return Ramp::parse_steps(steps, flags.shuffle_steps.then_some(flags.seed)).map(Some);
+    }
+    let Some(p99_limit_ms) = flags.p99_limit.filter(|_| flags.find_knee) else {
+        return Ok(None);
+    };
+    let precision_percent = flags.knee_precision.unwrap_or(KNEE_PRECISION_DEFAULT);
+    if !(0.001..=1e6).contains(&p99_limit_ms) {
+        return invalid("--p99-limit", p99_limit_ms, "expected 0.001 to 1e6 milliseconds");
+    }
+    if !(0.1..=100.0).contains(&precision_percent) {
+        return invalid("--knee-precision", precision_percent, "expected 0.1 to 100 per cent");
+    }
+    let first_rate = rate.unwrap_or(KNEE_RATE_DEFAULT);
+    Ok(Some(Ramp::FindKnee(Knee { first_rate, p99_limit_ms, precision_percent })))
+}
+
+fn value_sizes(flags: &RunFlags, defaults: &WorkloadFlags) -> Result<ValueSizes, Error> {
+    let fixed = |bytes: u64| ValueSizes::Fixed(usize::try_from(bytes).expect("the flag is at most 512 MB"));
+    if let Some(bytes) = flags.data_size {
+        return Ok(fixed(bytes));
+    }
+    if let Some(list) = &flags.data_size_list {
+        return ValueSizes::parse_list(list);
+    }
+    let pattern = flags.data_size_pattern.as_ref().or(defaults.data_size_pattern.as_ref());
+    let range = |text: &str| ValueSizes::parse_range(text, pattern.map_or("R", String::as_str));
+    match (&flags.data_size_range, &defaults.data_size_list, &defaults.data_size_range, defaults.data_size) {
+        (Some(text), ..) => range(text),
+        (None, Some(list), ..) => ValueSizes::parse_list(list),
+        (None, None, Some(text), _) => range(text),
+        (None, None, None, Some(bytes)) if bytes > crate::values::VALUE_BYTES_MAX as u64 => {
+            invalid("--data-size", bytes, "at most 512 MB")
+        }
+        (None, None, None, bytes) => Ok(fixed(bytes.unwrap_or(DATA_SIZE_DEFAULT))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn config(flags: &[&str]) -> Result<Config, String> {
+        let cli = Cli::try_parse_from([&["loadgen"], flags].concat()).map_err(|error| error.to_string())?;
+        Config::from_flags(cli.run).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_are_valid() {
+        let config = config(&[]).expect("defaults");
+        assert_eq!(config.stop, Stop::Requests(100_000));
+        assert_eq!(config.ratio, Ratio { set: 1, get: 10 });
+    }
+
+    #[test]
+    fn a_bad_value_names_its_flag_and_the_reason() {
+        for (flags, what) in [
+            (&["--ratio", "1-10"][..], "--ratio"),
+            (&["--ratio", "0:0"], "above zero"),
+            (&["--key-pattern", "R:X"], "--key-pattern"),
+            (&["--key-minimum", "9", "--key-maximum", "3"], "below --key-minimum"),
+            (&["-c", "2", "-t", "3"], "connection each"),
+            (&["--test-time", "-1"], "--test-time"),
+            (&["--test-time", "nan"], "--test-time"),
+            (&["--rate-limiting", "0"], "--rate-limiting"),
+            (&["--print-percentiles", "50,101"], "--print-percentiles"),
+            (&["--port", "0"], "--port"),
+            (&["--port", "abc"], "--port"),
+            (&["-n", "5", "--test-time", "5"], "--test-time"),
+            (&["--resp", "4"], "--resp"),
+            (&["--find-knee", "--test-time", "1"], "--p99-limit"),
+            (&["--find-knee", "--test-time", "1", "--p99-limit", "0"], "--p99-limit"),
+            (&["--rate-steps", "1,2"], "--test-time"),
+            (&["--rate-steps", "1,x", "--test-time", "1"], "--rate-steps"),
+            (&["--verify", "-c", "5", "--key-maximum", "4"], "a key for each connection"),
+            (&["--verify", "--key-pattern", "R:L"], "--verify"),
+            (&["--verify", "-x", "2"], "--run-count 1"),
+            (&["--verify", "--workload", "ycsb-a"], "does not know HGETALL"),
+            (&["--connect-storm", "--prefill"], "--prefill"),
+            (&["-s", ""], "--server"),
+            (&["-s", "a:b:1,c"], "--server"),
+            (&["-s", "a,b,c", "-c", "2"], "targets need a connection each"),
+            (&["--pin-cpus", "3-1"], "--pin-cpus"),
+            (&["--key-hotspot", "20"], "--key-hotspot"),
+            (&["--key-stddev", "0"], "--key-stddev"),
+            (&["--key-median", "0"], "--key-median"),
+            (&["--expiry-range", "5-1"], "--expiry-range"),
+            (&["--data-size-pattern", "R"], "--data-size-range"),
+            (&["-d", "5", "--data-size-list", "5:1"], "--data-size"),
+            (&["--workload", "ycsb-a", "--ratio", "1:1"], "--ratio"),
+            (&["--keys-per-command", "0"], "--keys-per-command"),
+            (&["--cross-shard", "10"], "needs --keys-per-command"),
+            (&["--keys-per-command", "2", "--cross-shard", "101"], "--cross-shard"),
+            (&["--keys-per-command", "3"], "1000000 keys do not come in tags of 3"),
+            (&["--keys-per-command", "2", "--key-prefix", "{a}"], "--key-prefix"),
+            (&["--keys-per-command", "2", "--cross-shard", "1", "--target-shards", "1"], "one of 1 shards"),
+            (&["--keys-per-command", "2", "--cross-shard", "1", "--key-maximum", "2"], "one of 16384 shards"),
+        ] {
+            let error = config(flags).expect_err("a bad value");
+            assert!(error.contains(what), "{flags:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_password_never_reaches_the_report() {
+        let config = config(&["-a", "alice:secret"]).expect("valid");
+        assert!(!config.to_json().to_string().contains("secret"));
+    }
+}

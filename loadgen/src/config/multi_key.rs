@@ -1,0 +1,70 @@
+//! The flags of commands over several keys.
+
+use std::num::NonZeroUsize;
+
+use super::KeyRange;
+use super::parse::{invalid, nonzero};
+use crate::Error;
+use crate::cli::RunFlags;
+use crate::multi_key::{SLOTS, reach_two_shards};
+
+/// The commands over several keys. Keys are then named `PREFIX{tag}:member`, as many members to a
+/// tag as a command has keys.
+///
+/// Invariants: a command has two keys at least; the key numbers are a whole number of tags; where
+/// commands are to cross shards, the tags reach two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MultiKey {
+    /// Keys of a command.
+    pub keys_per_command: NonZeroUsize,
+    /// How many of a hundred commands take several keys.
+    pub percent: u32,
+    /// How many of a hundred of those have keys on several shards.
+    pub cross_shard_percent: u32,
+    /// Shards of the target: it owns a key by slot modulo this number.
+    pub target_shards: NonZeroUsize,
+}
+
+impl MultiKey {
+    pub(super) fn of(flags: &RunFlags, keys: KeyRange, key_prefix: &str) -> Result<Option<Self>, Error> {
+        if flags.keys_per_command == 1 {
+            return without_multi_key(flags).map(|()| None);
+        }
+        let multi_key = Self {
+            keys_per_command: nonzero(flags.keys_per_command),
+            percent: flags.multi_key.unwrap_or(100),
+            cross_shard_percent: flags.cross_shard.unwrap_or(0),
+            target_shards: flags.target_shards.map_or(NonZeroUsize::new(SLOTS).expect("not zero"), nonzero),
+        };
+        multi_key.check(keys, key_prefix).map(|()| Some(multi_key))
+    }
+
+    fn check(&self, keys: KeyRange, key_prefix: &str) -> Result<(), Error> {
+        let keys_per_command = self.keys_per_command.get();
+        if !keys.count().is_multiple_of(keys_per_command as u64) {
+            let why = format!("{} keys do not come in tags of {keys_per_command} (--keys-per-command)", keys.count());
+            return invalid("--key-maximum", keys.maximum, why);
+        }
+        if key_prefix.contains('{') {
+            return invalid("--key-prefix", key_prefix, "commands over several keys put a hash tag after it");
+        }
+        if self.cross_shard_percent > 0 && !reach_two_shards(keys.tags(keys_per_command), self.target_shards) {
+            let why = format!("all keys lie on one of {} shards (--target-shards)", self.target_shards);
+            return invalid("--cross-shard", self.cross_shard_percent, why);
+        }
+        Ok(())
+    }
+}
+
+/// A flag that would be without effect is an error.
+fn without_multi_key(flags: &RunFlags) -> Result<(), Error> {
+    let given = [
+        ("--multi-key", flags.multi_key),
+        ("--cross-shard", flags.cross_shard),
+        ("--target-shards", flags.target_shards),
+    ];
+    match given.iter().find_map(|(flag, value)| Some((flag, (*value)?))) {
+        Some((flag, value)) => invalid(flag, value, "it needs --keys-per-command of 2 or more"),
+        None => Ok(()),
+    }
+}

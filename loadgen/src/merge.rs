@@ -1,0 +1,233 @@
+//! `loadgen merge`: the files of several generators that ran at the same time, as one run.
+//!
+//! Seconds are matched by the clock: each log says when it began. Hosts whose clocks differ by
+//! more than a second are off by as much in the merged series; totals are not touched by that.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use hdrhistogram::Histogram;
+use serde_json::{Value as Json, json};
+
+use crate::Error;
+use crate::cli::MergeFlags;
+use crate::dump::{Log, LogInterval};
+use crate::outcome::{Outcome, Second};
+use crate::record::{CommandStats, latency_histogram, value_at_percentile};
+use crate::report::hdr::{HdrPaths, IntervalLog, write_distribution, write_total};
+use crate::report::{merged_json, write_csv, write_file};
+
+/// The share of the time in which not all generators ran, above which the sum means little.
+const APART_MAX: f64 = 0.2;
+
+/// The files of one generator.
+struct Part {
+    name: String,
+    latency: Log,
+    service: Log,
+    json: Json,
+}
+
+/// Histograms by second since the first generator began, and by tag.
+type Seconds = BTreeMap<(u64, String), Histogram<u64>>;
+
+/// Reads all files, writes the merged ones, and says what it did.
+pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
+    let parts = flags.prefixes.iter().map(|prefix| Part::read(prefix)).collect::<Result<Vec<_>, _>>()?;
+    let names = tags(&parts);
+    let base = parts.iter().map(|part| part.latency.base).min().expect("the flags name two at least");
+    let latency = seconds(base, parts.iter().map(|part| &part.latency));
+    let service = seconds(base, parts.iter().map(|part| &part.service));
+    let outcome = merged_outcome(&parts, &names, base, &latency, &service)?;
+    let paths = HdrPaths::from_prefix(&flags.out);
+    let start = UNIX_EPOCH + base;
+    for (path, seconds) in [(&paths.latency_log, &latency), (&paths.service_log, &service)] {
+        let mut log = IntervalLog::create(path)?;
+        log.write_header(start)?;
+        for ((second, tag), histogram) in seconds {
+            let began = Duration::from_secs(*second);
+            let length = outcome.duration.saturating_sub(began).min(Duration::from_secs(1));
+            log.write(histogram, began, length, tag)?;
+        }
+        log.flush()?;
+    }
+    let by_name = || outcome.by_name().filter(|(_, stats)| stats.requests > 0);
+    write_total(&paths.latency_total, start, outcome.duration, by_name().map(|(name, s)| (name, s.latency())))?;
+    write_total(&paths.service_total, start, outcome.duration, by_name().map(|(name, s)| (name, &s.service)))?;
+    let totals = outcome.totals();
+    write_file(&paths.latency_distribution, |file| write_distribution(file, totals.latency()))?;
+    write_file(&paths.csv, |file| write_csv(file, &outcome))?;
+    let json = merged_json(&outcome, &parts.iter().map(|part| &part.json).collect::<Vec<_>>(), &paths);
+    write_file(&paths.json, |file| writeln!(file, "{json:#}"))?;
+    let ms = |percentile| value_at_percentile(totals.latency(), percentile) as f64 / 1e6;
+    writeln!(
+        out,
+        "{} generators, {} requests, {:.0} ops/s, p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms: {}",
+        parts.len(),
+        totals.requests,
+        outcome.per_second(totals.requests),
+        ms(50.0),
+        ms(99.0),
+        ms(99.9),
+        paths.json.display(),
+    )
+    .map_err(|source| Error::file(Path::new("stdout"), source))?;
+    warn(&parts, base, outcome.duration);
+    Ok(())
+}
+
+impl Part {
+    fn read(prefix: &Path) -> Result<Self, Error> {
+        let paths = HdrPaths::from_prefix(prefix);
+        let text = fs::read_to_string(&paths.json).map_err(|source| Error::file(&paths.json, source))?;
+        let json: Json = serde_json::from_str(&text).map_err(|error| Error::format(&paths.json, error.to_string()))?;
+        if json["format"] != "shardrace-loadgen/1" {
+            return Err(Error::format(&paths.json, "not the JSON of a run"));
+        }
+        Ok(Self {
+            name: prefix.display().to_string(),
+            latency: Log::read(&paths.latency_log)?,
+            service: Log::read(&paths.service_log)?,
+            json,
+        })
+    }
+
+    /// When its window began, since 1970, and how long that was.
+    fn window(&self) -> (Duration, Duration) {
+        (self.latency.base, Duration::from_secs_f64(self.json["duration_s"].as_f64().unwrap_or(0.0).max(0.0)))
+    }
+}
+
+/// All tags, in the order in which they first stand in a log.
+fn tags(parts: &[Part]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for interval in parts.iter().flat_map(|part| &part.latency.intervals) {
+        let tag = tag(interval);
+        if !names.contains(&tag) {
+            names.push(tag);
+        }
+    }
+    names
+}
+
+fn tag(interval: &LogInterval) -> String {
+    interval.tag.clone().unwrap_or_else(|| "all".to_owned())
+}
+
+fn seconds<'a>(base: Duration, logs: impl Iterator<Item = &'a Log>) -> Seconds {
+    let mut seconds = Seconds::new();
+    for log in logs {
+        let offset = log.base.saturating_sub(base);
+        for interval in &log.intervals {
+            let second = (offset + interval.began).as_secs();
+            let merged = seconds.entry((second, tag(interval))).or_insert_with(latency_histogram);
+            add(merged, &interval.histogram);
+        }
+    }
+    seconds
+}
+
+/// A log of another maker may hold values beyond ours: they count as the longest.
+fn add(total: &mut Histogram<u64>, part: &Histogram<u64>) {
+    if total.add(part).is_err() {
+        for step in part.iter_recorded() {
+            total.saturating_record_n(step.value_iterated_to(), step.count_at_value());
+        }
+    }
+}
+
+fn merged_outcome(
+    parts: &[Part],
+    names: &[String],
+    base: Duration,
+    latency: &Seconds,
+    service: &Seconds,
+) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::empty(names.to_vec(), true);
+    outcome.started = UNIX_EPOCH + base;
+    for part in parts {
+        let (began, length) = part.window();
+        outcome.duration = outcome.duration.max(began + length - base);
+        let generator = &part.json["generator"];
+        let seconds = |name: &str| Duration::from_secs_f64(generator[name].as_f64().unwrap_or(0.0).max(0.0));
+        outcome.cpu_user += seconds("cpu_user_s");
+        outcome.cpu_system += seconds("cpu_system_s");
+        outcome.unsent += part.json["unsent"].as_u64().unwrap_or(0);
+        for (name, stats) in names.iter().zip(&mut outcome.commands) {
+            add_counts(stats, &part.json["commands"][name.as_str()]);
+        }
+    }
+    for (name, stats) in names.iter().zip(&mut outcome.commands) {
+        let own = |seconds: &Seconds, total: &mut Histogram<u64>| {
+            seconds.iter().filter(|((_, tag), _)| tag == name).for_each(|(_, part)| add(total, part));
+        };
+        own(service, &mut stats.service);
+        own(latency, stats.intended.get_or_insert_with(latency_histogram));
+        if stats.requests != stats.service.len() {
+            let what = format!(
+                "{name}: the logs hold {} requests, the JSON files {}: are they of the same runs?",
+                stats.service.len(),
+                stats.requests
+            );
+            return Err(Error::format(&PathBuf::from(&parts[0].name), what));
+        }
+    }
+    outcome.series = series(parts, base, latency, outcome.duration);
+    Ok(outcome)
+}
+
+fn add_counts(stats: &mut CommandStats, json: &Json) {
+    let count = |name: &str| json[name].as_u64().unwrap_or(0);
+    stats.requests += count("requests");
+    stats.errors += count("errors");
+    stats.hits += count("hits");
+    stats.misses += count("misses");
+    stats.bytes_sent += count("bytes_sent");
+    stats.bytes_received += count("bytes_received");
+}
+
+fn series(parts: &[Part], base: Duration, latency: &Seconds, duration: Duration) -> Vec<Second> {
+    let mut merged: BTreeMap<u64, Histogram<u64>> = BTreeMap::new();
+    for ((second, _), part) in latency {
+        add(merged.entry(*second).or_insert_with(latency_histogram), part);
+    }
+    let mut counts: BTreeMap<u64, [u64; 3]> = BTreeMap::new();
+    for part in parts {
+        let offset_s = part.latency.base.saturating_sub(base).as_secs_f64();
+        for row in part.json["series"].as_array().into_iter().flatten() {
+            // A row is known by its end, which belongs to the second before it.
+            let second = (offset_s + row["t_s"].as_f64().unwrap_or(0.0) - 1e-6).max(0.0) as u64;
+            let own = counts.entry(second).or_default();
+            for (own, name) in own.iter_mut().zip(["errors", "hits", "misses"]) {
+                *own += row[name].as_u64().unwrap_or(0);
+            }
+        }
+    }
+    let row = |(second, histogram): (&u64, &Histogram<u64>)| {
+        let [errors, hits, misses] = counts.get(second).copied().unwrap_or_default();
+        let end_s = ((*second + 1) as f64).min(duration.as_secs_f64());
+        Second::new(end_s, histogram, histogram.len(), errors, hits, misses)
+    };
+    merged.iter().map(row).collect()
+}
+
+/// Rates of runs that did not overlap do not add up.
+fn warn(parts: &[Part], base: Duration, duration: Duration) {
+    let latest_start = parts.iter().map(|part| part.window().0).max().unwrap_or(base);
+    let ends = parts.iter().map(|part| part.window().0 + part.window().1);
+    let earliest_end = ends.min().unwrap_or(base);
+    let together = earliest_end.saturating_sub(latest_start).as_secs_f64();
+    let apart = 1.0 - together / duration.as_secs_f64().max(1e-9);
+    if apart > APART_MAX {
+        eprintln!(
+            "loadgen: warning: all generators ran together in only {:.0} % of the time: the rate is not what they reached",
+            (1.0 - apart) * 100.0
+        );
+    }
+    for part in parts.iter().filter(|part| part.json["valid"] == json!(false)) {
+        eprintln!("loadgen: warning: {} is INVALID: {}", part.name, part.json["faults"]);
+    }
+}

@@ -1,0 +1,324 @@
+//! Open loops at several rates, one after the other: steps that are given, or the search for the
+//! knee, the highest rate that holds a limit of the 99th percentile of latency.
+//!
+//! The search doubles the rate until it does not hold, then halves the ratio between the highest
+//! rate that held and the lowest that did not, until that is within the precision. A rate that does
+//! not hold is tried once more before that counts, since one stall of the machine is no property of
+//! the target.
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use serde_json::{Value as Json, json};
+
+use crate::Error;
+use crate::config::{Config, invalid};
+use crate::outcome::Outcome;
+use crate::record::value_at_percentile;
+
+/// Steps of a search, after which it ends with what it knows.
+const SEARCH_STEPS_MAX: usize = 60;
+const STEPS_MAX: usize = 1000;
+
+/// Which rates are run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ramp {
+    /// These, in this order.
+    Steps(Vec<f64>),
+    /// What the search asks for.
+    FindKnee(Knee),
+}
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knee {
+    /// Where the search begins, in requests per second.
+    pub first_rate: f64,
+    /// What the 99th percentile of latency may be.
+    pub p99_limit_ms: f64,
+    /// How much more the lowest rate that fails may be than the highest that holds, in per cent.
+    pub precision_percent: f64,
+}
+
+impl Ramp {
+    /// `RATE,RATE,…`, where `FROM-TO:BY` stands for several.
+    pub(crate) fn parse_steps(text: &str, shuffle: Option<u64>) -> Result<Self, Error> {
+        let mut rates = Vec::new();
+        for item in text.split(',') {
+            match parse_item(item.trim()) {
+                Some(item) if rates.len() + item.len() <= STEPS_MAX => rates.extend(item),
+                _ => {
+                    let why = format!("expected RATE,… or FROM-TO:BY, up to {STEPS_MAX} rates of 0.001 to 1e9");
+                    return invalid("--rate-steps", text, why);
+                }
+            }
+        }
+        if let Some(seed) = shuffle {
+            rates.shuffle(&mut SmallRng::seed_from_u64(seed));
+        }
+        Ok(Self::Steps(rates))
+    }
+
+    /// The rate of the first step.
+    pub fn first_rate(&self) -> f64 {
+        match self {
+            Self::Steps(rates) => rates[0],
+            Self::FindKnee(knee) => knee.first_rate,
+        }
+    }
+}
+
+fn parse_item(item: &str) -> Option<Vec<f64>> {
+    let rate = |text: &str| text.trim().parse().ok().filter(|rate| (0.001..=1e9).contains(rate));
+    let Some((bounds, by)) = item.split_once(':') else {
+        return rate(item).map(|rate| vec![rate]);
+    };
+    let (first, last) = bounds.split_once('-')?;
+    let (first, last, by): (f64, f64, f64) = (rate(first)?, rate(last)?, rate(by)?);
+    let count = ((last - first) / by + 1e-9).floor();
+    (0.0..STEPS_MAX as f64).contains(&count).then(|| (0..=count as usize).map(|n| first + n as f64 * by).collect())
+}
+
+/// A rate that was run.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Requests per second that were asked for.
+    pub rate: f64,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why the rate does not hold the limit; empty when it does. Without a limit: why it was not kept.
+    pub failures: Vec<String>,
+}
+
+/// All steps, in the order they were run, and what the search found.
+#[derive(Clone, Debug)]
+pub struct RampOutcome {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// Where the knee lies, when it was searched for.
+    pub found: Option<Found>,
+}
+
+/// Where the knee lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// The highest rate that held; none when none did.
+    pub holds: Option<f64>,
+    /// The lowest rate that did not; none when all did.
+    pub fails: Option<f64>,
+    /// At the lowest rate that failed it was the generator that could not keep up.
+    pub generator_bound: bool,
+}
+
+/// Runs all steps. `run_step` is given the number of the step, from 1 on, and its configuration.
+pub fn run_ramp(
+    config: &Config,
+    ramp: &Ramp,
+    mut run_step: impl FnMut(usize, &Config) -> Result<Outcome, Error>,
+) -> Result<RampOutcome, Error> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut run_at = |steps: &mut Vec<Step>, rate: f64, limit_ms: Option<f64>| {
+        let number = steps.len() + 1;
+        let config = Config { rate: Some(rate), prefill: config.prefill && number == 1, ..config.clone() };
+        let outcome = run_step(number, &config)?;
+        let failures = failures(&outcome, limit_ms);
+        steps.push(Step { rate, outcome, failures });
+        Ok::<(), Error>(())
+    };
+    let found = match ramp {
+        Ramp::Steps(rates) => {
+            rates.iter().try_for_each(|&rate| run_at(&mut steps, rate, None))?;
+            None
+        }
+        Ramp::FindKnee(knee) => {
+            let mut search = Search::new(knee);
+            while let Some(rate) = search.next_rate().filter(|_| steps.len() < SEARCH_STEPS_MAX) {
+                run_at(&mut steps, rate, Some(knee.p99_limit_ms))?;
+                let step = steps.last().expect("a step was run");
+                let held = step.failures.is_empty();
+                search.learn(rate, held, !step.outcome.faults().is_empty());
+            }
+            Some(search.found())
+        }
+    };
+    Ok(RampOutcome { steps, found })
+}
+
+fn failures(outcome: &Outcome, limit_ms: Option<f64>) -> Vec<String> {
+    let mut failures = Vec::new();
+    if outcome.unsent > 0 {
+        failures.push(format!("{} requests were due and never sent", outcome.unsent));
+    }
+    let totals = outcome.totals();
+    if totals.errors > 0 {
+        failures.push(format!("{} error replies", totals.errors));
+    }
+    let p99_ms = value_at_percentile(totals.latency(), 99.0) as f64 / 1e6;
+    if let Some(limit_ms) = limit_ms.filter(|&limit_ms| p99_ms > limit_ms) {
+        failures.push(format!("p99 {p99_ms:.3} ms is above {limit_ms} ms"));
+    }
+    failures
+}
+
+/// What the search knows.
+///
+/// Invariant: `holds < fails`, where both are known.
+#[derive(Debug)]
+struct Search {
+    next: f64,
+    precision: f64,
+    holds: Option<f64>,
+    fails: Option<f64>,
+    /// The rate that has failed once.
+    doubtful: Option<f64>,
+    generator_bound: bool,
+}
+
+impl Search {
+    fn new(knee: &Knee) -> Self {
+        Self {
+            next: knee.first_rate,
+            precision: 1.0 + knee.precision_percent / 100.0,
+            holds: None,
+            fails: None,
+            doubtful: None,
+            generator_bound: false,
+        }
+    }
+
+    /// None when the knee is known well enough, or there is none between 0.001 and 1e9.
+    fn next_rate(&self) -> Option<f64> {
+        let near = |(holds, fails): (f64, f64)| fails / holds <= self.precision;
+        let is_known = self.holds.zip(self.fails).is_some_and(near);
+        (!is_known && (0.001..=1e9).contains(&self.next)).then_some(self.next)
+    }
+
+    fn learn(&mut self, rate: f64, held: bool, generator_bound: bool) {
+        if held {
+            self.holds = Some(rate);
+        } else if self.doubtful != Some(rate) {
+            self.doubtful = Some(rate);
+            return;
+        } else {
+            self.fails = Some(rate);
+            self.generator_bound = generator_bound;
+        }
+        self.next = match (self.holds, self.fails) {
+            (Some(holds), Some(fails)) => (holds * fails).sqrt(),
+            (Some(holds), None) => holds * 2.0,
+            (None, fails) => fails.unwrap_or(rate) / 2.0,
+        };
+        // Whole numbers are easier to ask for again, where they are fine enough.
+        if self.next > 1000.0 {
+            self.next = self.next.round();
+        }
+    }
+
+    fn found(&self) -> Found {
+        Found { holds: self.holds, fails: self.fails, generator_bound: self.generator_bound }
+    }
+}
+
+impl RampOutcome {
+    /// The steps, and the knee, as JSON of the format `shardrace-loadgen-ramp/1`.
+    pub fn to_json(&self, config: &Config) -> Json {
+        let steps: Vec<Json> = self.steps.iter().map(Step::to_json).collect();
+        json!({
+            "format": "shardrace-loadgen-ramp/1",
+            "config": config.to_json(),
+            "steps": steps,
+            "knee": self.found.map(|found| json!({
+                "holds": found.holds,
+                "fails": found.fails,
+                "generator_bound": found.generator_bound,
+            })),
+        })
+    }
+}
+
+impl Step {
+    /// Replies per second.
+    pub fn achieved(&self) -> f64 {
+        self.outcome.per_second(self.outcome.totals().requests)
+    }
+
+    /// A percentile of latency, or of service time, in milliseconds.
+    pub fn latency_ms(&self, percentile: f64) -> f64 {
+        value_at_percentile(self.outcome.totals().latency(), percentile) as f64 / 1e6
+    }
+
+    fn to_json(&self) -> Json {
+        let totals = self.outcome.totals();
+        let us = |percentile| self.latency_ms(percentile) * 1e3;
+        json!({
+            "rate": self.rate,
+            "ops_per_sec": self.achieved(),
+            "requests": totals.requests,
+            "errors": totals.errors,
+            "unsent": self.outcome.unsent,
+            "latency_us": { "p50": us(50.0), "p90": us(90.0), "p99": us(99.0), "p99.9": us(99.9), "max": us(100.0) },
+            "service_p99_us": value_at_percentile(&totals.service, 99.0) as f64 / 1e3,
+            "failures": self.failures,
+            "faults": self.outcome.faults(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(text: &str) -> Vec<f64> {
+        match Ramp::parse_steps(text, None).expect(text) {
+            Ramp::Steps(rates) => rates,
+            Ramp::FindKnee(_) => unreachable!("steps were parsed"),
+        }
+    }
+
+    #[test]
+    fn steps_are_listed_or_counted_and_may_be_shuffled() {
+        assert_eq!(steps("100, 50,100"), [100.0, 50.0, 100.0]);
+        assert_eq!(steps("10-40:10,99"), [10.0, 20.0, 30.0, 40.0, 99.0]);
+        assert_eq!(steps("1-2:0.1").len(), 11);
+        for text in ["", "0", "a", "10-5:1", "1-2", "1-2:0", "1-1e9:0.001", "1,,2"] {
+            assert!(Ramp::parse_steps(text, None).is_err(), "{text:?}");
+        }
+        let Ok(Ramp::Steps(shuffled)) = Ramp::parse_steps("1-20:1", Some(1)) else { panic!("valid steps") };
+        assert_ne!(shuffled, steps("1-20:1"));
+        let mut sorted = shuffled;
+        sorted.sort_by(f64::total_cmp);
+        assert_eq!(sorted, steps("1-20:1"));
+    }
+
+    fn search(first_rate: f64, holds: impl Fn(f64) -> bool) -> (Found, usize) {
+        let mut search = Search::new(&Knee { first_rate, p99_limit_ms: 1.0, precision_percent: 5.0 });
+        let mut steps = 0;
+        while let Some(rate) = search.next_rate() {
+            search.learn(rate, holds(rate), false);
+            steps += 1;
+            assert!(steps < 200, "{search:?}");
+        }
+        (search.found(), steps)
+    }
+
+    #[test]
+    fn the_search_ends_around_the_knee_wherever_it_begins() {
+        for knee in [7.0, 1000.0, 43_210.0, 999_999.0] {
+            for first_rate in [1.0, 1000.0, 1e6] {
+                let (found, steps) = search(first_rate, |rate| rate <= knee);
+                let (holds, fails) = (found.holds.expect("one holds"), found.fails.expect("one fails"));
+                assert!(holds <= knee && knee < fails, "{found:?}");
+                assert!(fails / holds <= 1.05 && steps < 60, "{found:?} after {steps}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_failure_is_forgiven_and_a_knee_that_is_not_there_is_not_found() {
+        let failed_once = std::cell::Cell::new(false);
+        let (found, _) = search(1000.0, |rate| rate <= 8000.0 && (rate < 4000.0 || failed_once.replace(true)));
+        assert!(found.holds.expect("one holds") > 7600.0, "{found:?}");
+        assert_eq!(search(1000.0, |_| false).0.holds, None);
+        assert_eq!(search(1000.0, |_| true).0.fails, None);
+    }
+}

@@ -1,0 +1,65 @@
+//! A ramp for people, and as CSV.
+
+use std::io::{self, Write};
+
+use comfy_table::CellAlignment;
+
+use super::plain_table;
+use crate::config::Config;
+use crate::ramp::{Ramp, RampOutcome};
+
+/// A row for each step in the order of rates, and where the knee lies.
+pub fn print_ramp(out: &mut dyn Write, config: &Config, ramp: &RampOutcome) -> io::Result<()> {
+    let mut table = plain_table();
+    table.set_header(["ops/s asked", "ops/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms", ""]);
+    let mut steps: Vec<_> = ramp.steps.iter().collect();
+    steps.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    for step in steps {
+        let mut row = vec![format!("{:.0}", step.rate), format!("{:.0}", step.achieved())];
+        row.extend([50.0, 99.0, 99.9, 100.0].map(|percentile| format!("{:.3}", step.latency_ms(percentile))));
+        let faults = step.outcome.faults().into_iter().map(|fault| format!("INVALID: {fault}"));
+        row.push(step.failures.iter().cloned().chain(faults).collect::<Vec<_>>().join("; "));
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().take(6) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{table}")?;
+    match (ramp.found, &config.ramp) {
+        (Some(found), Some(Ramp::FindKnee(knee))) => {
+            let rate = |rate: Option<f64>| rate.map_or("no rate".to_owned(), |rate| format!("{rate:.0} ops/s"));
+            writeln!(
+                out,
+                "p99 <= {} ms: {} holds, {} fails{}",
+                knee.p99_limit_ms,
+                rate(found.holds),
+                rate(found.fails),
+                if found.generator_bound { "; there the generator itself could not keep up" } else { "" },
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A header, and a row for each step in the order they were run.
+pub fn write_ramp_csv(out: &mut dyn Write, ramp: &RampOutcome) -> io::Result<()> {
+    writeln!(out, "step,rate,ops_per_sec,errors,unsent,p50_us,p99_us,p99.9_us,max_us,holds,valid")?;
+    for (number, step) in (1..).zip(&ramp.steps) {
+        let us = |percentile| format!("{:.3}", step.latency_ms(percentile) * 1e3);
+        writeln!(
+            out,
+            "{number},{},{:.1},{},{},{},{},{},{},{},{}",
+            step.rate,
+            step.achieved(),
+            step.outcome.totals().errors,
+            step.outcome.unsent,
+            us(50.0),
+            us(99.0),
+            us(99.9),
+            us(100.0),
+            step.failures.is_empty(),
+            step.outcome.faults().is_empty(),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! Commands with weights, from a workload file.
+//!
+//! Weights are exact: a cycle of as many requests as the weights add up to (divided by what they
+//! have in common) holds each command that often, in an order drawn anew for every cycle.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use super::file::WorkloadFile;
+use super::template::Template;
+use crate::Error;
+use crate::commands::{COMMANDS_MAX, CommandId, CommandSpec, ReplyRule};
+use crate::config::{Config, KeyPattern};
+use crate::keys::{Frontier, KeySource, Share};
+use crate::values::Values;
+use crate::verify::{Effect, Model, Written};
+
+/// The longest cycle: weights may not add up to more.
+const CYCLE_MAX: u64 = 100_000;
+
+/// A workload, checked and compiled.
+///
+/// Invariants: 1 to [`COMMANDS_MAX`] commands; `cycle` is not empty; every group's pattern is one
+/// of `patterns`.
+#[derive(Clone, Debug)]
+pub struct MixSpec {
+    /// Its name.
+    pub name: String,
+    /// The commands, as reports name them.
+    pub commands: Vec<CommandSpec>,
+    /// Key patterns in use.
+    pub patterns: Vec<KeyPattern>,
+    groups: Vec<Group>,
+    /// The groups of a cycle.
+    cycle: Vec<u8>,
+    prefill: Option<Prefill>,
+}
+
+/// What `--prefill` sends.
+#[derive(Clone, Debug)]
+struct Prefill {
+    templates: Vec<Template>,
+    keys: Option<u64>,
+}
+
+/// An entry of the file: one command, or several for one key.
+#[derive(Clone, Debug)]
+struct Group {
+    steps: Vec<(CommandId, Template)>,
+    pattern: usize,
+}
+
+impl MixSpec {
+    /// Checks a file. `pattern` reads the name of a key pattern, `key_pattern` is the one of
+    /// commands that name none.
+    pub(crate) fn new(
+        file: &WorkloadFile,
+        path: &str,
+        key_prefix: &str,
+        key_pattern: KeyPattern,
+        pattern: impl Fn(&str) -> Option<KeyPattern>,
+    ) -> Result<Self, Error> {
+        let wrong = |what: String| Error::format(Path::new(path), what);
+        let mut spec = Self {
+            name: file.name.clone(),
+            commands: Vec::new(),
+            patterns: vec![key_pattern],
+            groups: Vec::new(),
+            cycle: cycle(file).map_err(wrong)?,
+            prefill: None,
+        };
+        let compile = |text: &String| Template::compile(text, key_prefix).map_err(wrong);
+        for entry in &file.commands {
+            let own = match &entry.keys {
+                None => key_pattern,
+                Some(text) => pattern(text).ok_or_else(|| wrong(format!("unknown key pattern {text:?}")))?,
+            };
+            let mut steps = Vec::new();
+            for text in entry.send.texts() {
+                let template = compile(text)?;
+                steps.push((spec.command(&template, entry.name.as_deref()).map_err(wrong)?, template));
+            }
+            let pattern = spec.pattern(own);
+            spec.groups.push(Group { steps, pattern });
+        }
+        if let Some(prefill) = &file.prefill {
+            let templates = prefill.send.texts().iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+            spec.prefill = Some(Prefill { templates, keys: prefill.keys });
+        }
+        Ok(spec)
+    }
+
+    /// How many of the keys `--prefill` covers; none when the workload does not say how.
+    pub(crate) fn prefill_keys(&self, keys: u64) -> Option<u64> {
+        self.prefill.as_ref().map(|prefill| prefill.keys.map_or(keys, |own| own.min(keys)))
+    }
+
+    /// Appends what `--prefill` sends for a key; says how many requests.
+    pub(crate) fn append_prefill(
+        &self,
+        out: &mut Vec<u8>,
+        key: u64,
+        values: &Values,
+        rng: &mut SmallRng,
+        written: Option<&Written>,
+    ) -> u64 {
+        let templates = self.prefill.as_ref().map_or(&[][..], |prefill| &prefill.templates);
+        templates.iter().for_each(|template| template.append(out, key, values, rng, written));
+        templates.len() as u64
+    }
+
+    /// A command that the model of --verify does not know, if there is one.
+    pub(crate) fn unverifiable(&self) -> Option<&str> {
+        let steps = self.groups.iter().flat_map(|group| group.steps.iter().map(|(_, template)| template));
+        let unknown =
+            steps.into_iter().find(|template| template.effect.is_none()).map(|template| template.word.as_str());
+        let prefill = self.prefill.as_ref().map_or(&[][..], |prefill| &prefill.templates);
+        let prefills_otherwise = match prefill {
+            [] => false,
+            [only] => only.effect != Some(Effect::Set),
+            _ => true,
+        };
+        unknown.or(prefills_otherwise.then_some("its [prefill]"))
+    }
+
+    fn command(&mut self, template: &Template, name: Option<&str>) -> Result<CommandId, String> {
+        let name = name.unwrap_or(&template.word);
+        if name.is_empty() || name.contains([' ', ',', '\n', '\r']) {
+            return Err(format!("the name {name:?} is empty, or has a space, a comma or a line end"));
+        }
+        let spec = CommandSpec { name: name.to_owned(), replies: ReplyRule::of(&template.word) };
+        let place = self.commands.iter().position(|other| other.name == spec.name);
+        let place = place.unwrap_or(self.commands.len());
+        if place == self.commands.len() {
+            self.commands.push(spec);
+        } else if self.commands[place].replies != spec.replies {
+            return Err(format!("two different commands have the name {name:?}"));
+        }
+        if place >= COMMANDS_MAX {
+            return Err(format!("more than {COMMANDS_MAX} commands"));
+        }
+        Ok(place as CommandId)
+    }
+
+    fn pattern(&mut self, pattern: KeyPattern) -> usize {
+        let place = self.patterns.iter().position(|other| *other == pattern);
+        place.unwrap_or_else(|| {
+            self.patterns.push(pattern);
+            self.patterns.len() - 1
+        })
+    }
+}
+
+fn cycle(file: &WorkloadFile) -> Result<Vec<u8>, String> {
+    if file.commands.len() > COMMANDS_MAX {
+        return Err(format!("more than {COMMANDS_MAX} commands"));
+    }
+    if let Some(empty) = file.commands.iter().position(|entry| entry.send.texts().is_empty()) {
+        return Err(format!("command {} sends nothing", empty + 1));
+    }
+    let common = file.commands.iter().fold(0, |common, entry| gcd(common, entry.weight));
+    let total: u64 = file.commands.iter().map(|entry| u64::from(entry.weight)).sum();
+    if total == 0 {
+        return Err("no command has a weight above zero".to_owned());
+    }
+    if total / u64::from(common) > CYCLE_MAX {
+        return Err(format!("the weights add up to more than {CYCLE_MAX}"));
+    }
+    let places = file.commands.iter().enumerate();
+    Ok(places.flat_map(|(place, entry)| vec![place as u8; (entry.weight / common) as usize]).collect())
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The mix of one thread.
+#[derive(Debug)]
+pub(super) struct Mix {
+    spec: Arc<MixSpec>,
+    rng: SmallRng,
+    cycle: Vec<u8>,
+    /// The place in the cycle.
+    at: usize,
+    /// By pattern.
+    keys: Vec<KeySource>,
+    values: Values,
+    model: Option<Model>,
+    /// By connection: the group that is not through.
+    unfinished: Vec<Option<Unfinished>>,
+}
+
+/// A group of which `step` comes next.
+#[derive(Clone, Copy, Debug)]
+struct Unfinished {
+    group: u8,
+    step: usize,
+    key: u64,
+}
+
+impl Mix {
+    pub(super) fn new(config: &Config, spec: &Arc<MixSpec>, share: Share, frontier: &Frontier, seed: u64) -> Self {
+        let rng = SmallRng::seed_from_u64(seed);
+        let source =
+            |&pattern: &KeyPattern| KeySource::new(pattern, config.keys, share, frontier).own_keys_only(config.verify);
+        Self {
+            cycle: spec.cycle.clone(),
+            at: spec.cycle.len(),
+            keys: spec.patterns.iter().map(source).collect(),
+            values: Values::new(&config.value_sizes, config.seed),
+            model: config.verify.then(|| Model::new(config)),
+            unfinished: vec![None; share.clients],
+            spec: Arc::clone(spec),
+            rng,
+        }
+    }
+
+    #[inline]
+    pub(super) fn append_next(&mut self, out: &mut Vec<u8>, client: usize) -> CommandId {
+        let next = self.unfinished[client].take().unwrap_or_else(|| self.begin_group(client));
+        let group = &self.spec.groups[usize::from(next.group)];
+        let (command, template) = &group.steps[next.step];
+        match (&mut self.model, template.effect) {
+            (Some(model), Some(effect)) => {
+                let size = self.values.next_size(&mut self.rng);
+                let written = model.apply(effect, next.key, size, &self.values);
+                template.append(out, next.key, &self.values, &mut self.rng, written.as_ref());
+            }
+            _ => template.append(out, next.key, &self.values, &mut self.rng, None),
+        }
+        if next.step + 1 < group.steps.len() {
+            self.unfinished[client] = Some(Unfinished { step: next.step + 1, ..next });
+        }
+        *command
+    }
+
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.model.as_ref()
+    }
+
+    #[inline]
+    fn begin_group(&mut self, client: usize) -> Unfinished {
+        if self.at == self.cycle.len() {
+            self.cycle.shuffle(&mut self.rng);
+            self.at = 0;
+        }
+        let group = self.cycle[self.at];
+        self.at += 1;
+        let source = &mut self.keys[self.spec.groups[usize::from(group)].pattern];
+        Unfinished { group, step: 0, key: source.next(&mut self.rng, client) }
+    }
+}

@@ -1,0 +1,109 @@
+//! Which request comes next, and its bytes.
+//!
+//! Two kinds of load share keys, values and encoding: *pairs* are SETs and GETs (of one key or
+//! several) in a ratio, from the flags; a *mix* is any commands with weights, from a TOML file.
+
+mod encoder;
+pub mod file;
+pub mod mix;
+mod pairs;
+mod template;
+
+use crate::commands::CommandId;
+use crate::config::Config;
+use crate::keys::{Frontier, Share};
+
+use crate::verify::{Fnv, Model};
+pub(crate) use encoder::Encoder;
+use mix::Mix;
+use pairs::Pairs;
+
+/// The endless sequence of requests of one thread; the same for the same seed.
+#[derive(Debug)]
+pub struct Workload(Load);
+
+// One for each thread: nothing is gained by a smaller one.
+#[allow(clippy::large_enum_variant)]
+#[derive(Debug)]
+enum Load {
+    Pairs(Pairs),
+    Mix(Mix),
+}
+
+impl Workload {
+    /// The requests of one thread. All threads of a run count their inserts on one frontier.
+    pub fn new(config: &Config, share: Share, frontier: &Frontier) -> Self {
+        let seed = config.seed.wrapping_add((share.thread as u64) << 32);
+        Self(match &config.mix {
+            Some(mix) => Load::Mix(Mix::new(config, mix, share, frontier, seed)),
+            None => Load::Pairs(Pairs::new(config, share, frontier, seed)),
+        })
+    }
+
+    /// Appends the next request of connection number `client` of this thread.
+    #[inline]
+    pub fn append_next(&mut self, out: &mut Vec<u8>, client: usize) -> CommandId {
+        match &mut self.0 {
+            Load::Pairs(pairs) => pairs.append_next(out, client),
+            Load::Mix(mix) => mix.append_next(out, client),
+        }
+    }
+}
+
+impl Workload {
+    /// The hash of the right reply to the last request; none when replies are not verified.
+    #[inline]
+    pub(crate) fn expected(&self) -> Option<Fnv> {
+        let model = match &self.0 {
+            Load::Pairs(pairs) => pairs.model(),
+            Load::Mix(mix) => mix.model(),
+        };
+        model.map(Model::expected)
+    }
+}
+
+/// Spreads a part of the requests evenly between the others: exact in every `total`, without bursts.
+///
+/// Invariant: `owed < total`.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    part: u64,
+    total: u64,
+    owed: u64,
+}
+
+impl Turns {
+    /// `part` of every `total` requests, of which there is one at least.
+    pub(crate) fn new(part: u64, total: u64) -> Self {
+        Self { part, total, owed: 0 }
+    }
+
+    /// Whether the next request belongs to the part.
+    #[inline]
+    pub(crate) fn next(&mut self) -> bool {
+        self.owed += self.part;
+        if self.owed < self.total {
+            return false;
+        }
+        self.owed -= self.total;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_exact_in_every_cycle_and_spread_within_it() {
+        for (part, total) in [(1, 11), (10, 11), (5, 10), (3, 10), (0, 1), (1, 1), (1, 1000)] {
+            let mut turns = Turns::new(part, total);
+            for _ in 0..3 {
+                let taken = (0..total).filter(|_| turns.next()).count();
+                assert_eq!(taken as u64, part, "{part} of {total}");
+            }
+        }
+        let mut even = Turns::new(5, 10);
+        assert!((0..10).all(|n| even.next() == (n % 2 == 1)));
+    }
+}

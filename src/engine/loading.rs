@@ -1,0 +1,101 @@
+//! The session of a connection that comes before the data: commands over the data are refused until it is there.
+
+use super::Session;
+use crate::commands::{CommandId, Context, Transaction};
+use crate::keyspace::LogMark;
+use crate::resp::{Args, Reply};
+
+/// A session without an engine. It runs nothing; a transaction that was begun waits for the engine's session.
+///
+/// Invariant: a command that is flagged `loading` is the connection's own, or is begun as a transaction.
+#[derive(Debug, Default)]
+pub struct LoadingSession {
+    begun: Option<Box<Transaction>>,
+}
+
+impl LoadingSession {
+    /// What waits for the engine.
+    pub fn into_begun(self) -> Option<Box<Transaction>> {
+        self.begun
+    }
+}
+
+impl Session for LoadingSession {
+    const IS_LOADING: bool = true;
+
+    fn submit(&mut self, _id: CommandId, _args: Args<'_>, _context: Context, _out: &mut Vec<u8>) {
+        unreachable!("commands over the data are refused while it is loaded");
+    }
+
+    fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
+        write(&mut Reply::new(out, resp3));
+    }
+
+    fn fits(&self, _id: CommandId, _args: Args<'_>) -> bool {
+        true
+    }
+
+    fn taken_on(&self) -> u64 {
+        0
+    }
+
+    fn replied(&self) -> u64 {
+        0
+    }
+
+    fn begin(&mut self, transaction: Box<Transaction>) {
+        self.begun = Some(transaction);
+    }
+
+    fn take_finished(&mut self) -> Option<Box<Transaction>> {
+        None
+    }
+
+    fn is_atomic(&self) -> bool {
+        true
+    }
+
+    fn is_released(&self, _marks: &[LogMark]) -> bool {
+        true
+    }
+
+    async fn released(&self, _marks: &[LogMark]) {}
+
+    fn written(&self) -> Vec<LogMark> {
+        Vec::new()
+    }
+
+    fn is_synced(&self, _marks: &[LogMark]) -> bool {
+        true
+    }
+
+    async fn synced(&self, _marks: &[LogMark]) {}
+
+    async fn flush(&mut self) {}
+
+    fn collect(&mut self, _out: &mut Vec<u8>) {}
+
+    fn is_waiting(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn is_overflowed(&self) -> bool {
+        false
+    }
+
+    async fn wait(&mut self) {
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn a_command_that_runs_while_loading_needs_no_data_or_waits_for_it() {
+    use crate::commands::{COMMANDS, Flags, Request};
+    let early = COMMANDS.iter().filter(|row| row.flags.has(Flags::LOADING));
+    let submitted = early.filter(|row| row.request != Request::Local && !row.flags.has(Flags::DEFERS));
+    assert_eq!(submitted.map(|row| row.name).collect::<Vec<_>>(), [""; 0]);
+}

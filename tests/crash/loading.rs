@@ -1,0 +1,120 @@
+//! What is replied while the log is read.
+
+use super::harness::{EVERY_ENGINE, Server, Setup, Value, request, wait_until};
+use super::process::Machine;
+use super::tracking::Behaviour;
+
+/// A machine with a log that holds `k`, and a server on it that has not read it.
+fn loading(setup: Setup) -> (Machine, Server) {
+    let machine = Machine::new(&["--enable-debug-command", "yes"], Behaviour::default());
+    let server = machine.start(setup);
+    server.client().expect("SET k v", "+OK\r\n");
+    drop(server.kill());
+    std::fs::write(machine.places().hold(), "").unwrap();
+    let text = "-LOADING is replied on tcp ";
+    let server = Server::spawn_until(text, &mut machine.command(setup), machine.data.clone(), setup);
+    (machine, server.unwrap_or_else(|log| panic!("{setup:?} did not start: {log}")))
+}
+
+fn let_go(machine: &Machine) {
+    std::fs::remove_file(machine.places().hold()).unwrap();
+}
+
+const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
+
+#[test]
+fn commands_over_the_data_are_refused_while_it_is_loaded_and_others_run() {
+    for setup in EVERY_ENGINE {
+        let (machine, server) = loading(setup);
+        let mut client = server.client();
+        for refused in
+            ["GET k", "SET k w", "PING", "DBSIZE", "FLUSHALL", "BLPOP l 0", "WAIT 1 0", "WAITAOF 1 0 0", "SAVE"]
+        {
+            client.expect(refused, LOADING);
+        }
+        client.expect("ECHO x", "$1\r\nx\r\n");
+        client.expect("SELECT 1", "+OK\r\n");
+        client.expect("SELECT 0", "+OK\r\n");
+        client.expect("CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n");
+        client.expect("CLIENT SETNAME early", "+OK\r\n");
+        client.expect("PUBLISH channel message", ":0\r\n");
+        client.expect("GET", "-ERR wrong number of arguments for 'get' command\r\n");
+        client.expect("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: \r\n");
+        client.expect("CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n");
+        client.expect("OBJECT FREQ k", LOADING);
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("SET k w", LOADING);
+        client.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("EXEC", "*0\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("ECHO x", "+QUEUED\r\n");
+        client.expect("EXEC", "*1\r\n$1\r\nx\r\n");
+        assert_eq!(server.info_number("loading"), 1);
+        let info = server.info();
+        for field in ["loading_total_bytes", "loading_loaded_bytes", "loading_loaded_perc", "loading_eta_seconds"] {
+            assert!(info.contains_key(field), "{setup:?}: INFO has no {field}: {info:?}");
+        }
+        let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        assert!(now_s - server.info_number("loading_start_time") < 60);
+        assert_eq!((&*info["async_loading"], &*info["aof_enabled"]), ("0", "1"));
+
+        let_go(&machine);
+        // The same connection goes on when the data is there.
+        wait_until("the log is read", || client.call(&["GET", "k"]) == b"$1\r\nv\r\n");
+        client.expect("CLIENT GETNAME", "$5\r\nearly\r\n");
+        let info = server.info();
+        assert_eq!(info["loading"], "0");
+        assert!(!info.contains_key("loading_start_time"), "{info:?}");
+    }
+}
+
+/// What a connection has sent in part, or waits for, is not lost when the data comes.
+#[test]
+fn what_was_begun_while_loading_ends_when_the_data_is_there() {
+    for setup in EVERY_ENGINE {
+        let (machine, server) = loading(setup);
+        let (mut half, mut watching, mut listening) = (server.client(), server.client(), server.client());
+        let whole = request(&["GET", "k"]);
+        half.send(&whole[..9]);
+        watching.send(&request(&["WATCH", "k"]));
+        watching.send(&request(&["GET", "k"]));
+        let mut gone = server.client();
+        gone.send(&request(&["WATCH", "k"]));
+        drop(gone);
+        // One that needs the data waits for it inside EXEC, too.
+        let mut debugging = server.client();
+        for words in [&["MULTI"][..], &["DEBUG", "OBJECT", "k"], &["EXEC"]] {
+            debugging.send(&request(words));
+        }
+        listening.expect("SUBSCRIBE channel", "*3\r\n$9\r\nsubscribe\r\n$7\r\nchannel\r\n:1\r\n");
+        server.client().expect("PUBLISH channel one", ":1\r\n");
+        assert!(half.is_silent() && watching.is_silent());
+        let_go(&machine);
+        assert_eq!(watching.reply(), b"+OK\r\n");
+        assert_eq!(watching.reply(), b"$1\r\nv\r\n");
+        assert!(debugging.values(3)[2].elements()[0].text().starts_with("Value at:"));
+        half.send(&whole[9..]);
+        assert_eq!(half.reply(), b"$1\r\nv\r\n");
+        server.client().expect("PUBLISH channel two", ":1\r\n");
+        let message = |text: &str| format!("*3\r\n$7\r\nmessage\r\n$7\r\nchannel\r\n$3\r\n{text}\r\n").into_bytes();
+        assert_eq!([listening.reply(), listening.reply()], [message("one"), message("two")]);
+        wait_until("connections that are gone are counted no more", || server.info_number("connected_clients") == 5);
+        let mut client = server.client();
+        assert_eq!(client.value(&["GET", "k"]), Value::Bulk(b"v".to_vec()));
+    }
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_while_it_loads_stops() {
+    for setup in [EVERY_ENGINE[0], EVERY_ENGINE[2], EVERY_ENGINE[4]] {
+        let (machine, server) = loading(setup);
+        let mut client = server.client();
+        client.expect("GET k", LOADING);
+        let (status, ..) = server.stop();
+        assert!(status.success(), "{setup:?}: {status:?}");
+        assert!(client.is_closed());
+        let_go(&machine);
+        machine.start(setup).client().expect("GET k", "$1\r\nv\r\n");
+    }
+}

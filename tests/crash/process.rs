@@ -1,0 +1,108 @@
+//! The server as a process on a disk that keeps book: this test's executable once more, which runs the production
+//! server with another disk under its log, and another name for the boot.
+
+use super::book::{Loss, Places};
+use super::harness::server::arguments;
+use super::harness::{Data, Server, Setup};
+use super::tracking::{Behaviour, Failure, TrackingDisk};
+use shardrace::config::Config;
+use shardrace::{logging, server};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// The variable that makes the executable a server: its arguments, a line each.
+const ARGUMENTS: &str = "CRASH_SERVER_ARGUMENTS";
+const BOOT: &str = "CRASH_SERVER_BOOT";
+const BEHAVIOUR: &str = "CRASH_SERVER_BEHAVIOUR";
+
+/// A machine: a disk, and how often it was booted.
+pub struct Machine {
+    pub data: Data,
+    pub boot: u64,
+    pub behaviour: Behaviour,
+    pub flags: Vec<String>,
+}
+
+impl Machine {
+    /// A new one, with an empty disk.
+    pub fn new(flags: &[&str], behaviour: Behaviour) -> Self {
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let machine = Self { data: Data::new(), boot: 0, behaviour, flags };
+        machine.places().begin();
+        machine
+    }
+
+    pub fn places(&self) -> Places {
+        let dir = self.data.path();
+        Places { log: dir.join("appendonlydir"), book: dir.join("book") }
+    }
+
+    /// Starts a server on it.
+    pub fn start(&self, setup: Setup) -> Server {
+        Server::spawn(&mut self.command(setup), self.data.clone(), setup)
+    }
+
+    /// [`start`](Self::start); what the server says, where it refuses.
+    pub fn try_start(&self, setup: Setup) -> Result<Server, String> {
+        Server::try_spawn(&mut self.command(setup), self.data.clone(), setup)
+    }
+
+    /// A machine with a copy of the disk.
+    pub fn copy(&self) -> Self {
+        let copy =
+            Self { data: self.data.copy(), boot: self.boot, behaviour: self.behaviour, flags: self.flags.clone() };
+        copy.places().begin();
+        copy
+    }
+
+    /// The command that starts a server on it.
+    pub fn command(&self, setup: Setup) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let arguments = [arguments(&self.data, setup), self.flags.clone()].concat().join("\n");
+        let Behaviour { sync_us, slow_ms, is_early, fails_from } = self.behaviour;
+        let (first, failure) = fails_from.map_or((0, 0), |(first, failure)| {
+            (first, 1 + Failure::ALL.iter().position(|other| *other == failure).unwrap())
+        });
+        command.args(["--exact", "process::server_process", "--ignored", "--nocapture", "--test-threads", "1"]);
+        command.env(ARGUMENTS, arguments).env(BOOT, format!("boot-{}", self.boot));
+        let behaviour = format!("{sync_us} {slow_ms} {} {first} {failure}", u8::from(is_early));
+        command.env(BEHAVIOUR, behaviour).env_remove("RUST_LOG");
+        command.current_dir(self.data.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// The power fails, after the server was killed.
+    pub fn lose_power(&mut self, random: &mut fastrand::Rng) {
+        self.places().lose_power(Loss::Any, random);
+        self.boot += 1;
+    }
+}
+
+#[test]
+#[ignore = "it is the server that the other tests start, as a process of its own"]
+fn server_process() {
+    let read = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: nothing to serve"));
+    let arguments = read(ARGUMENTS);
+    let config = match Config::from_command_line(["shardrace"].into_iter().chain(arguments.lines()).map(Into::into)) {
+        Ok(config) => config,
+        Err(_) => panic!("no command line of a server: {arguments}"),
+    };
+    logging::start(&config).unwrap();
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
+    let numbers: Vec<u64> = read(BEHAVIOUR).split(' ').map(|number| number.parse().unwrap()).collect();
+    let fails_from = (numbers[4] as usize).checked_sub(1).map(|failure| (numbers[3], Failure::ALL[failure]));
+    let behaviour = Behaviour { sync_us: numbers[0], slow_ms: numbers[1], is_early: numbers[2] == 1, fails_from };
+    // The process was started in the directory of its data.
+    let dir = std::env::current_dir().unwrap();
+    let places = Places { log: dir.join("appendonlydir"), book: dir.join("book") };
+    let disk = Arc::new(TrackingDisk::new(places, behaviour));
+    if let Err(reason) = server::run_on(config, server::Ground { disk, boot: read(BOOT) }) {
+        eprintln!("Fatal: {reason}");
+        std::process::exit(1);
+    }
+    std::process::exit(0);
+}

@@ -1,0 +1,178 @@
+//! A disk of real files that keeps book of what was synced. It syncs by waiting: only the book knows what a power loss
+//! would take.
+
+use super::book::{Book, Places, append};
+use shardrace::aof::{Disk, LogFile, SystemDisk};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How the disk behaves, and how it misbehaves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Behaviour {
+    /// How long an fsync takes at most, in microseconds; each takes a random part of it.
+    pub sync_us: u64,
+    /// How long an fsync takes in milliseconds once the file `slow` is in the directory of the journal.
+    pub slow_ms: u64,
+    /// Planted: an fsync returns at once, and is done when it would have returned. To the server's clients this is a
+    /// server that releases replies when they are written.
+    pub is_early: bool,
+    /// The first write or fsync that fails, as do all that follow.
+    pub fails_from: Option<(u64, Failure)>,
+}
+
+/// How calls fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// EIO.
+    Broken,
+    /// ENOSPC.
+    Full,
+    /// The first write takes half of its bytes, and those behind it none, as on a full disk. fsyncs succeed.
+    Short,
+}
+
+impl Failure {
+    pub const ALL: [Self; 3] = [Self::Broken, Self::Full, Self::Short];
+
+    fn error(self) -> io::Error {
+        io::Error::from_raw_os_error(if self == Self::Broken { 5 } else { 28 })
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct TrackingDisk {
+    places: Places,
+    behaviour: Behaviour,
+    /// The next file's number. Locked while a name changes hands.
+    next: Arc<Mutex<usize>>,
+    /// Writes and fsyncs so far.
+    calls: Arc<AtomicU64>,
+}
+
+impl TrackingDisk {
+    /// A disk with the book that was begun.
+    pub fn new(places: Places, behaviour: Behaviour) -> Self {
+        let next = Book::read(&places).synced.len();
+        Self { places, behaviour, next: Arc::new(Mutex::new(next)), calls: Arc::default() }
+    }
+
+    /// Counts a write or an fsync: how it fails, if it does, and whether it is the first.
+    fn call(&self) -> Option<(Failure, bool)> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let (first, failure) = self.behaviour.fails_from?;
+        (number >= first).then_some((failure, number == first))
+    }
+
+    fn note(&self, line: &str) {
+        append(&self.places.journal(), line);
+    }
+
+    fn number_of(&self, path: &Path) -> usize {
+        Book::read(&self.places).names[name_of(path)]
+    }
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).expect("files of the log have plain names")
+}
+
+impl Disk for TrackingDisk {
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        // Who starts the server may want to see it while it loads.
+        while name_of(path).ends_with(".aof") && self.places.hold().exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        SystemDisk.read(path)
+    }
+
+    fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+        let mut next = self.next.lock().unwrap();
+        let is_new = !path.exists();
+        let file = SystemDisk.append_to(path)?;
+        let number = if is_new {
+            std::fs::hard_link(path, self.places.file(*next))?;
+            self.note(&format!("file {next} {}", name_of(path)));
+            *next += 1;
+            *next - 1
+        } else {
+            self.number_of(path)
+        };
+        Ok(Arc::new(TrackedFile { file, number, disk: self.clone() }))
+    }
+
+    fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
+        // Noted first: a kill in between leaves more than is known to be on the disk, and never less.
+        self.note(&format!("sync {} {len}", self.number_of(path)));
+        std::fs::OpenOptions::new().write(true).open(path)?.set_len(len)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _guard = self.next.lock().unwrap();
+        SystemDisk.rename(from, to)?;
+        self.note(&format!("name {} {}", name_of(from), name_of(to)));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let _guard = self.next.lock().unwrap();
+        SystemDisk.remove(path)?;
+        self.note(&format!("remove {}", name_of(path)));
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        SystemDisk.list(dir)
+    }
+
+    fn sync_dir(&self, _path: &Path) -> io::Result<()> {
+        self.note("dir");
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct TrackedFile {
+    file: Arc<dyn LogFile>,
+    number: usize,
+    disk: TrackingDisk,
+}
+
+impl LogFile for TrackedFile {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self.disk.call() {
+            None => self.file.write(bytes),
+            Some((Failure::Short, true)) if bytes.len() > 1 => self.file.write(&bytes[..bytes.len() / 2]),
+            Some((failure, _)) => Err(failure.error()),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if let Some((failure @ (Failure::Broken | Failure::Full), _)) = self.disk.call() {
+            return Err(failure.error());
+        }
+        let TrackingDisk { places, behaviour, .. } = &self.disk;
+        // What is written while it syncs may be left out.
+        let len = std::fs::metadata(places.file(self.number))?.len();
+        let (number, disk) = (self.number, self.disk.clone());
+        let sync = move |time: Duration| {
+            std::thread::sleep(time);
+            disk.note(&format!("sync {number} {len}"));
+        };
+        if behaviour.is_early {
+            std::thread::spawn(move || sync(Duration::from_millis(30)));
+        } else if behaviour.slow_ms > 0 && places.slow().exists() {
+            sync(Duration::from_millis(behaviour.slow_ms));
+        } else {
+            sync(Duration::from_micros(fastrand::u64(0..=behaviour.sync_us)));
+        }
+        Ok(())
+    }
+}
