@@ -13,7 +13,7 @@ RUN     ?=
 CARGO   ?= cargo
 LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
-.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side clean
+.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side generator-cost clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -70,7 +70,7 @@ docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
 experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes)
 	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(SERVERS)
 
-experiment-quick: build ## A small sweep over the three engines, under 3 minutes
+experiment-quick: build ## A small sweep over the three engines, under 5 minutes
 	$(LAB) run --quick $(SERVERS)
 
 report: ## Build the reports of all finished runs, or RUN=folder, again from their raw data
@@ -84,6 +84,9 @@ verify-report: ## Fail where README.md, docs/results.md or a report says anythin
 
 memory: build ## Resident memory for each key, by shape of the data, beside redis-server
 	$(LAB) memory
+
+generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 minutes)
+	loadgen/scripts/cpu_cost.py $${CARGO_TARGET_DIR:-target}/release/loadgen
 
 clean: ## Remove what was built
 	$(CARGO) clean

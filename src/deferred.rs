@@ -245,7 +245,10 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
             let has_log = parties.server.has_log();
             parties.state.is_synced = has_log && parties.session.is_synced(&parties.session.written());
             transaction.close(parties.state.watched.take(), parties.state.context, databases(parties.server));
-            if !parties.session.is_atomic() && is_scattered(parties.session, &transaction) {
+            let is_local = |(id, _)| commands::command(id).request == Request::Local;
+            // While the data is loaded only the connection's own commands can be in it, as a rule.
+            let is_early = S::IS_LOADING && transaction.commands().all(is_local);
+            if is_early || (!parties.session.is_atomic() && is_scattered(parties.session, &transaction)) {
                 scatter(parties, &transaction, out);
                 calls::note_run(id, 0, true, false);
                 return None;

@@ -121,6 +121,10 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("rdb_last_bgsave_time_sec", &SAVES.took_s()),
         ("rdb_current_bgsave_time_sec", &SAVES.takes_s(server.clock.now_ms() / 1000)),
         ("rdb_saves", &SAVES.count()),
+        // Nothing is forked, and nothing is loaded from a snapshot.
+        ("rdb_last_cow_size", &0),
+        ("rdb_last_load_keys_expired", &0),
+        ("rdb_last_load_keys_loaded", &0),
         ("aof_enabled", &u8::from(server.has_log())),
         ("aof_last_write_status", &if server.log_control.is_failing() { "err" } else { "ok" }),
         ("aof_write_failures", &server.log_control.failures()),

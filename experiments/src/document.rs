@@ -194,7 +194,11 @@ fn interval(value: f64, low: f64, high: f64) -> String {
 
 fn of_sweep(source: &Source, words: &[&str], make: impl Fn(&Source, &Sweep, Metric) -> String) -> Result<String> {
     let (name, metric, _) = head(words)?;
-    let sweep = source.run.record.setup.sweeps.iter().find(|sweep| sweep.name == name);
+    let setup = &source.run.record.setup;
+    if let Some(skipped) = setup.absent.iter().find(|absent| absent.is_sweep && absent.name == name) {
+        return Ok(format!("not measured: {}", skipped.reason));
+    }
+    let sweep = setup.sweeps.iter().find(|sweep| sweep.name == name);
     let sweep = sweep.with_context(|| format!("the run has no sweep {name}"))?;
     Ok(make(source, sweep, metric))
 }
@@ -320,6 +324,9 @@ fn scaling(source: &Source) -> String {
     } else {
         format!("\nNo fit shown, the law does not hold: {}.\n", bad.join(", "))
     };
+    if rows.is_empty() {
+        return if without.is_empty() { "\nThe runs are too few for a fit.\n".to_owned() } else { without };
+    }
     format!("{}{without}", markdown(&["sweep", "line", "λ", "σ", "κ", "worst residual"], &rows))
 }
 
@@ -359,6 +366,9 @@ fn noise_table(source: &Source) -> String {
         };
         let header = ["load", "server stopped for", "throughput against its equals", "p"];
         text.push_str(&markdown(&header, &injected.iter().map(row).collect::<Vec<_>>()));
+    }
+    if text.is_empty() {
+        return format!("\nThe run compares no equals, or measured them fewer than {} times.\n", noise::RUNS);
     }
     text
 }

@@ -158,7 +158,7 @@ pub fn prefill(
 ) -> Result<()> {
     let mut arguments = common_arguments(server.address(), sweep, point);
     arguments.extend(["--prefill", "--clients", "1", "--requests", "1"].map(str::to_owned));
-    if !point.has_workload() {
+    if !point.has_own_commands() {
         arguments.extend(["--ratio", "0:1"].map(str::to_owned));
     }
     run(generator, &arguments, server, &files.generator_log(), PREFILL_LIMIT, interrupt).map(drop)
@@ -184,7 +184,7 @@ pub fn measure(
         ("--json-out-file", files.json().display().to_string()),
         ("--hdr-file-prefix", files.prefix.display().to_string()),
     ];
-    let of_requests = of_requests.into_iter().filter(|_| !point.has_workload());
+    let of_requests = of_requests.into_iter().filter(|_| !point.has_own_commands());
     for (flag, value) in of_requests.chain(values) {
         arguments.extend([flag.to_owned(), value]);
     }
@@ -192,14 +192,13 @@ pub fn measure(
     run(generator, &arguments, server, &files.generator_log(), limit, interrupt)
 }
 
-/// Where to, and what keys and values are like: a workload says that itself.
+/// Where to, and what keys and values are like, unless a workload says that.
 fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<String> {
     let target = [("--server", address.ip().to_string()), ("--port", address.port().to_string())];
     let data = [("--data-size", point.data_size.to_string()), ("--key-maximum", sweep.key_maximum.to_string())];
-    let data = data.into_iter().filter(|_| !point.has_workload());
-    let further = point.loadgen.iter().map(|(flag, value)| (format!("--{flag}"), value.to_string()));
-    let own = target.into_iter().chain(data).map(|(flag, value)| (flag.to_owned(), value));
-    own.chain(further).flat_map(<[_; 2]>::from).collect()
+    let data = data.into_iter().filter(|_| !point.has_own_commands());
+    let own = target.into_iter().chain(data).flat_map(|(flag, value)| [flag.to_owned(), value]);
+    own.chain(point.loadgen.iter().flat_map(|(flag, value)| value.words(flag))).collect()
 }
 
 /// Runs the generator to its end, reading all counters on the way.

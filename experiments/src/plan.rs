@@ -55,9 +55,14 @@ impl Point {
         )
     }
 
-    /// Whether a workload of the generator says which commands, keys and values there are, in place of the fields.
-    pub fn has_workload(&self) -> bool {
-        self.loadgen.contains_key("workload")
+    /// Whether the generator, by a workload or in a storm of connections, sends other commands than the fields say.
+    pub fn has_own_commands(&self) -> bool {
+        self.loadgen.contains_key("workload") || self.is_storm()
+    }
+
+    /// Whether the generator only connects and closes: then there are no keys.
+    pub fn is_storm(&self) -> bool {
+        self.loadgen.get("connect-storm").is_some_and(|value| value.as_str() == "true")
     }
 
     /// A name for people: the server and the load that differs most often.

@@ -82,7 +82,13 @@ fn setup(options: &Options) -> Result<Setup> {
     let mut sweeps = sweep::load(&options.sweeps, &options.sweeps_home, options.quick)?;
     let (mut servers, mut absent): (Vec<Server>, Vec<Absent>) = (Vec::new(), Vec::new());
     let peers = if options.join_peers { catalog::peers_here() } else { Vec::new() };
-    for name in options.definitions.iter().map(Definition::name).chain(peers) {
+    // A peer's own name says where it is; any other is a new server, for all sweeps.
+    let new = options
+        .definitions
+        .iter()
+        .map(Definition::name)
+        .filter(|name| options.join_peers || !catalog::PEERS.contains(name));
+    for name in new.chain(peers) {
         sweeps.iter_mut().for_each(|sweep| join(sweep, name));
     }
     for name in distinct_servers(&sweeps) {
@@ -149,8 +155,11 @@ impl Helps {
     }
 }
 
+/// A server joins a sweep that has flags for servers which it does not name. Sweeps of one engine's flags have none, and
+/// a sweep that measures noise needs no more servers.
 fn join(sweep: &mut Sweep, name: &str) {
-    if !sweep.servers.iter().any(|server| server == name) {
+    let open = sweep.variants.iter().any(|variant| variant.servers.is_empty()) && sweep.equals.is_empty();
+    if open && !sweep.servers.iter().any(|server| server == name) {
         sweep.servers.push(name.to_owned());
     }
 }

@@ -20,6 +20,8 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Point;
+
 /// Fields that hold a list which the grid crosses: what plots may have on their horizontal axis.
 const AXES: [&str; 6] = ["clients", "pipeline", "variant", "data_size", "ratio", "key_pattern"];
 
@@ -99,6 +101,9 @@ pub struct Sweep {
     /// Share of the keys asked for that are to be found: below it, a trial has failed and its point has no verdict.
     #[serde(default = "defaults::hit_ratio_min")]
     pub hit_ratio_min: f64,
+    /// Workloads of the generator that begin without keys, and say so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_prefilled: Vec<String>,
     /// What is compared: `line` (server and variant, as plots draw them), or a field or flag that varies.
     #[serde(default = "defaults::contrast")]
     pub contrast: String,
@@ -153,7 +158,8 @@ pub struct Variant {
     pub stopped_percent: Option<f64>,
 }
 
-/// A value of a flag, as it is given to the generator. A sweep may write a number for it.
+/// A value of a flag, as it is given to the generator. A sweep may write a number for it, or `true` where the flag takes
+/// no value, and `false` where it is not given.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Scalar", into = "String")]
 pub struct FlagValue(String);
@@ -161,6 +167,7 @@ pub struct FlagValue(String);
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Scalar {
+    Switch(bool),
     Integer(i64),
     Number(f64),
     Text(String),
@@ -280,6 +287,12 @@ impl Sweep {
         &self.variant(name).flags
     }
 
+    /// Whether a trial of `point` begins with keys.
+    pub fn prefills(&self, point: &Point) -> bool {
+        let workload = point.loadgen.get("workload").map(FlagValue::as_str);
+        !point.is_storm() && workload.is_none_or(|name| !self.not_prefilled.iter().any(|other| other == name))
+    }
+
     /// The variants that `server` is measured under, in the order of the file.
     pub fn variants_of<'a>(&'a self, server: &str) -> Vec<&'a Variant> {
         let named = |variant: &&Variant| variant.servers.iter().any(|name| name == server);
@@ -365,6 +378,15 @@ impl FlagValue {
         &self.0
     }
 
+    /// The words that give it to the generator under the name `flag`.
+    pub fn words(&self, flag: &str) -> Vec<String> {
+        match self.0.as_str() {
+            "true" => vec![format!("--{flag}")],
+            "false" => Vec::new(),
+            value => vec![format!("--{flag}"), value.to_owned()],
+        }
+    }
+
     /// The value as a part of a file's name.
     pub fn file_name(&self) -> String {
         self.0.replace([':', ',', '/'], "-")
@@ -374,6 +396,7 @@ impl FlagValue {
 impl From<Scalar> for FlagValue {
     fn from(scalar: Scalar) -> Self {
         Self(match scalar {
+            Scalar::Switch(value) => value.to_string(),
             Scalar::Integer(value) => value.to_string(),
             Scalar::Number(value) => value.to_string(),
             Scalar::Text(value) => value,
@@ -548,6 +571,15 @@ mod tests {
             let error = Sweep::parse("small", &format!("{SMALL}{line}\n")).unwrap_err();
             assert!(format!("{error:#}").contains(complaint), "{line}: {error:#}");
         }
+    }
+
+    #[test]
+    fn a_flag_of_the_generator_may_take_no_value() {
+        let sweep =
+            Sweep::parse("small", &format!("{SMALL}loadgen = {{ verify = [false, true], resp = [3] }}")).unwrap();
+        let words =
+            |flag: &str| sweep.loadgen[flag].iter().map(|value| value.words(flag).join(" ")).collect::<Vec<_>>();
+        assert_eq!((words("verify"), words("resp")), (vec![String::new(), "--verify".into()], vec!["--resp 3".into()]));
     }
 
     #[test]

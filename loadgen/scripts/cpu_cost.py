@@ -5,7 +5,11 @@ Starts its own redis-server on a free port of 127.0.0.1, and stops it. What is m
 user + system time of the whole client process (start-up and connecting included), divided by the
 number of requests; what is printed, the median over the pairs.
 
-    loadgen/scripts/cpu_cost.py path/to/loadgen [--pairs 7] [--pipeline 1 16]
+    loadgen/scripts/cpu_cost.py path/to/loadgen [--pairs 7] [--pipeline 1 16 64]
+
+The owner's limits are 0.7 of redis-benchmark's at pipeline 1, and 0.5 at 16 and 64. The exit status
+is 1 when a ratio is above its limit. Run it on a machine that does nothing else: load average,
+CPU model and kernel are printed with the table.
 """
 
 import argparse
@@ -19,7 +23,9 @@ import tempfile
 import time
 
 CLIENTS, VALUE_BYTES, KEYS = 50, 64, 100_000
-REQUESTS = {1: 200_000, 16: 1_000_000}
+REQUESTS = {1: 200_000, 16: 1_000_000, 64: 3_000_000}
+LIMITS = {1: 0.7}
+LIMIT_PIPELINED = 0.5
 
 
 def free_port():
@@ -56,11 +62,19 @@ def commands(loadgen, port, command, pipeline, requests):
     return ours, theirs
 
 
+def conditions():
+    with open("/proc/cpuinfo") as text:
+        model = next((line.split(":")[1].strip() for line in text if line.startswith("model name")), "unknown CPU")
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    return (f"{model}, {os.cpu_count()} CPUs, Linux {os.uname().release}, load average {load}; {CLIENTS} connections, "
+            f"{VALUE_BYTES}-byte values, {KEYS} keys")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("loadgen")
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--pipeline", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--pipeline", type=int, nargs="+", default=[1, 16, 64])
     flags = parser.parse_args()
     port, directory = free_port(), tempfile.mkdtemp()
     server = subprocess.Popen(
@@ -68,8 +82,11 @@ def main():
         stdout=subprocess.DEVNULL)
     try:
         wait_until_it_accepts(port)
-        print("| pipeline | command | loadgen us/op | redis-benchmark us/op | ratio |")
-        print("|---|---|---|---|---|")
+        print(conditions())
+        print()
+        print("| pipeline | command | loadgen us/op | redis-benchmark us/op | ratio | limit | |")
+        print("|---|---|---|---|---|---|---|")
+        above = 0
         for pipeline in flags.pipeline:
             requests = REQUESTS.get(pipeline, 1_000_000)
             for command in ("set", "get"):
@@ -78,11 +95,16 @@ def main():
                          for _ in range(flags.pairs)]
                 own, other = (statistics.median(column) for column in zip(*pairs))
                 ratio = statistics.median(a / b for a, b in pairs)
-                print(f"| {pipeline} | {command.upper()} | {own:.2f} | {other:.2f} | {ratio:.2f} |", flush=True)
+                limit = LIMITS.get(pipeline, LIMIT_PIPELINED)
+                above += ratio > limit
+                verdict = "held" if ratio <= limit else "NOT held"
+                print(f"| {pipeline} | {command.upper()} | {own:.3f} | {other:.3f} | {ratio:.2f} | {limit} | {verdict} |",
+                      flush=True)
     finally:
         server.terminate()
         server.wait()
         shutil.rmtree(directory)
+    sys.exit(above > 0)
 
 
 if __name__ == "__main__":

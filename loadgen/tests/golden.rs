@@ -4,8 +4,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Behaviour, Stub, measure_at};
 
 use loadgen::compare::Dump;
 use loadgen::record::value_at_percentile;
@@ -38,6 +43,28 @@ fn a_log_holds_what_another_reader_finds_in_it() {
             assert_same(&Dump::read(&golden(log), Some(tag)).unwrap(), &expected["tags"][tag]);
         }
     }
+    if std::env::var_os("SOAK").is_some_and(|soak| soak != "0") {
+        python_reads_a_run_of_this_build();
+    }
+}
+
+/// The long form: installs the other reader from PyPI, and has it read a new run.
+fn python_reads_a_run_of_this_build() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |program: &Path, arguments: &[&str]| {
+        let status = Command::new(program).args(arguments).status();
+        assert!(status.unwrap().success(), "{} {arguments:?}", program.display());
+    };
+    let (venv, prefix) = (directory.path().join("venv"), directory.path().join("run"));
+    run(Path::new("python3"), &["-m", "venv", venv.to_str().unwrap()]);
+    run(&venv.join("bin/pip"), &["install", "--quiet", "hdrhistogram==0.10.8"]);
+    let stub = Stub::start(Behaviour::default());
+    let (prefix, json) = (prefix.to_str().unwrap(), format!("{}.json", prefix.display()));
+    let flags = ["-n", "60000", "--rate-limiting", "6000", "-c", "10", "--ratio", "1:3", "--hdr-file-prefix", prefix];
+    let result = measure_at(stub.port, &flags);
+    fs::write(json, result.to_string()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/check_hdr.py");
+    run(&venv.join("bin/python"), &[script.to_str().unwrap(), prefix]);
 }
 
 #[test]

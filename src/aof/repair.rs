@@ -166,7 +166,10 @@ impl Plan {
                 }
                 // Positions are not what they were.
                 Piece::Note(Note::Synced(_), _) => continue,
-                Piece::Note(_, frame) => {
+                Piece::Note(note, frame) => {
+                    if let Note::Base(before) = note {
+                        records = before;
+                    }
                     out.extend_from_slice(frame);
                     continue;
                 }

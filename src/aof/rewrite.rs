@@ -332,7 +332,7 @@ fn tell(effects: &mut Effects, node: &Node) -> Result<(), String> {
         Value::Integer(integer) => number.format(integer).as_bytes(),
         Value::Text(text) => text,
         Value::Object(_) => {
-            let payload = rdb::dump(node.value());
+            let payload = rdb::dump_exactly(node.value());
             if payload.len() > VALUE_LEN_MAX {
                 let key = node.key().escape_ascii();
                 return Err(format!("the value of the key {key} has {} bytes: a record holds 2 GB", payload.len()));

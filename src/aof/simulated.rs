@@ -46,6 +46,8 @@ struct State {
     fault: Option<Fault>,
     /// How many writes, and how many fsyncs, have failed since the fault was set.
     failed: (u64, u64),
+    /// Files with this in their names are not synced when somebody asks for it.
+    unsynced: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -64,6 +66,11 @@ impl SimDisk {
     pub fn fail(&self, fault: Fault) {
         let mut state = self.state();
         (state.calls, state.fault, state.failed) = (0, Some(fault), (0, 0));
+    }
+
+    /// Plants a bug: files with this in their names are never synced.
+    pub fn ignore_syncs_of(&self, name: &'static str) {
+        self.state().unsynced = Some(name);
     }
 
     /// Ends all failing; gives how many calls there were since it was begun.
@@ -243,6 +250,11 @@ impl LogFile for SimFile {
         if let Err(error) = state.call_other() {
             state.failed.1 += 1;
             return Err(error);
+        }
+        let mut names = state.names.iter().filter(|(_, file)| **file == self.file);
+        let is_ignored = |name: &'static str| names.any(|(path, _)| path.to_string_lossy().contains(name));
+        if state.unsynced.is_some_and(is_ignored) {
+            return Ok(());
         }
         let content = &mut state.files[self.file];
         content.synced = content.bytes.len();

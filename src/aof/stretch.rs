@@ -47,14 +47,13 @@ impl Stretch {
     /// Reads the files. The error names the one that cannot be read, or is none.
     pub fn read(disk: &dyn Disk, files: &SegmentFiles) -> Result<Self, String> {
         let mut stretch = Self { bytes: Vec::new(), scan: Scan::of_nothing(), parts: Vec::new() };
-        let mut expected = None;
+        let mut expected = files.increments.first().map(|(number, _)| u64::from(*number));
         if let Some(path) = &files.base {
             let bytes = read(disk, path)?.ok_or_else(|| format!("{}: the base is missing", path.display()))?;
             let scan = Scan::of(&bytes, path)?;
-            stretch.begin_with_base(path, bytes, scan);
-            expected = files.increments.first().map(|(number, _)| u64::from(*number));
-        } else if let Some((number, _)) = files.increments.first() {
-            expected = Some(u64::from(*number));
+            if !stretch.begin_with_base(path, bytes, scan) {
+                expected = None;
+            }
         }
         for (number, path) in &files.increments {
             // A crash between the manifest and the first segment leaves files out: they held nothing.
@@ -76,9 +75,9 @@ impl Stretch {
         self.scan.end == self.bytes.len()
     }
 
-    /// A base was on the disk before anything said that there is one.
-    fn begin_with_base(&mut self, path: &Path, bytes: Vec<u8>, mut scan: Scan) {
-        let is_whole = scan.base_end == bytes.len();
+    /// A base was on the disk before anything said that there is one: gives whether it is whole.
+    fn begin_with_base(&mut self, path: &Path, bytes: Vec<u8>, mut scan: Scan) -> bool {
+        let is_whole = scan.base_end > 0 && scan.base_end == bytes.len();
         scan.synced = if is_whole { bytes.len() as u64 } else { u64::MAX };
         self.add(path, None, 0, &bytes, &scan, true);
         // What is left of it is no state that was.
@@ -86,6 +85,7 @@ impl Stretch {
             scan.end = scan.end.min(bytes.len().saturating_sub(1));
         }
         (self.bytes, self.scan) = (bytes, scan);
+        is_whole
     }
 
     fn go_on_with(&mut self, path: &Path, number: u32, bytes: &[u8], scan: Scan) {
@@ -156,7 +156,8 @@ impl Stretch {
         self.parts.len() > 1
     }
 
-    /// Cuts what stands behind `end`, and sees to it that the last file goes on from there; gives how long that is. After
+    /// Cuts what stands behind `end`, and sees to it that the last file goes on from there, with what stands before it on
+    /// the disk; gives how long that is. After
     /// a crash on the way the next start does the same.
     pub fn mend(&self, disk: &dyn Disk, end: usize, salt: Salt) -> io::Result<usize> {
         let (index, offset) = self.find(end);
@@ -172,6 +173,10 @@ impl Stretch {
             append(disk, &self.parts[last].path, &self.parts[last].missing_header(salt))?;
         }
         append(disk, &self.parts[index].path, &tail)?;
+        // After a kill it is the operating system that has them: what comes now may be on the disk before.
+        for part in self.parts.iter().filter(|part| part.len > 0) {
+            disk.append_to(&part.path)?.sync()?;
+        }
         Ok(if index == last { offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER })
     }
 }

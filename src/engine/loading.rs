@@ -7,6 +7,8 @@ use crate::resp::{Args, Reply};
 use crate::slowlog::Slow;
 
 /// A session without an engine. It runs nothing; a transaction that was begun waits for the engine's session.
+///
+/// Invariant: a command that is flagged `loading` is the connection's own, or is begun as a transaction.
 #[derive(Debug, Default)]
 pub struct LoadingSession {
     begun: Option<Box<Transaction>>,
@@ -103,4 +105,12 @@ impl Session for LoadingSession {
     async fn wait(&mut self) {
         std::future::pending().await
     }
+}
+
+#[test]
+fn a_command_that_runs_while_loading_needs_no_data_or_waits_for_it() {
+    use crate::commands::{COMMANDS, Flags, Request};
+    let early = COMMANDS.iter().filter(|row| row.flags.has(Flags::LOADING));
+    let submitted = early.filter(|row| row.request != Request::Local && !row.flags.has(Flags::DEFERS));
+    assert_eq!(submitted.map(|row| row.name).collect::<Vec<_>>(), [""; 0]);
 }

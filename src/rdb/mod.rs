@@ -35,7 +35,7 @@ mod ziplist;
 
 pub use decode::Loaded;
 pub use file::{FileKey, FileSummary, read_file, write_snapshot};
-pub use payload::{Refusal, dump, undump};
+pub use payload::{Refusal, dump, dump_exactly, undump};
 pub use save::{NotSaved, SAVES, Saves};
 
 use crc::{CRC_64_REDIS, Crc, Table};

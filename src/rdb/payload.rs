@@ -3,8 +3,8 @@
 use super::decode::Loaded;
 use super::encode::{write_kind, write_value};
 use super::reader::Reader;
-use super::{CRC64, VERSION, VERSION_MAX};
-use crate::keyspace::Value;
+use super::{CRC64, VERSION, VERSION_MAX, kind, stream};
+use crate::keyspace::{Object, Value};
 
 const VERSION_LEN: usize = 2;
 const CRC_LEN: usize = 8;
@@ -25,7 +25,19 @@ pub fn dump(value: Value<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
     write_kind(&mut payload, value);
     write_value(&mut payload, value);
-    payload.extend_from_slice(&VERSION.to_le_bytes());
+    end(payload, VERSION)
+}
+
+/// The payload of a value with all that is known of it, which a Redis before 7.2 does not read. O(N)
+pub fn dump_exactly(value: Value<'_>) -> Vec<u8> {
+    let Value::Object(Object::Stream(stream)) = value else { return dump(value) };
+    let mut payload = vec![kind::STREAM_3];
+    stream::write_of(&mut payload, stream, kind::STREAM_3);
+    end(payload, VERSION_MAX)
+}
+
+fn end(mut payload: Vec<u8>, version: u16) -> Vec<u8> {
+    payload.extend_from_slice(&version.to_le_bytes());
     let crc = CRC64.checksum(&payload);
     payload.extend_from_slice(&crc.to_le_bytes());
     payload

@@ -31,6 +31,11 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// Writes a stream, in version 2. O(N)
 pub fn write(out: &mut Vec<u8>, stream: &Stream) {
+    write_of(out, stream, kind::STREAM_2);
+}
+
+/// Writes a stream, in version 2 or 3. O(N)
+pub fn write_of(out: &mut Vec<u8>, stream: &Stream, kind: u8) {
     write_length(out, stream.blocks() as u64);
     for block in stream.each_block() {
         write_raw(out, &id_bytes(block.first()));
@@ -44,11 +49,11 @@ pub fn write(out: &mut Vec<u8>, stream: &Stream) {
     write_length(out, stream.groups.len() as u64);
     for (name, group) in &stream.groups {
         write_raw(out, name);
-        write_group(out, group);
+        write_group(out, group, kind);
     }
 }
 
-fn write_group(out: &mut Vec<u8>, group: &Group) {
+fn write_group(out: &mut Vec<u8>, group: &Group, kind: u8) {
     write_id(out, group.last_id);
     write_length(out, group.entries_read.map_or(UNKNOWN, |read| read as u64));
     write_length(out, group.pending_len() as u64);
@@ -61,6 +66,9 @@ fn write_group(out: &mut Vec<u8>, group: &Group) {
     for (name, consumer) in group.consumers() {
         write_raw(out, name);
         out.extend_from_slice(&consumer.seen_ms.to_le_bytes());
+        if kind == kind::STREAM_3 {
+            out.extend_from_slice(&consumer.active_ms.unwrap_or(-1).to_le_bytes());
+        }
         write_length(out, consumer.pending_len() as u64);
         group.pending_of(name, StreamId::MIN).for_each(|(id, _)| out.extend_from_slice(&id_bytes(id)));
     }

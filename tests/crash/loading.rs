@@ -45,6 +45,11 @@ fn commands_over_the_data_are_refused_while_it_is_loaded_and_others_run() {
         client.expect("MULTI", "+OK\r\n");
         client.expect("SET k w", LOADING);
         client.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("EXEC", "*0\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("ECHO x", "+QUEUED\r\n");
+        client.expect("EXEC", "*1\r\n$1\r\nx\r\n");
         assert_eq!(server.info_number("loading"), 1);
         let info = server.info();
         for field in ["loading_total_bytes", "loading_loaded_bytes", "loading_loaded_perc", "loading_eta_seconds"] {
@@ -77,18 +82,24 @@ fn what_was_begun_while_loading_ends_when_the_data_is_there() {
         let mut gone = server.client();
         gone.send(&request(&["WATCH", "k"]));
         drop(gone);
+        // One that needs the data waits for it inside EXEC, too.
+        let mut debugging = server.client();
+        for words in [&["MULTI"][..], &["DEBUG", "OBJECT", "k"], &["EXEC"]] {
+            debugging.send(&request(words));
+        }
         listening.expect("SUBSCRIBE channel", "*3\r\n$9\r\nsubscribe\r\n$7\r\nchannel\r\n:1\r\n");
         server.client().expect("PUBLISH channel one", ":1\r\n");
         assert!(half.is_silent() && watching.is_silent());
         let_go(&machine);
         assert_eq!(watching.reply(), b"+OK\r\n");
         assert_eq!(watching.reply(), b"$1\r\nv\r\n");
+        assert!(debugging.values(3)[2].elements()[0].text().starts_with("Value at:"));
         half.send(&whole[9..]);
         assert_eq!(half.reply(), b"$1\r\nv\r\n");
         server.client().expect("PUBLISH channel two", ":1\r\n");
         let message = |text: &str| format!("*3\r\n$7\r\nmessage\r\n$7\r\nchannel\r\n$3\r\n{text}\r\n").into_bytes();
         assert_eq!([listening.reply(), listening.reply()], [message("one"), message("two")]);
-        wait_until("connections that are gone are counted no more", || server.info_number("connected_clients") == 4);
+        wait_until("connections that are gone are counted no more", || server.info_number("connected_clients") == 5);
         let mut client = server.client();
         assert_eq!(client.value(&["GET", "k"]), Value::Bulk(b"v".to_vec()));
     }

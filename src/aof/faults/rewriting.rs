@@ -1,0 +1,305 @@
+//! Rewriting on a disk that fails, or loses power, at every one of its calls; and two bugs that are planted to show that
+//! this would tell.
+
+use super::*;
+use crate::aof::{Base, LogThread, Rewrite, Rewriter};
+use crate::keyspace::ImageSink;
+
+/// Steps before the rewriting begins; the others run while it does, and behind it.
+const STEPS_BEFORE: usize = 20;
+/// Steps while it runs.
+const STEPS_MEANWHILE: usize = 18;
+/// Looks at a few buckets between two of these: 256 of them are a table.
+const LOOKS: usize = 40;
+
+/// What is done wrong on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bug {
+    None,
+    /// The base is not on the disk when the manifest names it.
+    UnsyncedBase,
+    /// The image begins behind the point at which the segments go on.
+    LateImage,
+}
+
+/// A log that is written to and rewritten, and what may be left of it.
+struct Scenario {
+    writer: Writer,
+    rewriter: Rewriter,
+    /// The states after each number of changes.
+    states: Vec<Vec<String>>,
+    /// How many changes are in the log whatever becomes of the process.
+    acknowledged: usize,
+    /// How many are on the disk.
+    synced: usize,
+    /// Numbers of changes at which an epoch ended.
+    marks: Vec<usize>,
+}
+
+impl Scenario {
+    /// The steps before, all of them on the disk.
+    fn begin() -> Self {
+        let writer = Writer::start();
+        let disk = Arc::new(writer.disk.clone());
+        let (manifest, segments) = (writer.log.manifest.clone(), writer.log.segments.clone());
+        let rewriter = Rewriter::new(disk, dir().to_owned(), manifest, segments);
+        let mut scenario =
+            Self { writer, rewriter, states: vec![Vec::new()], acknowledged: 0, synced: 0, marks: vec![0] };
+        STEPS[..STEPS_BEFORE].iter().for_each(|step| scenario.step(step));
+        scenario.end_epoch();
+        let segments = scenario.writer.log.segments.clone();
+        wait_until("all is synced", || segments.iter().all(|segment| segment.metrics().unsynced_bytes == 0));
+        scenario.synced = scenario.writer.changes.len();
+        scenario
+    }
+
+    fn step(&mut self, step: &str) {
+        match step {
+            "EPOCH" => self.end_epoch(),
+            _ => {
+                self.writer.run(step);
+                self.states.push(describe(&mut self.writer.log.stores));
+            }
+        }
+        self.note_acknowledged();
+    }
+
+    fn end_epoch(&mut self) {
+        self.writer.end_epoch();
+        self.marks.push(self.writer.changes.len());
+    }
+
+    fn note_acknowledged(&mut self) {
+        if self.writer.is_acknowledged() && !self.writer.control.is_failing() {
+            self.acknowledged = self.writer.changes.len();
+        }
+    }
+
+    /// Rewrites while steps are run; gives how that ended.
+    fn rewrite(&mut self, bug: Bug, steps: &[&str]) -> Result<(), String> {
+        let epoch = self.writer.control.next_epoch(NOW_MS + 1000 * self.writer.changes.len() as u64);
+        let rewrite = match self.rewriter.begin(epoch) {
+            Ok(rewrite) => rewrite,
+            Err(error) => {
+                steps.iter().for_each(|step| self.step(step));
+                return Err(error.to_string());
+            }
+        };
+        (0..SHARDS).for_each(|segment| rewrite.go_on(segment));
+        self.marks.push(self.writer.changes.len());
+        if bug == Bug::LateImage {
+            self.step("RPUSH <0>planted x");
+        }
+        for (store, base) in self.writer.log.stores.iter_mut().zip(rewrite.bases()) {
+            store.begin_image(base as Arc<dyn ImageSink>);
+        }
+        for step in steps {
+            self.step(step);
+            self.walk(&rewrite, LOOKS);
+        }
+        while !self.walk(&rewrite, LOOKS) {}
+        rewrite.end_walk();
+        self.rewriter.finish(&rewrite)
+    }
+
+    /// Looks at some of the keys; gives whether all are in the image.
+    fn walk(&mut self, rewrite: &Rewrite, looks: usize) -> bool {
+        let mut is_complete = true;
+        for store in &mut self.writer.log.stores {
+            let mut left = looks;
+            is_complete &= store.walk_image(|| {
+                left -= 1;
+                left > 0
+            });
+        }
+        rewrite.bases().for_each(|base: Arc<Base>| base.write_out());
+        is_complete
+    }
+
+    /// What a kill now, and what a power loss, would leave. The error says what is wrong with that.
+    fn judge(&self, seeds: std::ops::Range<u64>) -> Result<(), String> {
+        let state = state_of(&self.writer.disk.after_kill(), BOOT)?;
+        if !self.states[self.acknowledged..].contains(&state) {
+            return Err(format!("after a kill, with {} changes acknowledged: {state:?}", self.acknowledged));
+        }
+        let legal: Vec<&Vec<String>> =
+            self.marks.iter().filter(|mark| **mark >= self.synced).map(|mark| &self.states[*mark]).collect();
+        for seed in seeds {
+            let disk = self.writer.disk.after_power_loss(&mut fastrand::Rng::with_seed(seed));
+            let state = state_of(&disk, NEXT_BOOT).map_err(|reason| format!("without power, seed {seed}: {reason}"))?;
+            if !legal.contains(&&state) {
+                return Err(format!("without power, seed {seed}: {state:?}"));
+            }
+            let again = state_of(&disk, NEXT_BOOT)?;
+            if again != state {
+                return Err(format!("without power, seed {seed}, once more: {again:?}, not {state:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        self.writer.finish();
+    }
+}
+
+fn parts() -> (&'static [&'static str], &'static [&'static str]) {
+    STEPS[STEPS_BEFORE..].split_at(STEPS_MEANWHILE)
+}
+
+#[test]
+fn a_rewritten_log_recovers_as_it_was_written_and_holds_no_more_files_than_it_needs() {
+    let (meanwhile, behind) = parts();
+    let mut scenario = Scenario::begin();
+    scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
+    behind.iter().for_each(|step| scenario.step(step));
+    scenario.judge(0..20).expect("it is as it was");
+    // Once more, from a base.
+    scenario.rewrite(Bug::None, &["SET <0>later 1", "SET <1>later 2"]).expect("nothing fails");
+    scenario.step("APPEND <0>later +; APPEND <1>later +");
+    scenario.judge(0..20).expect("it is as it was");
+    scenario.finish();
+    let names: Vec<String> = scenario
+        .writer
+        .disk
+        .files()
+        .keys()
+        .map(|path| path.file_name().expect("a file").to_string_lossy().into_owned())
+        .collect();
+    let wanted = [
+        "chain-1.segment-0.base-3.aof",
+        "chain-1.segment-0.incr-3.aof",
+        "chain-1.segment-1.base-3.aof",
+        "chain-1.segment-1.incr-3.aof",
+        "shardrace.manifest",
+    ];
+    assert_eq!(names, wanted);
+}
+
+/// Runs everything with calls that fail from one on; gives whether there were so many calls.
+fn fail_from(failure: Failure, first: u64) -> bool {
+    let what = format!("{failure:?} at call {first}");
+    let (meanwhile, behind) = parts();
+    let mut scenario = Scenario::begin();
+    scenario.writer.disk.fail(Fault { first, calls: u64::MAX, failure });
+    let outcome = scenario.rewrite(Bug::None, meanwhile);
+    behind.iter().for_each(|step| scenario.step(step));
+    scenario.judge(first..first + 4).unwrap_or_else(|reason| panic!("{what}, {outcome:?}: {reason}"));
+    let syncs = scenario.writer.disk.failed().1;
+    let calls = scenario.writer.disk.heal();
+    let control = scenario.writer.control.clone();
+    if !control.is_failing() || syncs == 0 {
+        wait_until(&format!("{what}: the log is written again"), || !control.is_failing());
+        scenario.note_acknowledged();
+        // What the failed one has left is no hindrance.
+        let outcome = scenario.rewrite(Bug::None, &["SET <0>later 1", "INCR <0>later", "MSET <0>m 1 <1>m 2"]);
+        scenario.step("INCR <0>later");
+        if syncs == 0 {
+            outcome.unwrap_or_else(|reason| panic!("{what}, mended: {reason}"));
+        }
+        scenario.judge(first..first + 4).unwrap_or_else(|reason| panic!("{what}, mended: {reason}"));
+    }
+    scenario.finish();
+    calls > first
+}
+
+#[test]
+fn a_rewrite_that_fails_at_any_call_leaves_a_log_with_all_that_was_acknowledged() {
+    let reached = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for failure in [Failure::Broken, Failure::Full, Failure::Short] {
+            let reached = &reached;
+            scope.spawn(move || {
+                let calls = (0..).take_while(|first| fail_from(failure, *first)).count();
+                reached.fetch_add(calls, Ordering::Relaxed);
+            });
+        }
+    });
+    let reached = reached.into_inner();
+    assert!(reached > 100, "{reached} calls");
+}
+
+/// One call fails, and those behind it do not.
+#[test]
+fn a_single_failure_at_any_call_of_a_rewrite_loses_nothing() {
+    let (meanwhile, behind) = parts();
+    let mut failed = 0;
+    for first in 0.. {
+        let mut scenario = Scenario::begin();
+        scenario.writer.disk.fail(Fault { first, calls: 1, failure: Failure::Full });
+        let outcome = scenario.rewrite(Bug::None, meanwhile);
+        failed += usize::from(outcome.is_err());
+        behind.iter().for_each(|step| scenario.step(step));
+        scenario.judge(first..first + 4).unwrap_or_else(|reason| panic!("at call {first}, {outcome:?}: {reason}"));
+        let calls = scenario.writer.disk.heal();
+        scenario.finish();
+        if calls <= first {
+            break;
+        }
+    }
+    assert!(failed > 10, "{failed} rewrites failed");
+}
+
+fn is_caught(bug: Bug) -> bool {
+    let (meanwhile, behind) = parts();
+    let mut scenario = Scenario::begin();
+    if bug == Bug::UnsyncedBase {
+        scenario.writer.disk.ignore_syncs_of(".base-");
+    }
+    scenario.rewrite(bug, meanwhile).expect("nothing fails");
+    behind.iter().for_each(|step| scenario.step(step));
+    let verdict = scenario.judge(0..40);
+    scenario.finish();
+    verdict.is_err()
+}
+
+#[test]
+fn planted_bugs_are_caught() {
+    assert!(!is_caught(Bug::None));
+    assert!(is_caught(Bug::UnsyncedBase), "a manifest that names what is not on the disk");
+    assert!(is_caught(Bug::LateImage), "keys that changed before they were kept");
+}
+
+#[test]
+fn a_kill_between_two_segments_going_on_loses_nothing() {
+    let mut scenario = Scenario::begin();
+    let epoch = scenario.writer.control.next_epoch(NOW_MS * 2);
+    let rewrite = scenario.rewriter.begin(epoch).expect("nothing fails");
+    rewrite.go_on(1);
+    for step in ["SET <1>behind 1", "SET <0>before 1", "APPEND <1>behind x", "RPUSH <0>l2 a b"] {
+        scenario.step(step);
+    }
+    scenario.judge(0..0).expect("it is as it was");
+    let killed = scenario.writer.disk.after_kill();
+    scenario.finish();
+    // The next server goes on in both, and is killed too.
+    for _ in 0..2 {
+        let recovered = recover_in(&killed, BOOT).expect("it is whole");
+        recovered.segments.iter().for_each(|segment| assert!(segment.file_bytes() > 0));
+        recovered.threads.into_iter().for_each(LogThread::finish);
+    }
+    assert_eq!(state_of(&killed, BOOT).as_ref(), Ok(scenario.states.last().expect("there are states")));
+}
+
+#[test]
+fn a_base_that_is_damaged_or_cut_anywhere_is_refused() {
+    let (meanwhile, _) = parts();
+    let mut scenario = Scenario::begin();
+    scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
+    scenario.finish();
+    let path = ChainEntry::base_path(dir(), 1, 0, 2);
+    let whole = scenario.writer.disk.files()[&path].clone();
+    for position in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[position] ^= 1;
+        for bytes in [&whole[..position], &damaged] {
+            let disk = scenario.writer.disk.after_kill();
+            disk.put(&path, bytes);
+            for boot in [BOOT, NEXT_BOOT] {
+                let refused = state_of(&disk, boot).expect_err("the base is damaged");
+                assert!(refused.contains("base-2"), "byte {position}: {refused}");
+                assert_eq!(disk.files()[&path], bytes, "it refused and changed the file");
+            }
+        }
+    }
+}
