@@ -213,7 +213,8 @@ fn commands_that_need_memory_are_refused_above_the_limit() {
     client.expect("MULTI", "+OK\r\n");
     client.expect("SET a 1", "+QUEUED\r\n");
     other.expect("CONFIG SET maxmemory 1", "+OK\r\n");
-    let refusal = "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.";
+    let refusal =
+        "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.";
     client.expect("EXEC", &format!("{refusal}\r\n"));
     other.expect("DEL a", ":0\r\n");
 }
