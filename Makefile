@@ -70,7 +70,7 @@ docs: ## Write the generated documents anew: docs/COMMANDS.md, docs/CONFIG.md
 experiment: build ## Run all sweeps, or SWEEP=name (hours; Ctrl-C and go on later; BUDGET=55: in short form, in minutes)
 	$(LAB) run $(if $(SWEEP),--sweeps experiments/sweeps/$(SWEEP).toml) $(if $(BUDGET),--budget $(BUDGET)) $(SERVERS)
 
-experiment-quick: build ## A small sweep over the three engines, under 3 minutes
+experiment-quick: build ## A small sweep over the three engines, under 5 minutes
 	$(LAB) run --quick $(SERVERS)
 
 report: ## Build the reports of all finished runs, or RUN=folder, again from their raw data

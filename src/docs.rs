@@ -48,8 +48,8 @@ pub fn config_markdown() -> String {
         "# Configuration\n\n\
          Written from the table of directives (`make docs`); a test compares. Each directive is a flag \
          (`--maxclients 100`), a line of the config file (`maxclients 100`; the file is the first argument of \
-         `shardrace`), and a parameter of CONFIG GET. CONFIG SET changes those marked. Bytes take units: 1k = 1000, \
-         1kb = 1024.\n\n\
+         `shardrace`), and a parameter of CONFIG GET. CONFIG SET changes those marked; of the others it \
+         accepts the value that they have. Bytes take units: 1k = 1000, 1kb = 1024.\n\n\
          | Directive | Value | Default | CONFIG SET | |\n|---|---|---|---|---|\n",
     );
     DIRECTIVES.iter().for_each(|row| text.push_str(&directive_line(row)));
@@ -107,6 +107,7 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Text => "text".to_owned(),
         Kind::OutputLimit => "`CLASS HARD SOFT SECONDS ...`".to_owned(),
         Kind::Events => "letters".to_owned(),
+        Kind::Percentiles => "numbers from 0 to 100".to_owned(),
     };
     let default = if row.default.is_empty() { "(empty)" } else { row.default };
     let mutable = if row.mutable { "yes" } else { "" };

@@ -163,7 +163,7 @@ pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
     found
 }
 
-/// The law along every line of a sweep whose axis counts clients.
+/// The law along every line of a sweep whose axis counts clients, where there are runs enough for its intervals.
 pub fn scaling(summary: &Summary, sweep: &Sweep) -> Vec<Scaling> {
     let axis = Dimension::axis_of(sweep);
     if axis != Dimension::Clients {
@@ -172,6 +172,9 @@ pub fn scaling(summary: &Summary, sweep: &Sweep) -> Vec<Scaling> {
     let mut found = Vec::new();
     for (facet, points) in facets(summary, sweep, &axis) {
         for (line, places) in along_lines(sweep, &axis, &points) {
+            if places.iter().any(|place| place.rates().len() < compare::RUNS_MIN) {
+                continue;
+            }
             let medians = places.iter().map(|place| (place.x, place.point.figures[&Metric::OpsPerSec].median));
             let Some(fit) = Fit::of(&medians.collect::<Vec<_>>()) else { continue };
             let intervals = if fit.is_good() { parameter_intervals(summary.seed, &places) } else { None };

@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::{self, Crossing};
 use crate::compare::{Difference, SIGNIFICANCE};
 use crate::dimension::Dimension;
+use crate::noise;
 use crate::plan::Point;
 use crate::results::RunRecord;
 use crate::summary::{Metric, PointSummary, Summary};
@@ -190,6 +191,10 @@ fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement,
     if subject.failed + baseline.failed > 0 {
         return Ok((Outcome::Undecided, "trials failed (errors, or keys that were not there)".to_owned(), lines));
     }
+    if found.runs < noise::RUNS {
+        let text = format!("{:.2}, of {} runs; a claim takes {}", found.ratio, found.runs, noise::RUNS);
+        return Ok((Outcome::Undecided, text, lines));
+    }
     let expected = claim.expected.unwrap_or((1.0, 1.0));
     Ok((outcome(&found, expected), format!("{:.2} [{:.2}–{:.2}]", found.ratio, found.low, found.high), lines))
 }
@@ -221,8 +226,12 @@ fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement
     }
     let only_these =
         Summary { points: subject.iter().chain(&baseline).map(|one| (*one).clone()).collect(), ..summary.clone() };
+    let runs = subject.iter().chain(&baseline).map(|one| one.lines.len()).min().unwrap_or(0);
     let lines = subject.iter().chain(&baseline).flat_map(|one| one.lines.iter().copied()).collect();
     let is_subject = |label: &str, server: &str| label == server || label.starts_with(&format!("{server} "));
+    if runs < noise::RUNS {
+        return Ok((Outcome::Undecided, format!("{runs} runs; a claim takes {}", noise::RUNS), lines));
+    }
     let overtakes = |one: &Crossing| subject.iter().any(|point| is_subject(&one.right, &point.point.server));
     let found = analysis::crossings(&only_these, sweep).into_iter().find(overtakes);
     let Some(found) = found else {
@@ -335,6 +344,17 @@ mod tests {
         );
         let vague = "sweep='grid'\nsubject={server='two'}\nbaseline={server='one'}\nexpected=[1, 2]";
         assert!(outcome_of(vague).1.contains("3 points of grid have server two"));
+    }
+
+    #[test]
+    fn fewer_than_ten_runs_bear_no_claim_out() {
+        let (run, summary) = testing::run("grid", &GRID.replace("repeats=10", "repeats=9"), rate);
+        let ratio = format!("source='them'\n[[claim]]\nclaim='so'\n{RATIO}expected=[2.8, 3.2]\n");
+        let place = "[[claim]]\nclaim='there'\nsweep='grid'\ncrossing=true\nsubject={server='two'}\n\
+            baseline={server='one'}\nexpected=[5, 30]\n";
+        let claims: Claims = toml::from_str(&(ratio + place)).unwrap();
+        let rows = audit(&run, &summary, &[claims]);
+        assert!(rows.iter().all(|row| row.outcome == Outcome::Undecided && row.found.contains("takes 10")), "{rows:?}");
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::summary::Metric;
 /// The chance of a false alarm in a family of comparisons.
 pub const SIGNIFICANCE: f64 = 0.05;
 
+/// Runs on each side below which nothing is decided: the interval of fewer is about their range, or nothing at all.
+pub const RUNS_MIN: usize = 5;
+
 /// Draws behind the interval of a ratio.
 const RESAMPLES: usize = 4_000;
 
@@ -33,6 +36,8 @@ const EXACT_MAX: usize = 60;
 pub struct Difference {
     /// Median of the subject by median of the baseline.
     pub ratio: f64,
+    /// Runs on the side that has fewer.
+    pub runs: usize,
     /// Lower end of its 95 % interval.
     pub low: f64,
     /// Upper end of its 95 % interval.
@@ -80,11 +85,15 @@ impl Difference {
         let (low, high) = ratio_interval(subject, baseline, seed)?;
         let p = rank_test(subject, baseline);
         let (ratio, cliffs_delta) = (top / bottom, cliffs_delta(subject, baseline));
-        Some(Self { ratio, low: low.min(ratio), high: high.max(ratio), cliffs_delta, p, p_adjusted: p })
+        let runs = subject.len().min(baseline.len());
+        Some(Self { ratio, runs, low: low.min(ratio), high: high.max(ratio), cliffs_delta, p, p_adjusted: p })
     }
 
     /// What it amounts to in `metric`.
     pub fn verdict(&self, metric: Metric) -> Verdict {
+        if self.runs < RUNS_MIN {
+            return Verdict::Inconclusive;
+        }
         let effect = smallest_effect(metric);
         if self.low >= 1.0 / (1.0 + effect) && self.high <= 1.0 + effect {
             return Verdict::NoChange;
@@ -248,7 +257,7 @@ mod tests {
     // Holm's own order: 0.01 * 4, 0.02 * 3, 0.03 * 2, 0.04 * 1, and never below one before.
     #[test]
     fn the_correction_is_holms() {
-        let one = |p| Difference { ratio: 1.0, low: 1.0, high: 1.0, cliffs_delta: 0.0, p, p_adjusted: p };
+        let one = |p| Difference { ratio: 1.0, runs: 10, low: 1.0, high: 1.0, cliffs_delta: 0.0, p, p_adjusted: p };
         let mut family = [one(0.04), one(0.01), one(0.03), one(0.02)];
         correct(&mut family.iter_mut().collect::<Vec<_>>());
         let adjusted = family.map(|one| (one.p_adjusted * 1000.0).round() / 1000.0);
@@ -267,7 +276,8 @@ mod tests {
         assert_eq!(of(runs(1030.0), runs(1000.0), Metric::OpsPerSec), Verdict::NoChange);
         let wide = |start: f64| runs(start).iter().map(|run| (run - start) * 10.0 + start).collect::<Vec<f64>>();
         assert_eq!(of(wide(100.0), wide(105.0), Metric::OpsPerSec), Verdict::Inconclusive);
-        // Three runs decide nothing, however far they are apart.
+        // A few runs decide nothing, however far apart, or equal, they are.
+        assert_eq!(of(vec![1.0], vec![1.0], Metric::OpsPerSec), Verdict::Inconclusive);
         assert_eq!(of(vec![1.0, 2.0, 3.0], vec![7.0, 8.0, 9.0], Metric::OpsPerSec), Verdict::Inconclusive);
         assert_eq!(Verdict::Better.word(Metric::ServerCpuUsPerOp), "cheaper");
     }

@@ -324,6 +324,9 @@ fn scaling(source: &Source) -> String {
     } else {
         format!("\nNo fit shown, the law does not hold: {}.\n", bad.join(", "))
     };
+    if rows.is_empty() {
+        return if without.is_empty() { "\nThe runs are too few for a fit.\n".to_owned() } else { without };
+    }
     format!("{}{without}", markdown(&["sweep", "line", "λ", "σ", "κ", "worst residual"], &rows))
 }
 
@@ -363,6 +366,9 @@ fn noise_table(source: &Source) -> String {
         };
         let header = ["load", "server stopped for", "throughput against its equals", "p"];
         text.push_str(&markdown(&header, &injected.iter().map(row).collect::<Vec<_>>()));
+    }
+    if text.is_empty() {
+        return format!("\nThe run compares no equals, or measured them fewer than {} times.\n", noise::RUNS);
     }
     text
 }

@@ -20,6 +20,8 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Point;
+
 /// Fields that hold a list which the grid crosses: what plots may have on their horizontal axis.
 const AXES: [&str; 6] = ["clients", "pipeline", "variant", "data_size", "ratio", "key_pattern"];
 
@@ -99,6 +101,9 @@ pub struct Sweep {
     /// Share of the keys asked for that are to be found: below it, a trial has failed and its point has no verdict.
     #[serde(default = "defaults::hit_ratio_min")]
     pub hit_ratio_min: f64,
+    /// Workloads of the generator that begin without keys, and say so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_prefilled: Vec<String>,
     /// What is compared: `line` (server and variant, as plots draw them), or a field or flag that varies.
     #[serde(default = "defaults::contrast")]
     pub contrast: String,
@@ -280,6 +285,12 @@ impl Sweep {
     /// The flags of the variant called `name`.
     pub fn flags_of(&self, name: &str) -> &[String] {
         &self.variant(name).flags
+    }
+
+    /// Whether a trial of `point` begins with keys.
+    pub fn prefills(&self, point: &Point) -> bool {
+        let workload = point.loadgen.get("workload").map(FlagValue::as_str);
+        !point.is_storm() && workload.is_none_or(|name| !self.not_prefilled.iter().any(|other| other == name))
     }
 
     /// The variants that `server` is measured under, in the order of the file.

@@ -114,7 +114,7 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
     let flags = bench.server.dialect(bench.sweep.flags_of(&trial.point.variant));
     let flags = flags.expect("a sweep keeps only servers that take its flags");
     let mut server = RunningServer::start(bench.server, &flags, &files.server_log(), bench.interrupt)?;
-    if !trial.point.is_storm() {
+    if bench.sweep.prefills(&trial.point) {
         generator::prefill(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
     }
     if !trial.point.has_own_commands() {
