@@ -47,6 +47,10 @@ pub struct Client {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
+    /// MONITOR.
+    pub is_monitoring: AtomicBool,
+    /// Whether a request of it waits for the end of a CLIENT PAUSE.
+    pub is_paused: AtomicBool,
     /// What it says of itself.
     pub labels: Mutex<Labels>,
     /// What it waits with while it waits for something to take.
@@ -102,6 +106,11 @@ impl Client {
         self.subscriber.get().map_or(0, |subscriber| subscriber.count(kind))
     }
 
+    /// Whether a request of it waits for others.
+    pub fn is_waiting(&self) -> bool {
+        self.waiter.lock().is_some() || self.is_paused.load(Ordering::Relaxed)
+    }
+
     /// Ends the connection: its task sees the end of the stream.
     pub fn shut_down(&self, how: std::net::Shutdown) {
         // An error means that the socket is closed already, which is what is wanted.
@@ -118,11 +127,16 @@ impl Client {
         let cmd = if last == u16::MAX { "NULL" } else { command(CommandId(last)).name };
         let unread = self.unread_bytes();
         let mut flags = String::new();
-        for (flag, letter) in [(&self.no_evict, 'e'), (&self.no_touch, 'T')] {
-            flags.extend(flag.load(Ordering::Relaxed).then_some(letter));
+        let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        for (is_set, letter) in [
+            (has(&self.is_monitoring), 'O'),
+            (self.is_listening(), 'P'),
+            (self.is_waiting(), 'b'),
+            (has(&self.no_evict), 'e'),
+            (has(&self.no_touch), 'T'),
+        ] {
+            flags.extend(is_set.then_some(letter));
         }
-        flags.extend(self.is_listening().then_some('P'));
-        flags.extend(self.waiter.lock().is_some().then_some('b'));
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi=-1 qbuf={} \
              qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll={} omem={} tot-mem={} events=r cmd={} \
@@ -192,7 +206,7 @@ impl Clients {
 
     /// How many wait for something to take.
     pub fn waiting(&self) -> usize {
-        self.open.lock().values().filter(|client| client.waiter.lock().is_some()).count()
+        self.open.lock().values().filter(|client| client.is_waiting()).count()
     }
 
     /// Whether none is open.

@@ -3,6 +3,7 @@
 //! A value is checked when it is given; afterwards it is a number (or a text), and its meaning is in its type.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Arg, ArgAction, Command};
@@ -29,6 +30,8 @@ pub enum Kind {
     OutputLimit,
     /// Letters of classes of events: see [`Class`].
     Events,
+    /// Numbers from 0 to 100 between spaces.
+    Percentiles,
 }
 
 /// One directive: a flag, a line of the config file, a parameter of CONFIG.
@@ -74,11 +77,14 @@ directives! {
     Bind = ("bind", Kind::Text, "127.0.0.1", false, "Address to listen on");
     TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
     Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most");
+    Maxmemory = ("maxmemory", Kind::Memory(0, u64::MAX), "0", true, "Bytes that the allocator has given out above which commands that need memory are refused; 0 for no limit. Looked at ten times a second");
+    MaxmemoryPolicy = ("maxmemory-policy", Kind::Choice(&["noeviction"]), "noeviction", true, "What happens above maxmemory: nothing is evicted, commands are refused");
     Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never");
     Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
     EnableDebugCommand = ("enable-debug-command", Kind::Choice(&["no", "yes", "local"]), "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
     Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
-    Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
+    Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir; decided at the start: CONFIG SET accepts the value that it has");
+    AofUseRdbPreamble = ("aof-use-rdb-preamble", Kind::Choice(&["no"]), "no", true, "Whether a rewritten log begins with a snapshot of Redis's: the log has one form, so only `no` is accepted");
     Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
     AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself; 0 for never");
     AutoAofRewriteMinSize = ("auto-aof-rewrite-min-size", Kind::Memory(0, i64::MAX as u64), "64mb", true, "Bytes of the log up to which it is not rewritten by itself");
@@ -86,6 +92,7 @@ directives! {
     Appenddirname = ("appenddirname", Kind::Text, "appendonlydir", false, "Directory of the log's files, under --dir");
     Dbfilename = ("dbfilename", Kind::Text, "dump.rdb", false, "File of SAVE and BGSAVE, under --dir");
     ListMaxListpackSize = ("list-max-listpack-size", Kind::Signed(i32::MIN as i64, i32::MAX as i64), "-2", true, "Elements of a listpack of a list at most; or from -1 to -5 its size at most, in steps from 4 to 64 KB");
+    ListCompressDepth = ("list-compress-depth", Kind::Integer(0, i32::MAX as u64), "0", true, "WITHOUT EFFECT, kept for clients that set it: lists are not compressed");
     SetMaxIntsetEntries = ("set-max-intset-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Members of a set of integers at most that is an intset");
     SetMaxListpackEntries = ("set-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a set at most that is a listpack");
     SetMaxListpackValue = ("set-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a set that is a listpack");
@@ -102,6 +109,11 @@ directives! {
     ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, 2 * GB), "1gb", true, "Bytes of a request that has not ended");
     ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 268435456 33554432 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
     NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
+    SlowlogLogSlowerThan = ("slowlog-log-slower-than", Kind::Signed(-1, i64::MAX), "10000", true, "Microseconds from which on a command is kept in the slow log; -1 for never");
+    SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
+    LatencyMonitorThreshold = ("latency-monitor-threshold", Kind::Integer(0, i64::MAX as u64), "0", true, "Milliseconds from which on a command is kept for LATENCY; 0 for never");
+    LatencyTracking = ("latency-tracking", YES_NO, "yes", true, "Keep a histogram of the times of each command, for INFO latencystats and LATENCY HISTOGRAM");
+    LatencyTrackingInfoPercentiles = ("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9", true, "Percentiles of the times of each command that INFO latencystats shows");
     Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning"]), "notice", false, "What is logged; RUST_LOG takes precedence");
     Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr");
     LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
@@ -200,14 +212,17 @@ pub struct Config {
     numbers: Vec<AtomicU64>,
     /// Texts as they were given.
     texts: RwLock<Vec<String>>,
+    /// The file that it was read from.
+    file: Option<PathBuf>,
 }
 
 impl Config {
     /// Reads the command line, and the config file it names. The error is the text to print; the server exits with 1.
     pub fn from_command_line(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, CommandLineEnd> {
         let matches = flags().try_get_matches_from(arguments)?;
-        let config = Self::default();
+        let mut config = Self::default();
         if let Some(path) = matches.get_one::<String>("config-file") {
+            config.file = Some(path.into());
             config.read_file(path).map_err(CommandLineEnd::Refused)?;
         }
         for row in DIRECTIVES {
@@ -225,9 +240,19 @@ impl Config {
         self.numbers[directive as usize].load(Ordering::Relaxed)
     }
 
+    /// A number that may be negative.
+    pub fn signed(&self, directive: Directive) -> i64 {
+        self.number(directive) as i64
+    }
+
     /// Whether a yes/no directive says yes.
     pub fn is_on(&self, directive: Directive) -> bool {
         self.number(directive) == 1
+    }
+
+    /// The file that it was read from.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// The value as text.
@@ -239,6 +264,11 @@ impl Config {
     pub fn output_limits(&self) -> OutputLimits {
         let text = self.text(Directive::ClientOutputBufferLimit);
         OutputLimits::DEFAULT.changed(&text).expect("a value is checked when it is given")
+    }
+
+    /// The percentiles that INFO latencystats shows.
+    pub fn latency_percentiles(&self) -> Vec<f64> {
+        percentiles(&self.text(Directive::LatencyTrackingInfoPercentiles)).expect("a value is checked when it is given")
     }
 
     /// Which events of keys are published.
@@ -282,6 +312,7 @@ impl Config {
             Kind::Choice(words) => words[number as usize].to_owned(),
             Kind::OutputLimit => OutputLimits::DEFAULT.changed(&texts[index])?.changed(value)?.to_string(),
             Kind::Events => Class::from_bits(number as u32).to_string(),
+            Kind::Percentiles => percentiles(value)?.iter().map(f64::to_string).collect::<Vec<_>>().join(" "),
             _ => value.to_owned(),
         };
         Ok(())
@@ -317,6 +348,7 @@ impl Default for Config {
         Self {
             numbers: DIRECTIVES.iter().map(number).collect(),
             texts: RwLock::new(DIRECTIVES.iter().map(|row| row.default.to_owned()).collect()),
+            file: None,
         }
     }
 }
@@ -381,6 +413,7 @@ fn value_name(kind: Kind) -> String {
         Kind::Text => "TEXT".into(),
         Kind::OutputLimit => "LIMIT".into(),
         Kind::Events => "LETTERS".into(),
+        Kind::Percentiles => "PERCENTILES".into(),
     }
 }
 
@@ -410,6 +443,7 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
         }
         Kind::Text => Ok(0),
         Kind::OutputLimit => OutputLimits::DEFAULT.changed(value).map(|_| 0).map_err(str::to_owned),
+        Kind::Percentiles => percentiles(value).map(|_| 0).map_err(str::to_owned),
         Kind::Events => {
             Class::parse(value).map(|classes| u64::from(classes.bits())).ok_or_else(|| UNKNOWN_EVENTS.into())
         }
@@ -419,7 +453,7 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
 const UNKNOWN_EVENTS: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
 
 /// Bytes with a unit: 1k = 1000, 1kb = 1024.
-fn parse_memory(text: &str) -> Option<u64> {
+pub fn parse_memory(text: &str) -> Option<u64> {
     let lower = text.to_lowercase();
     let digits = lower.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(lower.len());
     let unit: u64 = match &lower[digits..] {
@@ -433,6 +467,20 @@ fn parse_memory(text: &str) -> Option<u64> {
         _ => return None,
     };
     lower[..digits].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn percentiles(text: &str) -> Result<Vec<f64>, &'static str> {
+    let numbers = text
+        .split_whitespace()
+        .map(|word| word.parse::<f64>().map_err(|_| "Invalid latency-tracking-info-percentiles parameters"));
+    numbers
+        .map(|number| {
+            number.and_then(|number| match (0.0..=100.0).contains(&number) {
+                true => Ok(number),
+                false => Err("latency-tracking-info-percentiles should contain only numbers between 0.0 and 100.0"),
+            })
+        })
+        .collect()
 }
 
 /// HARD SOFT SECONDS

@@ -4,11 +4,15 @@
 //! needs. The task waits for whatever it can go on with: bytes to read, room to write, replies that are back.
 
 use crate::buffers;
+use crate::calls;
 use crate::clients::Client;
-use crate::commands::{self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Request};
+use crate::commands::{
+    self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Mute, Request,
+};
 use crate::config::Directive;
 use crate::deferred::{self, Deferred, Parties};
 use crate::engine::{LoadingSession, Session};
+use crate::monitor;
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
 use std::future::{Future, poll_fn};
@@ -33,6 +37,7 @@ enum Event {
     Writable,
     Replies,
     Messages,
+    Unpaused,
 }
 
 /// Messages that leave when replies have left which they may be caused by.
@@ -74,6 +79,7 @@ fn new_state(server: &Server) -> ConnectionState {
         watched: None,
         is_synced: false,
         subscription: None,
+        mute: Mute::Nothing,
     }
 }
 
@@ -110,6 +116,8 @@ impl<S: Session> Connection<S> {
                 parser: RequestParser::default(),
                 deferred: None,
                 awaits_replies: false,
+                is_paused: false,
+                is_muted: false,
             },
             partial: Vec::new(),
             taken: 0,
@@ -137,6 +145,7 @@ impl<S: Session> Connection<S> {
         loop {
             self.requests.session.flush().await;
             self.requests.session.collect(&mut self.out);
+            self.requests.note_slow();
             if self.requests.state.subscription.is_some() {
                 self.take_messages().await;
             }
@@ -161,6 +170,7 @@ impl<S: Session> Connection<S> {
                 Event::Readable => self.read()?,
                 Event::Writable => self.is_blocked = false,
                 Event::Replies | Event::Messages => {}
+                Event::Unpaused => self.requests.unpause(),
             }
         }
     }
@@ -234,6 +244,7 @@ impl<S: Session> Connection<S> {
         if self.requests.session.is_waiting() && self.unsent() < COALESCE_MAX {
             actors::yield_now().await;
             self.requests.session.collect(&mut self.out);
+            self.requests.note_slow();
         }
         self.check_output()?;
         self.write()
@@ -245,10 +256,12 @@ impl<S: Session> Connection<S> {
         let wants_replies = is_session_waiting || self.requests.deferred.is_some();
         let wants_read = !self.is_at_end && !self.requests.state.is_closing && self.has_room_to_read();
         let wants_write = self.is_blocked;
+        let is_paused = self.requests.is_paused;
         let wants_messages = self.wants_messages()
             && self.due.is_none()
             && self.requests.deferred.as_ref().is_none_or(Deferred::lets_messages_pass);
-        let Requests { client, session, deferred, state, .. } = &mut self.requests;
+        let Requests { server, client, session, deferred, state, .. } = &mut self.requests;
+        let mut unpaused = pin!(server.pause.ended());
         let mut replies = pin!(async {
             match deferred {
                 Some(deferred) if !is_session_waiting => deferred.changed(session).await,
@@ -258,6 +271,9 @@ impl<S: Session> Connection<S> {
         poll_fn(|context| {
             if wants_replies && replies.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Event::Replies));
+            }
+            if is_paused && unpaused.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::Unpaused));
             }
             if wants_read && let Poll::Ready(result) = client.stream.poll_read_ready(context) {
                 return Poll::Ready(result.map(|()| Event::Readable));
@@ -427,6 +443,7 @@ impl<S: Session> Connection<S> {
         self.unsent() < OUTPUT_HIGH_WATER
             && self.requests.session.has_room()
             && self.requests.deferred.is_none()
+            && !self.requests.is_paused
             && !(self.requests.awaits_replies && self.requests.has_unreplied())
     }
 
@@ -458,11 +475,14 @@ impl Connection<LoadingSession> {
     /// The connection as it is, over the data that is there now.
     fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
         let Self { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due } = self;
-        let Requests { server, client, session: early, state, parser, deferred, awaits_replies } = requests;
+        let Requests { server, client, session: early, state, parser, deferred, awaits_replies, is_paused, is_muted } =
+            requests;
+        session.set_muted(is_muted);
         if let Some(transaction) = early.into_begun() {
             session.begin(transaction);
         }
-        let requests = Requests { server, client, session, state, parser, deferred, awaits_replies };
+        let requests =
+            Requests { server, client, session, state, parser, deferred, awaits_replies, is_paused, is_muted };
         Connection { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due }
     }
 }
@@ -484,6 +504,10 @@ struct Requests<S> {
     deferred: Option<Deferred>,
     /// Whether the next request publishes or subscribes, and must not run before those before it have.
     awaits_replies: bool,
+    /// Whether the next request waits for the end of a CLIENT PAUSE.
+    is_paused: bool,
+    /// Whether the session drops replies.
+    is_muted: bool,
 }
 
 impl<S: Session> Requests<S> {
@@ -515,6 +539,7 @@ impl<S: Session> Requests<S> {
                     commands += 1;
                 }
                 Err(error) => {
+                    calls::note_error_text("ERR");
                     let resp3 = self.state.context.resp3;
                     self.session
                         .reply_here(resp3, out, |reply| reply.error(format_args!("ERR Protocol error: {error}")));
@@ -533,6 +558,34 @@ impl<S: Session> Requests<S> {
     /// Takes on the request that the parser found at the start of `input`; false when it has to wait for the replies to
     /// those before it.
     fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
+        if self.state.mute == Mute::Nothing && !self.is_muted {
+            return self.take_on_heard(input, out);
+        }
+        self.take_on_unheard(input, out)
+    }
+
+    /// As above, where CLIENT REPLY has been used.
+    #[cold]
+    fn take_on_unheard(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
+        let args = self.parser.args(input);
+        let is_wish_to_hear = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
+        // What they reply are messages.
+        let is_about_channels = args.get(0).is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"));
+        let is_heard = is_wish_to_hear || is_about_channels;
+        let mute = self.state.mute;
+        self.is_muted = mute != Mute::Nothing && !is_heard;
+        self.session.set_muted(self.is_muted);
+        if mute == Mute::Next {
+            self.state.mute = Mute::Nothing;
+        }
+        let is_taken_on = self.take_on_heard(input, out);
+        if !is_taken_on {
+            self.state.mute = mute;
+        }
+        is_taken_on
+    }
+
+    fn take_on_heard(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
         let args = parser.args(input);
         match accepted(args, state, server, client, S::IS_LOADING) {
@@ -541,18 +594,34 @@ impl<S: Session> Requests<S> {
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
             }
             Ok((id, command)) => {
-                self.client.last_command.store(id.0, Ordering::Relaxed);
+                if server.pause.holds(|| may_write(command, state)) {
+                    self.is_paused = true;
+                    client.is_paused.store(true, Ordering::Relaxed);
+                    return false;
+                }
+                client.last_command.store(id.0, Ordering::Relaxed);
                 if state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
                     queue(session, state, id, args, out);
-                } else if command.defers(args) || !session.fits(id, args) {
+                    return true;
+                }
+                let is_about_messages = command.flags.has(Flags::PUBSUB) || matches!(command.name, "reset" | "monitor");
+                if (is_about_messages || tells_of_commands(command)) && session.replied() < session.taken_on() {
+                    return false;
+                }
+                let is_local = command.request == Request::Local && !command.defers(args);
+                // What the connection itself runs is shown when it has run: it may be what ends the showing.
+                if server.pubsub.has_monitors() && !is_local {
+                    monitor::show(server, client, state, id, args);
+                }
+                if command.defers(args) || !session.fits(id, args) {
                     let Self { server, client, session, state, .. } = self;
                     self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
-                } else if command.request == Request::Local {
-                    let is_about_messages = command.flags.has(Flags::PUBSUB) || command.name == "reset";
-                    if is_about_messages && session.replied() < session.taken_on() {
-                        return false;
+                } else if is_local {
+                    tell_slow(server, client, session);
+                    run_local(server, client, session, state, id, args, out);
+                    if server.pubsub.has_monitors() {
+                        monitor::show(server, client, state, id, args);
                     }
-                    run_local(&self.server, &self.client, session, state, id, args, out);
                     if is_about_messages && let Some(subscription) = &mut state.subscription {
                         // Those that it caused come right behind its reply.
                         subscription.take_all_messages(state.context.resp3, out);
@@ -563,6 +632,17 @@ impl<S: Session> Requests<S> {
             }
         }
         true
+    }
+
+    /// Hands over the commands that took long.
+    #[inline]
+    fn note_slow(&mut self) {
+        tell_slow(&self.server, &self.client, &mut self.session);
+    }
+
+    fn unpause(&mut self) {
+        self.is_paused = false;
+        self.client.is_paused.store(false, Ordering::Relaxed);
     }
 
     /// Whether a request has no reply yet.
@@ -588,6 +668,19 @@ impl<S: Session> Requests<S> {
     }
 }
 
+#[inline]
+fn tell_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
+    let slow = session.slow();
+    if !slow.is_empty() {
+        slow.drain(..).for_each(|slow| server.note_slow(client, slow));
+    }
+}
+
+/// Whether a command tells of those before it, so that they have to have run.
+fn tells_of_commands(command: &Command) -> bool {
+    matches!(command.name, "info" | "slowlog" | "latency" | "config")
+}
+
 /// Queues a command for EXEC.
 fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId, args: Args<'_>, out: &mut Vec<u8>) {
     let multi = state.multi.as_mut().expect("the caller has seen it");
@@ -599,8 +692,10 @@ fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId
             true => Ok(()),
             false => Err(CommandError::Text("ERR Transaction is too large")),
         });
-    if queued.is_err() {
+    if let Err(error) = &queued {
         multi.refuse();
+        calls::note_rejected(id);
+        calls::note_error(error);
     }
     session.reply_here(state.context.resp3, out, |reply| match queued {
         Ok(()) => reply.simple("QUEUED"),
@@ -646,6 +741,12 @@ fn accepted(
     }
     if is_loading && !runs_while_loading(id, args) {
         return Err(CommandError::Text("LOADING Redis is loading the dataset in memory"));
+    }
+    if state.is_monitor() && (command.is_write() || command.flags.has(Flags::READONLY)) {
+        return Err(CommandError::Text("ERR Replica can't interact with the keyspace"));
+    }
+    if server.is_full() && may_need_memory(command, state) {
+        return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
     }
     if server.log_control.is_failing() && may_write(command, state) {
         let reason = server.log_control.failure().unwrap_or_default();
@@ -695,6 +796,12 @@ fn may_write(command: &Command, state: &ConnectionState) -> bool {
     command.is_write() || (command.name == "exec" && ends_writes())
 }
 
+/// Whether a command, or one of the transaction that it ends, may need memory.
+fn may_need_memory(command: &Command, state: &ConnectionState) -> bool {
+    let ends_such = || state.multi.as_ref().is_some_and(|multi| multi.transaction.needs_memory());
+    command.flags.has(Flags::DENYOOM) || (command.name == "exec" && ends_such())
+}
+
 #[cold]
 fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), CommandError> {
     const TEXT: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can \
@@ -710,6 +817,15 @@ fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), Comm
 
 /// What a refusal does to a transaction, and how it is replied: where EXEC itself is refused, the transaction is gone.
 fn refused(error: CommandError, args: Args<'_>, state: &mut ConnectionState) -> CommandError {
+    if let Ok(Some(id)) = commands::find_of(args) {
+        calls::note_rejected(id);
+    }
+    let error = unqueued(error, args, state);
+    calls::note_error(&error);
+    error
+}
+
+fn unqueued(error: CommandError, args: Args<'_>, state: &mut ConnectionState) -> CommandError {
     if args.is(0, "EXEC") {
         (state.multi, state.watched) = (None, None);
         let text = error.to_string();

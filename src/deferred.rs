@@ -1,6 +1,7 @@
 //! Requests whose reply comes later: EXEC, commands over several shards that need them together, and commands that wait
 //! for something to take. The connection takes on nothing else meanwhile; its replies before it leave as ever.
 
+use crate::calls;
 use crate::clients::Client;
 use crate::commands::{
     self, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking, debug,
@@ -12,6 +13,8 @@ use crate::keyspace::{Caller, Wait, Waiter};
 use crate::rdb::SAVES;
 use crate::resp::Args;
 use crate::server::Server;
+use crate::slowlog::Slow;
+use crate::ticks;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -27,7 +30,22 @@ pub enum Deferred {
     /// A command found nothing to take.
     Waiting { place: Place, transaction: Box<Transaction> },
     /// It waits for nothing but the time.
-    Asleep(Place, Sleep),
+    Asleep(Place, Sleep, Box<Asked>),
+}
+
+/// A request while its connection sleeps.
+#[derive(Debug)]
+pub struct Asked {
+    id: CommandId,
+    /// As the slow log would show it.
+    slow: Slow,
+    began_at: u64,
+}
+
+impl Asked {
+    fn now(id: CommandId, args: Args<'_>) -> Box<Self> {
+        Box::new(Self { id, slow: Slow::new(commands::command(id), args, 0), began_at: ticks::now() })
+    }
 }
 
 /// Who sleeps.
@@ -45,7 +63,12 @@ pub enum Sleep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// EXEC: an array.
-    Exec,
+    Exec {
+        /// Its row.
+        id: CommandId,
+        /// When it was asked for.
+        began_at: u64,
+    },
     /// One command: its own.
     One,
 }
@@ -96,13 +119,14 @@ pub fn begin<S: Session>(
 ) -> Option<Deferred> {
     let command = commands::command(id);
     let begun = match command.name {
-        "exec" => return begin_exec(parties, out),
-        "wait" => return begin_wait(parties, args, out),
-        "waitaof" => return begin_wait_aof(parties, args, out),
+        "exec" => return begin_exec(parties, id, out),
+        "wait" => return begin_wait(parties, id, args, out),
+        "waitaof" => return begin_wait_aof(parties, id, args, out),
         "debug" if let Some(time) = debug::sleep(args) => {
             return Some(Deferred::Asleep(
                 Place::take(parties.client, parties.state.context.resp3, Some(time)),
                 Sleep::Debug,
+                Asked::now(id, args),
             ));
         }
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
@@ -120,7 +144,7 @@ pub fn begin<S: Session>(
     };
     match begun {
         Err(error) => {
-            reply_error(parties, out, error);
+            reply_error(parties, id, out, error);
             None
         }
         Ok((caller, place)) => {
@@ -133,29 +157,42 @@ pub fn begin<S: Session>(
 }
 
 /// WAIT: nothing will come, so it waits for its time to be over.
-fn begin_wait<S: Session>(parties: &mut Parties<'_, S>, args: Args<'_>, out: &mut Vec<u8>) -> Option<Deferred> {
+fn begin_wait<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
     let resp3 = parties.state.context.resp3;
     match waiting::wait_for_replicas(args, parties.server.clock.now_ms()) {
-        Err(error) => reply_error(parties, out, error),
-        Ok(None) => parties.session.reply_here(resp3, out, |reply| reply.integer(0)),
+        Err(error) => reply_error(parties, id, out, error),
+        Ok(None) => {
+            calls::note_run(id, 0, true, false);
+            parties.session.reply_here(resp3, out, |reply| reply.integer(0));
+        }
         Ok(Some(time)) => {
             let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
             place.show();
-            return Some(Deferred::Asleep(place, Sleep::Wait));
+            return Some(Deferred::Asleep(place, Sleep::Wait, Asked::now(id, args)));
         }
     }
     None
 }
 
 /// WAITAOF: waits for the disk, and for replicas, of which there are none.
-fn begin_wait_aof<S: Session>(parties: &mut Parties<'_, S>, args: Args<'_>, out: &mut Vec<u8>) -> Option<Deferred> {
+fn begin_wait_aof<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
     let resp3 = parties.state.context.resp3;
     match waiting::wait_for_logs(args, parties.server) {
-        Err(error) => reply_error(parties, out, error),
+        Err(error) => reply_error(parties, id, out, error),
         Ok(waiting::Logs { local, replicas, time }) => {
             let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
-            let still = wait_for_aof(place, (local, replicas), false, parties, out);
-            if let Some(Deferred::Asleep(place, _)) = &still {
+            let still = wait_for_aof(place, (local, replicas), Asked::now(id, args), false, parties, out);
+            if let Some(Deferred::Asleep(place, ..)) = &still {
                 place.show();
             }
             return still;
@@ -168,6 +205,7 @@ fn begin_wait_aof<S: Session>(parties: &mut Parties<'_, S>, args: Args<'_>, out:
 fn wait_for_aof<S: Session>(
     place: Place,
     (local, replicas): (u64, u64),
+    asked: Box<Asked>,
     is_over: bool,
     parties: &mut Parties<'_, S>,
     out: &mut Vec<u8>,
@@ -177,8 +215,9 @@ fn wait_for_aof<S: Session>(
     let is_behind_all = session.replied() >= session.taken_on();
     let synced = u64::from(is_behind_all && server.has_log() && session.is_synced(&session.written()));
     if !is_over && (!is_behind_all || synced < local || replicas > 0) {
-        return Some(Deferred::Asleep(place, Sleep::WaitAof { local, replicas }));
+        return Some(Deferred::Asleep(place, Sleep::WaitAof { local, replicas }, asked));
     }
+    calls::note_run(asked.id, 0, true, false);
     session.reply_here(state.context.resp3, out, |reply| waiting::write_logs(synced, reply));
     None
 }
@@ -194,7 +233,7 @@ fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
     Caller { watch: Some(Arc::clone(watch)), waiter: None }
 }
 
-fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
+fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>) -> Option<Deferred> {
     let refusal = match parties.state.multi.take() {
         None => "ERR EXEC without MULTI",
         Some(Multi { is_refused: true, .. }) => {
@@ -211,13 +250,14 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Op
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
             if is_early || (!parties.session.is_atomic() && is_scattered(parties.session, &transaction)) {
                 scatter(parties, &transaction, out);
+                calls::note_run(id, 0, true, false);
                 return None;
             }
             parties.session.begin(transaction);
-            return Some(Deferred::Running(Kind::Exec, None));
+            return Some(Deferred::Running(Kind::Exec { id, began_at: ticks::now() }, None));
         }
     };
-    reply_error(parties, out, CommandError::Text(refusal));
+    reply_error(parties, id, out, CommandError::Text(refusal));
     None
 }
 
@@ -225,7 +265,9 @@ fn databases(server: &Server) -> usize {
     server.config.number(Directive::Databases) as usize
 }
 
-fn reply_error<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>, error: CommandError) {
+fn reply_error<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>, error: CommandError) {
+    calls::note_run(id, 0, true, true);
+    calls::note_error(&error);
     parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.error(error));
 }
 
@@ -282,13 +324,13 @@ impl Deferred {
     /// nothing.
     pub async fn changed<S: Session>(&self, session: &S) {
         // A transaction that the session does not wait for is back.
-        let (Self::Waiting { place, .. } | Self::Asleep(place, _)) = self else { return };
+        let (Self::Waiting { place, .. } | Self::Asleep(place, ..)) = self else { return };
         if let Some(served) = place.waiter.served() {
             return session.released(&served.marks).await;
         }
         let changed = async {
             match self {
-                Self::Asleep(_, Sleep::WaitAof { local: 1.., replicas: 0 }) => {
+                Self::Asleep(_, Sleep::WaitAof { local: 1.., replicas: 0 }, _) => {
                     let marks = session.written();
                     tokio::select! { () = place.waiter.changed() => {} () = session.synced(&marks) => {} }
                 }
@@ -310,25 +352,43 @@ pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: 
             Some(transaction) => finish(kind, place, transaction, parties, out),
         },
         Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out),
-        Deferred::Asleep(place, sleep) => sleep_on(place, sleep, parties, out),
+        Deferred::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, parties, out),
     }
 }
 
 fn sleep_on<S: Session>(
     place: Place,
     sleep: Sleep,
+    asked: Box<Asked>,
     parties: &mut Parties<'_, S>,
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
     let is_over = place.until.is_some_and(|until| until <= Instant::now());
     let resp3 = parties.state.context.resp3;
-    match (place.waiter.state(), sleep) {
+    let state = place.waiter.state();
+    if let Sleep::WaitAof { local, replicas } = sleep
+        && state != Wait::Failed
+    {
+        let is_over = is_over || state != Wait::Waiting;
+        return wait_for_aof(place, (local, replicas), asked, is_over, parties, out);
+    }
+    if state == Wait::Waiting && !is_over {
+        return Some(Deferred::Asleep(place, sleep, asked));
+    }
+    let Asked { id, mut slow, began_at } = *asked;
+    slow.ticks = ticks::now().saturating_sub(began_at);
+    // WAIT does nothing while it waits.
+    let took = if sleep == Sleep::Debug { slow.ticks } else { 0 };
+    calls::note_run(id, took, true, state == Wait::Failed);
+    if calls::is_slow(took) {
+        parties.server.note_slow(parties.client, slow);
+    }
+    if state == Wait::Failed {
+        calls::note_error_text(UNBLOCKED);
+    }
+    match (state, sleep) {
         (Wait::Failed, _) => parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED)),
-        (state, Sleep::WaitAof { local, replicas }) => {
-            let is_over = is_over || state != Wait::Waiting;
-            return wait_for_aof(place, (local, replicas), is_over, parties, out);
-        }
-        (Wait::Waiting, _) if !is_over => return Some(Deferred::Asleep(place, sleep)),
+        (_, Sleep::WaitAof { .. }) => unreachable!("it has been seen to above"),
         (_, Sleep::Wait) => parties.session.reply_here(resp3, out, |reply| reply.integer(0)),
         (_, Sleep::Debug) => parties.session.reply_here(resp3, out, |reply| reply.ok()),
     }
@@ -353,7 +413,10 @@ fn finish<S: Session>(
             parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array())
         }
         (Ending::Done, Kind::One) => write_one(&transaction, parties, out),
-        (Ending::Done, Kind::Exec) => write_all(&transaction, parties, out),
+        (Ending::Done, Kind::Exec { .. }) => write_all(&transaction, parties, out),
+    }
+    if let Kind::Exec { id, began_at } = kind {
+        calls::note_run(id, ticks::now().saturating_sub(began_at), true, false);
     }
     None
 }
@@ -393,24 +456,42 @@ fn wait_on<S: Session>(
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
             if parties.session.is_released(&served.marks) {
+                note_served(&transaction, parties, &served.reply);
                 parties.session.reply_here(resp3, out, |reply| reply.raw(&served.reply));
                 return None;
             }
         }
         Wait::Failed => {
+            note_served(&transaction, parties, format!("-{UNBLOCKED}").as_bytes());
+            calls::note_error_text(UNBLOCKED);
             parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED));
             return None;
         }
-        Wait::Unblocked => return time_out(parties, out),
+        Wait::Unblocked => return time_out(&transaction, parties, out),
         Wait::Waiting if place.until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
-            return time_out(parties, out);
+            return time_out(&transaction, parties, out);
         }
         Wait::Waiting | Wait::Called | Wait::Claimed | Wait::Gone => {}
     }
     Some(Deferred::Waiting { place, transaction })
 }
 
-fn time_out<S: Session>(parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
+/// Counts a command that has waited and has its reply now. What it took is what its connection does now: whoever had
+/// something for it has done the rest.
+fn note_served<S: Session>(transaction: &Transaction, parties: &Parties<'_, S>, reply: &[u8]) {
+    let (id, args) = transaction.commands().next().expect("it has one command");
+    calls::note_run(id, 0, true, reply.first() == Some(&b'-'));
+    if calls::is_slow(0) {
+        parties.server.note_slow(parties.client, Slow::new(commands::command(id), args, 0));
+    }
+}
+
+fn time_out<S: Session>(
+    transaction: &Transaction,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    note_served(transaction, parties, b"");
     parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array());
     None
 }

@@ -107,6 +107,7 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Text => "text".to_owned(),
         Kind::OutputLimit => "`CLASS HARD SOFT SECONDS ...`".to_owned(),
         Kind::Events => "letters".to_owned(),
+        Kind::Percentiles => "numbers from 0 to 100".to_owned(),
     };
     let default = if row.default.is_empty() { "(empty)" } else { row.default };
     let mutable = if row.mutable { "yes" } else { "" };

@@ -1,5 +1,7 @@
 //! INFO and STATS: what the server is, does and holds.
 
+use crate::calls::{self, Figures};
+use crate::commands::CommandId;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::rdb::SAVES;
@@ -14,23 +16,34 @@ type Fields = Vec<(String, String)>;
 type Section = (&'static str, fn(&Server, &EngineMetrics) -> Fields);
 
 /// The sections in the order they are shown.
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 12] = [
     ("Server", server_section),
     ("Clients", clients_section),
     ("Memory", memory_section),
     ("Persistence", persistence_section),
     ("Stats", stats_section),
+    ("Replication", replication_section),
+    ("CPU", cpu_section),
+    ("Commandstats", commandstats_section),
+    ("Errorstats", errorstats_section),
+    ("Latencystats", latencystats_section),
     ("Engine", engine_section),
     ("Keyspace", keyspace_section),
 ];
 
-/// The text of INFO: the named sections, or all.
+/// The sections that are shown only when they are asked for, or all are.
+const LARGE: [&str; 2] = ["Commandstats", "Latencystats"];
+
+/// The text of INFO: the named sections, or those that are shown by default.
 pub fn render(server: &Server, wanted: &[String]) -> String {
-    let all = wanted.is_empty() || wanted.iter().any(|name| matches!(name.as_str(), "all" | "default" | "everything"));
+    let is_named = |names: &[&str]| wanted.iter().any(|name| names.contains(&name.as_str()));
+    let all = is_named(&["all", "everything"]);
+    let default = all || wanted.is_empty() || is_named(&["default"]);
     let metrics = server.metrics();
     let mut text = String::new();
     for (name, fields) in SECTIONS {
-        if all || wanted.contains(&name.to_lowercase()) {
+        let by_default = if LARGE.contains(&name) { all } else { default };
+        if by_default || wanted.contains(&name.to_lowercase()) {
             let gap = if text.is_empty() { "" } else { "\r\n" };
             write!(text, "{gap}# {name}\r\n").expect("writing to memory does not fail");
             for (field, value) in fields(server, &metrics) {
@@ -81,14 +94,15 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     ])
 }
 
-fn memory_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn memory_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let memory = crate::memory::read();
     fields([
         ("used_memory", &memory.allocated),
         ("used_memory_rss", &memory.resident),
         ("used_memory_peak", &memory.peak_resident),
         ("mem_allocator", &crate::memory::ALLOCATOR),
-        ("maxmemory", &0),
+        ("maxmemory", &server.config.number(Directive::Maxmemory)),
+        ("maxmemory_policy", &server.config.text(Directive::MaxmemoryPolicy)),
     ])
 }
 
@@ -170,6 +184,7 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("total_net_output_bytes", &totals.output_bytes),
         ("rejected_connections", &totals.rejected),
         ("client_output_buffer_limit_disconnections", &totals.over_limit),
+        ("total_error_replies", &calls::errors().iter().map(|(_, count)| count).sum::<u64>()),
         ("expired_keys", &totals.expired),
         ("expire_lag_ms", &metrics.expire_lag_ms),
         ("evicted_keys", &0),
@@ -179,6 +194,66 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("pubsub_patterns", &names.patterns),
         ("pubsubshard_channels", &names.shard_channels),
     ])
+}
+
+/// There are no replicas: what clients look at before they write.
+fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    fields([
+        ("role", &"master"),
+        ("connected_slaves", &0),
+        ("master_failover_state", &"no-failover"),
+        ("master_replid", &server.run_id),
+        ("master_repl_offset", &0),
+        ("second_repl_offset", &-1),
+        ("repl_backlog_active", &0),
+    ])
+}
+
+fn cpu_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let stat = procfs::process::Process::myself().and_then(|process| process.stat());
+    let per_s = procfs::ticks_per_second() as f64;
+    let seconds = |ticks: u64| format!("{:.6}", ticks as f64 / per_s);
+    let child = |ticks: i64| seconds(u64::try_from(ticks).unwrap_or(0));
+    let times = stat.map(|stat| (stat.stime, stat.utime, stat.cstime, stat.cutime));
+    let (system, user, system_of_children, user_of_children) = times.unwrap_or_default();
+    fields([
+        ("used_cpu_sys", &seconds(system)),
+        ("used_cpu_user", &seconds(user)),
+        ("used_cpu_sys_children", &child(system_of_children)),
+        ("used_cpu_user_children", &child(user_of_children)),
+    ])
+}
+
+fn commandstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let line = |(id, figures): (CommandId, Figures)| {
+        let us = figures.us();
+        let per_call = if figures.calls == 0 { 0.0 } else { us as f64 / figures.calls as f64 };
+        let value = format!(
+            "calls={},usec={us},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
+            figures.calls, figures.rejected, figures.failed
+        );
+        (format!("cmdstat_{}", calls::name_of(id)), value)
+    };
+    calls::of_all().map(line).collect()
+}
+
+fn errorstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let line = |(code, count): (String, u64)| (format!("errorstat_{code}"), format!("count={count}"));
+    calls::errors().into_iter().map(line).collect()
+}
+
+fn latencystats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let percentiles = server.config.latency_percentiles();
+    let per_us = crate::ticks::per_us();
+    let line = |(id, figures): (CommandId, Figures)| {
+        let of = |percentile: &f64| {
+            let us = figures.histogram.quantile(percentile / 100.0) as f64 / per_us;
+            format!("p{percentile}={us:.3}")
+        };
+        let value = percentiles.iter().map(of).collect::<Vec<_>>().join(",");
+        (format!("latency_percentiles_usec_{}", calls::name_of(id)), value)
+    };
+    calls::of_all().filter(|(_, figures)| !figures.histogram.is_empty()).map(line).collect()
 }
 
 fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {

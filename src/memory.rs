@@ -26,6 +26,11 @@ pub fn read() -> Memory {
     Memory { allocated: allocated().unwrap_or(resident), resident, peak_resident }
 }
 
+/// Bytes asked for and not given back; the resident memory where the allocator does not say.
+pub fn used() -> u64 {
+    allocated().unwrap_or_else(|| read().resident)
+}
+
 #[cfg(feature = "jemalloc")]
 fn allocated() -> Option<u64> {
     tikv_jemalloc_ctl::epoch::advance().ok()?;

@@ -3,18 +3,24 @@
 use crate::aof::{
     DirLock, Disk, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover,
 };
+use crate::calls;
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
+use crate::commands::debug::{Files, LOG};
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{
     ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
 };
 use crate::keyspace::{Databases, Table};
+use crate::latency;
 use crate::limits;
+use crate::pause::Pause;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
 use crate::rewriting::{self, Rewriting};
+use crate::slowlog::{Slow, SlowLog};
+use crate::ticks;
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::Future;
@@ -66,6 +72,16 @@ pub struct Server {
     pub log_control: LogControl,
     /// The rewriting of the log.
     pub rewriting: Rewriting,
+    /// Whether connections take on requests.
+    pub pause: Pause,
+    /// Ends the server.
+    pub stop: CancellationToken,
+    /// Commands that took long.
+    pub slow_log: SlowLog,
+    /// What took longer than it should.
+    pub latency: latency::Monitor,
+    /// Whether more memory is in use than `maxmemory` allows, when it was last looked at.
+    is_full: AtomicBool,
     output_hard_max: AtomicU64,
     coarse_now_ms: AtomicU64,
     base: Mutex<Totals>,
@@ -158,6 +174,48 @@ impl Server {
         self.pubsub.set_queue_bytes_max(unlimited_if_zero(limits.pubsub.hard));
         self.pubsub.set_notified(self.config.events());
         apply_limits(&self.config);
+        self.look_at_memory();
+        calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
+        calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
+    }
+
+    /// Ticks from which on the slow log or the latency monitor may want a command.
+    fn slow_from(&self) -> u64 {
+        let slow_us = self.config.signed(Directive::SlowlogLogSlowerThan);
+        let latency_ms = self.config.number(Directive::LatencyMonitorThreshold);
+        let slow_us = u64::try_from(slow_us).unwrap_or(u64::MAX);
+        let latency_us = if latency_ms == 0 { u64::MAX } else { latency_ms.saturating_mul(1000) };
+        // Beyond what is exact it is for ever.
+        (slow_us.min(latency_us) as f64 * ticks::per_us()) as u64
+    }
+
+    /// Takes in a command that took long.
+    pub fn note_slow(&self, client: &Client, slow: Slow) {
+        let us = (slow.ticks as f64 / ticks::per_us()) as u64;
+        let at_s = self.clock.now_ms() / 1000;
+        let latency_ms = self.config.number(Directive::LatencyMonitorThreshold);
+        if latency_ms > 0 && us / 1000 >= latency_ms {
+            let event = if slow.is_fast { "fast-command" } else { "command" };
+            self.latency.note(event, latency::Sample { at_s, ms: us / 1000 });
+        }
+        let least_us = self.config.signed(Directive::SlowlogLogSlowerThan);
+        if !slow.is_skipped && u64::try_from(least_us).is_ok_and(|least_us| us >= least_us) {
+            let name = client.labels.lock().name.clone();
+            let most = self.config.number(Directive::SlowlogMaxLen) as usize;
+            self.slow_log.push(slow, us, at_s, (client.address.to_string(), name), most);
+        }
+    }
+
+    /// Whether commands that need memory are refused.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    fn look_at_memory(&self) {
+        let most = self.config.number(Directive::Maxmemory);
+        let is_full = most > 0 && crate::memory::used() > most;
+        self.is_full.store(is_full, Ordering::Relaxed);
     }
 
     /// Bytes of unread replies at which a connection is closed at once.
@@ -178,6 +236,7 @@ impl Server {
     /// Starts the counts anew.
     pub fn reset_stats(&self) {
         *self.base.lock() = self.totals(&self.metrics());
+        calls::reset();
     }
 
     fn totals(&self, metrics: &EngineMetrics) -> Totals {
@@ -221,6 +280,7 @@ impl Default for Ground {
 
 /// Runs a server with this configuration until it is told to stop. The error is for the operator.
 pub fn run(config: Config) -> Result<(), String> {
+    ticks::begin();
     run_on(config, Ground::default())
 }
 
@@ -350,6 +410,9 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         }
     };
     let Recovered { stores, segments, joints, threads, manifest } = recovered;
+    if lock.is_some() {
+        LOG.begin(Files { dir: dir.clone(), boot: ground.boot.clone(), segments: segments.clone() });
+    }
     let rewriter =
         lock.is_some().then(|| Arc::new(Rewriter::new(Arc::clone(&ground.disk), dir, manifest, segments.clone())));
     let foundation = Foundation {
@@ -384,7 +447,7 @@ impl Start {
         let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
         let server = new_server(config, port, threads);
         let tasks = TaskTracker::new();
-        let mut stop = pin!(stop_signal()?);
+        let mut stop = pin!(stop_signal(server.stop.clone())?);
         tokio::spawn(keep_house(Arc::clone(&server)));
 
         if server.has_log() {
@@ -442,6 +505,11 @@ fn new_server(config: Config, port: u16, threads: usize) -> Arc<Server> {
         threads,
         log_control: LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8)),
         rewriting: Rewriting::default(),
+        pause: Pause::new(clock.clone()),
+        stop: CancellationToken::new(),
+        slow_log: SlowLog::default(),
+        latency: latency::Monitor::default(),
+        is_full: AtomicBool::new(false),
         output_hard_max: AtomicU64::new(0),
         coarse_now_ms: AtomicU64::new(clock.now_ms()),
         base: Mutex::default(),
@@ -536,12 +604,11 @@ fn announce(server: &Server) {
 }
 
 /// Resolves when the server is told to stop. A second signal ends it at once.
-fn stop_signal() -> Result<impl Future<Output = ()>, String> {
+fn stop_signal(token: CancellationToken) -> Result<impl Future<Output = ()>, String> {
     use tokio::signal::unix::{SignalKind, signal};
     let describe = |error: io::Error| format!("can't listen for signals: {error}");
     let mut terminate = signal(SignalKind::terminate()).map_err(describe)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(describe)?;
-    let token = CancellationToken::new();
     let seen = token.clone();
     tokio::spawn(async move {
         loop {
@@ -609,6 +676,8 @@ fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client
         database: AtomicU16::new(0),
         no_evict: AtomicBool::new(false),
         no_touch: AtomicBool::new(false),
+        is_monitoring: AtomicBool::new(false),
+        is_paused: AtomicBool::new(false),
         labels: Mutex::new(Labels::default()),
         waiter: Mutex::default(),
         subscriber: OnceLock::new(),
@@ -623,6 +692,7 @@ async fn keep_house(server: Arc<Server>) {
         tokio::time::sleep(HOUSEKEEPING).await;
         let now_ms = server.clock.now_ms();
         server.coarse_now_ms.store(now_ms, Ordering::Relaxed);
+        server.look_at_memory();
         if !look.is_multiple_of(LOOKS_PER_SECOND) {
             continue;
         }
@@ -662,6 +732,7 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
 /// Lets connections answer what they have read, and end.
 async fn drain(server: &Server, tasks: &TaskTracker) {
     tasks.close();
+    server.pause.end();
     let close_all = |how: Shutdown| server.clients.list().iter().for_each(|client| client.shut_down(how));
     close_all(Shutdown::Read);
     if tokio::time::timeout(DRAIN_MAX, tasks.wait()).await.is_err() {

@@ -81,6 +81,9 @@ impl Health {
                 self.busy_max * 100.0
             ));
         }
+        if self.lag.is_empty() {
+            return faults;
+        }
         let lag_ns = value_at_percentile(&self.lag, 99.0);
         let latency_ns = value_at_percentile(outcome.totals().latency(), 99.0);
         if lag_ns > LAG_NS_MAX && lag_ns as f64 > latency_ns as f64 * LAG_OF_LATENCY_MAX {

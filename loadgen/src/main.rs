@@ -11,8 +11,8 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use loadgen::cli::{Cli, Command};
 use loadgen::config::Config;
-use loadgen::outcome::Outcome;
-use loadgen::ramp::{Ramp, run_ramp};
+use loadgen::outcome::{Outcome, Verified};
+use loadgen::ramp::{Ramp, RampOutcome, run_ramp};
 use loadgen::report::hdr::HdrPaths;
 use loadgen::workload::file::WorkloadFile;
 use loadgen::{Error, compare, merge, report};
@@ -62,38 +62,44 @@ fn measure(config: &Config) -> Result<(), Error> {
     let json_path = config.json_out_file.clone().or(prefixed);
     // Created first, so that a bad path is known before the run and not after it.
     let json_file = json_path.as_deref().map(create).transpose()?;
-    let json = match &config.ramp {
-        Some(ramp) => climb(config, ramp)?,
-        None => run_once(config)?,
+    // Made only where it is written: it is a good part of what a short run costs.
+    let write = |json: &dyn Fn() -> Json| match (json_file, json_path) {
+        (Some(mut file), Some(path)) => writeln!(file, "{:#}", json()).map_err(|source| Error::File { path, source }),
+        _ => Ok(()),
     };
-    if let (Some(mut file), Some(path)) = (json_file, &json_path) {
-        let text = format!("{json:#}\n");
-        file.write_all(text.as_bytes()).map_err(|source| Error::File { path: path.clone(), source })?;
+    match &config.ramp {
+        Some(ramp) => {
+            let outcome = climb(config, ramp)?;
+            write(&|| outcome.to_json(config))
+        }
+        None => {
+            let outcome = run_once(config)?;
+            write(&|| report::to_json(config, &outcome))?;
+            check_verified(&outcome)
+        }
     }
-    check_verified(&json)
 }
 
-/// A run at one rate, or at full speed. Returns its JSON.
-fn run_once(config: &Config) -> Result<Json, Error> {
+/// A run at one rate, or at full speed.
+fn run_once(config: &Config) -> Result<Outcome, Error> {
     let outcome = observed(config)?;
     if !config.quiet {
         print(config, &outcome).map_err(stdout_error)?;
     }
     warn(&outcome);
-    Ok(report::to_json(config, &outcome))
+    Ok(outcome)
 }
 
 /// Replies that contradict the model are a failure, once everything is written.
-fn check_verified(json: &Json) -> Result<(), Error> {
-    match (json["verified"]["mismatches"].as_u64(), &json["verified"]["first"]) {
-        (None | Some(0), _) => Ok(()),
-        (Some(mismatches), first) => {
-            let replies = &json["verified"]["replies"];
-            let first = first.as_str().unwrap_or_default();
+fn check_verified(outcome: &Outcome) -> Result<(), Error> {
+    match &outcome.verified {
+        Some(Verified { replies, mismatches, first }) if *mismatches > 0 => {
+            let first = first.as_deref().unwrap_or_default();
             Err(Error::Mismatch(format!(
                 "{mismatches} of {replies} replies are not what the model has, the first: {first}"
             )))
         }
+        _ => Ok(()),
     }
 }
 
@@ -104,8 +110,8 @@ fn observed(config: &Config) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// A run at each rate of a ramp. Returns the JSON of all.
-fn climb(config: &Config, ramp: &Ramp) -> Result<Json, Error> {
+/// A run at each rate of a ramp.
+fn climb(config: &Config, ramp: &Ramp) -> Result<RampOutcome, Error> {
     let prefix = config.hdr_file_prefix.as_deref();
     let outcome = run_ramp(config, ramp, |number, step| {
         let rate = step.rate.unwrap_or_default();
@@ -119,7 +125,7 @@ fn climb(config: &Config, ramp: &Ramp) -> Result<Json, Error> {
         let mut file = create(&path)?;
         report::write_ramp_csv(&mut file, &outcome).map_err(|source| Error::File { path, source })?;
     }
-    Ok(outcome.to_json(config))
+    Ok(outcome)
 }
 
 fn stdout_error(source: io::Error) -> Error {
@@ -141,7 +147,7 @@ fn print(config: &Config, outcome: &Outcome) -> io::Result<()> {
 
 /// What makes a result mean less than it seems to.
 fn warn(outcome: &Outcome) {
-    let errors = outcome.totals().errors;
+    let errors: u64 = outcome.commands.iter().map(|command| command.errors).sum();
     if errors > 0 {
         let text = outcome.error_text.as_deref().unwrap_or("before the measured window");
         eprintln!("loadgen: warning: {errors} error replies, the first: {text}");

@@ -68,7 +68,9 @@ impl Observer for Session {
             Stop::Requests(_) => self.requests,
             Stop::Time(_) => self.elapsed.as_secs(),
         });
-        self.progress.set_message(live(interval, length));
+        if !self.progress.is_hidden() {
+            self.progress.set_message(live(interval, length));
+        }
         self.hdr_files.as_mut().map_or(Ok(()), |files| files.interval(interval, began, length))
     }
 }

@@ -6,7 +6,7 @@ use super::manifest::{ChainEntry, Layout, Manifest, SegmentFiles};
 use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode, for_each_effect};
 use super::recovery::{Log, recover};
 use super::scan::Scan;
-use super::segment::LogThread;
+use super::segment::{LogThread, Segment};
 use super::stretch::Stretch;
 use crate::commands;
 use crate::keyspace::Databases;
@@ -237,6 +237,24 @@ pub struct Rehearsal {
 
 /// Recovers the log as a server does, without a change on the disk. The error is the server's.
 pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String> {
+    let (stores, cuts) = read_only(dir, boot, now_ms)?;
+    Ok(Rehearsal { keys: stores.iter().map(Databases::keys).sum(), cuts })
+}
+
+/// What the log of a running server gives back: DEBUG LOADAOF. The caller keeps all from appending to the segments, to
+/// which nothing else has appended. The error is for whoever asked.
+pub fn read_back(dir: &Path, boot: &str, segments: &[Arc<Segment>]) -> Result<Vec<Databases>, String> {
+    if !segments.iter().all(|segment| segment.write_all_out()) {
+        return Err("the log cannot be written".into());
+    }
+    let (stores, cuts) = read_only(dir, boot, 0)?;
+    if cuts.is_empty() { Ok(stores) } else { Err(format!("the log has whole records up to {cuts:?} only")) }
+}
+
+/// Files that would be cut, with the lengths that they would have.
+type Cuts = Vec<(PathBuf, u64)>;
+
+fn read_only(dir: &Path, boot: &str, now_ms: u64) -> Result<(Vec<Databases>, Cuts), String> {
     const DATABASES_MAX: usize = 1024;
     let disk = ReadOnlyDisk::default();
     let manifest = Manifest::read(&SystemDisk, dir)?;
@@ -247,7 +265,7 @@ pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String
     let recovered = recover(&log)?;
     recovered.threads.into_iter().for_each(LogThread::finish);
     let cuts = std::mem::take(&mut *disk.cuts.lock().expect("nobody panics with the cuts"));
-    Ok(Rehearsal { keys: recovered.stores.iter().map(Databases::keys).sum(), cuts })
+    Ok((recovered.stores, cuts))
 }
 
 /// The files of the operating system, which are only read; what would be cut is noted.

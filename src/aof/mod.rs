@@ -26,7 +26,7 @@ mod stretch;
 
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, SystemDisk};
-pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, rehearse};
+pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, read_back, rehearse};
 pub use joints::Joints;
 pub use lock::DirLock;
 pub use manifest::{ChainEntry, Layout, Manifest};

@@ -337,6 +337,11 @@ impl Segment {
         }
     }
 
+    /// Writes everything appended so far; false when the operating system does not take it all.
+    pub fn write_all_out(&self) -> bool {
+        self.write_out() >= self.appended()
+    }
+
     /// Whether records up to `lsn` are where the policy wants them.
     #[inline]
     pub fn has_reached(&self, lsn: u64) -> bool {

@@ -47,14 +47,13 @@ impl Stretch {
     /// Reads the files. The error names the one that cannot be read, or is none.
     pub fn read(disk: &dyn Disk, files: &SegmentFiles) -> Result<Self, String> {
         let mut stretch = Self { bytes: Vec::new(), scan: Scan::of_nothing(), parts: Vec::new() };
-        let mut expected = None;
+        let mut expected = files.increments.first().map(|(number, _)| u64::from(*number));
         if let Some(path) = &files.base {
             let bytes = read(disk, path)?.ok_or_else(|| format!("{}: the base is missing", path.display()))?;
             let scan = Scan::of(&bytes, path)?;
-            stretch.begin_with_base(path, bytes, scan);
-            expected = files.increments.first().map(|(number, _)| u64::from(*number));
-        } else if let Some((number, _)) = files.increments.first() {
-            expected = Some(u64::from(*number));
+            if !stretch.begin_with_base(path, bytes, scan) {
+                expected = None;
+            }
         }
         for (number, path) in &files.increments {
             // A crash between the manifest and the first segment leaves files out: they held nothing.
@@ -76,9 +75,9 @@ impl Stretch {
         self.scan.end == self.bytes.len()
     }
 
-    /// A base was on the disk before anything said that there is one.
-    fn begin_with_base(&mut self, path: &Path, bytes: Vec<u8>, mut scan: Scan) {
-        let is_whole = scan.base_end == bytes.len();
+    /// A base was on the disk before anything said that there is one: gives whether it is whole.
+    fn begin_with_base(&mut self, path: &Path, bytes: Vec<u8>, mut scan: Scan) -> bool {
+        let is_whole = scan.base_end > 0 && scan.base_end == bytes.len();
         scan.synced = if is_whole { bytes.len() as u64 } else { u64::MAX };
         self.add(path, None, 0, &bytes, &scan, true);
         // What is left of it is no state that was.
@@ -86,6 +85,7 @@ impl Stretch {
             scan.end = scan.end.min(bytes.len().saturating_sub(1));
         }
         (self.bytes, self.scan) = (bytes, scan);
+        is_whole
     }
 
     fn go_on_with(&mut self, path: &Path, number: u32, bytes: &[u8], scan: Scan) {

@@ -125,7 +125,10 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
         Wish::PopMany(end, most) => pop_many_with_key(keyspace, key, end, most, reply),
         Wish::Move(from, to, destination) => match has_elements(keyspace, &destination) {
             Ok(_) => move_one(keyspace, key, &destination, from, to, reply),
-            Err(error) => reply.error(error),
+            Err(error) => {
+                crate::calls::note_error(&error);
+                reply.error(error);
+            }
         },
         Wish::PopElement(..) | Wish::PopElements(..) => pop_waiting(keyspace, key, &wish, reply),
     }

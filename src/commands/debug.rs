@@ -1,49 +1,231 @@
 //! DEBUG: what tests of clients ask for. `enable-debug-command` says who may.
 
+use super::digest::Digest;
 use super::float::Extended;
 use super::text::text_of;
 use super::{CommandError, Outcome};
+use crate::aof::Segment;
+use crate::config::parse_memory;
 use crate::keyspace::stream::StreamId;
-use crate::keyspace::{Entry, Keyspace, Node, Object, Store, Value};
+use crate::keyspace::{Databases, Entry, Keyspace, Limit, Node, Object, Store, Value};
 use crate::limits::EXPIRES_ACTIVELY;
+use crate::rdb::SAVES;
 use crate::resp::{Args, Reply, parse_i64, quoted};
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-const HELP: [&str; 9] = [
+/// The log of this process, which has one server: commands know no server.
+pub static LOG: OpenLog = OpenLog(Mutex::new(None));
+
+/// A log that a server appends to.
+#[derive(Debug)]
+pub struct OpenLog(Mutex<Option<Files>>);
+
+/// Where it is.
+#[derive(Debug)]
+pub struct Files {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// The boot that the operating system is in.
+    pub boot: String,
+    /// What is appended to.
+    pub segments: Vec<Arc<Segment>>,
+}
+
+impl OpenLog {
+    /// Says where the log is.
+    pub fn begin(&self, files: Files) {
+        *self.0.lock() = Some(files);
+    }
+
+    /// What it gives back. The caller has all shards.
+    fn read_back(&self) -> Result<Vec<Databases>, String> {
+        let files = self.0.lock();
+        let Files { dir, boot, segments } = files.as_ref().ok_or("there is no log: appendonly is no")?;
+        crate::aof::read_back(dir, boot, segments)
+    }
+}
+
+const HELP: [&str; 21] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DIGEST",
+    "    Output a hex signature representing the current DB content.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Output a hex signature of the values of all the specified keys.",
+    "LOADAOF",
+    "    Write the log out, and replace the data by what the log gives back.",
     "OBJECT <key>",
     "    Show how the value of a key is stored.",
+    "PROTOCOL <type>",
+    "    Reply with a test value of the specified type.",
+    "QUICKLIST-PACKED-THRESHOLD <size>",
+    "    Let elements of lists of so many bytes stand alone; 0 restores the default.",
+    "RELOAD",
+    "    Save the RDB on disk, and replace the data by what the file gives back.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Whether expired keys are removed though nobody asks for them.",
     "SLEEP <seconds>",
-    "    Reply after <seconds>; other connections are served meanwhile.",
+    "    Reply after <seconds>; other connections are served meanwhile, unless it is in a transaction.",
     "HELP",
     "    Print this help.",
 ];
 
-/// DEBUG <OBJECT key | SET-ACTIVE-EXPIRE <0 | 1> | SLEEP seconds | HELP>: O(1); OBJECT O(N), N = elements
+/// DEBUG subcommand [argument ...]: O(1); DIGEST, RELOAD and LOADAOF O(N), N = bytes of all keys
 pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match args.len() {
         2 if args.is(1, "HELP") => {
             reply.array(HELP.len());
             HELP.iter().for_each(|line| reply.simple(line));
         }
+        2 if args.is(1, "DIGEST") => reply.simple(&Digest::of_all(keyspace).to_hex()),
+        2.. if args.is(1, "DIGEST-VALUE") => digest_values(keyspace, args, reply),
+        2 if args.is(1, "LOADAOF") => {
+            load_log(keyspace)?;
+            reply.ok();
+        }
         3 if args.is(1, "OBJECT") => {
             let node = keyspace.peek(&args[2]).ok_or(CommandError::NoSuchKey)?;
             reply.simple(&described(node));
+        }
+        3 if args.is(1, "PROTOCOL") => protocol(&args[2], reply)?,
+        3 if args.is(1, "QUICKLIST-PACKED-THRESHOLD") => {
+            set_packed_threshold(&args[2])?;
+            reply.ok();
+        }
+        2.. if args.is(1, "RELOAD") => {
+            reload(keyspace, args)?;
+            reply.ok();
         }
         3 if args.is(1, "SET-ACTIVE-EXPIRE") => {
             EXPIRES_ACTIVELY.store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
             reply.ok();
         }
-        // By itself it is the connection that sleeps; a transaction would hold up everybody.
-        3 if args.is(1, "SLEEP") => return Err(CommandError::Text("ERR DEBUG SLEEP is not allowed in transactions")),
+        // By itself it is the connection that sleeps. A transaction holds up everybody who wants its shards.
+        3 if args.is(1, "SLEEP") => {
+            let time = sleep(args).expect("it is a DEBUG SLEEP");
+            std::thread::sleep(time);
+            keyspace.set_now(keyspace.now_ms() + time.as_millis() as u64);
+            reply.ok();
+        }
         _ => {
             let name = quoted(&args[1], 128);
             let text = format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP.");
             return Err(CommandError::Owned(text));
         }
+    }
+    Ok(())
+}
+
+/// The positions of the keys that a subcommand names.
+pub fn keys(args: Args<'_>) -> Range<usize> {
+    match args.len() {
+        3 if args.is(1, "OBJECT") => 2..3,
+        len @ 3.. if args.is(1, "DIGEST-VALUE") => 2..len,
+        _ => 0..0,
+    }
+}
+
+/// Whether a subcommand concerns every key.
+pub fn concerns_all(args: Args<'_>) -> bool {
+    ["DIGEST", "LOADAOF", "RELOAD"].iter().any(|name| args.is(1, name))
+}
+
+fn digest_values<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) {
+    let keys = args.from(2);
+    reply.array(keys.len());
+    for key in keys.iter() {
+        let digest = keyspace.peek(key).map(Digest::of_value).unwrap_or_default();
+        reply.simple(&digest.to_hex());
+    }
+}
+
+fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {
+    // What has not been logged would be lost.
+    if !keyspace.effects().payload().is_empty() {
+        return Err(CommandError::Text("ERR DEBUG LOADAOF is not allowed behind changes of its own transaction"));
+    }
+    let stores = LOG.read_back().map_err(|reason| CommandError::Owned(format!("ERR {reason}")))?;
+    keyspace.replace_all(stores.into_iter().flat_map(Databases::into_nodes));
+    tracing::warn!("Append Only File loaded by DEBUG LOADAOF");
+    Ok(())
+}
+
+/// Redis's options would change what the data is, and the log would not know of that.
+fn reload<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
+    if args.len() > 2 {
+        return Err(CommandError::Text("ERR DEBUG RELOAD has no options here: it saves, flushes and loads"));
+    }
+    SAVES.save(keyspace).map_err(|_| CommandError::Text("ERR"))?;
+    let nodes = SAVES.load(keyspace.databases()).map_err(|reason| {
+        tracing::error!("DEBUG RELOAD: {reason}");
+        CommandError::Text("ERR Error trying to load the RDB dump")
+    })?;
+    keyspace.replace_all(nodes.into_iter());
+    tracing::warn!("DB reloaded by DEBUG RELOAD");
+    Ok(())
+}
+
+fn set_packed_threshold(argument: &[u8]) -> Outcome {
+    const MOST: u64 = (1 << 32) - (1 << 20);
+    const REFUSAL: &str = "ERR argument must be a memory value bigger than 1 and smaller than 4gb";
+    let text = std::str::from_utf8(argument).ok();
+    let bytes = text.and_then(parse_memory).filter(|&bytes| bytes <= MOST).ok_or(CommandError::Text(REFUSAL))?;
+    Limit::ListPacked.set(if bytes == 0 { Limit::LIST_PACKED_DEFAULT } else { bytes as i64 });
+    Ok(())
+}
+
+/// A reply of each type that there is, for tests of clients.
+fn protocol(name: &[u8], reply: &mut Reply<'_>) -> Outcome {
+    const UNKNOWN: &str = "ERR Wrong protocol type name. Please use one of the following: \
+                           string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false";
+    match name.to_ascii_lowercase().as_slice() {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.integer(12345),
+        b"double" => reply.double_text(b"3.141"),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|number| reply.integer(number));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|number| reply.integer(number));
+        }
+        b"map" => {
+            reply.map(3);
+            for number in 0..3 {
+                reply.integer(number);
+                reply.boolean(number == 1);
+            }
+        }
+        b"attrib" => {
+            if reply.is_resp3() {
+                reply.attribute(1);
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.integer(90);
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        b"push" if !reply.is_resp3() => {
+            return Err(CommandError::Text("ERR RESP2 is not supported by this command"));
+        }
+        b"push" => {
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.integer(42);
+            reply.bulk(b"Some real reply following the push reply");
+        }
+        b"true" => reply.boolean(true),
+        b"false" => reply.boolean(false),
+        b"verbatim" => reply.verbatim("This is a verbatim\nstring"),
+        _ => return Err(CommandError::Text(UNKNOWN)),
     }
     Ok(())
 }

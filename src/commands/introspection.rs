@@ -102,8 +102,10 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@admin", is_admin),
         ("@fast", is_fast),
         ("@slow", !is_fast),
+        ("@blocking", row.flags.has(Flags::BLOCKING)),
         ("@dangerous", is_admin || DANGEROUS.contains(&row.name)),
         ("@connection", is_about_connections && !is_container),
+        ("@transaction", row.group == Group::Transactions),
     ]
     .into_iter()
     .filter(|&(_, belongs)| belongs)

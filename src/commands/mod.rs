@@ -8,7 +8,9 @@ mod arguments;
 mod bitfield;
 mod bits;
 pub mod blocking;
+mod clients;
 pub mod debug;
+mod digest;
 mod double;
 mod error;
 pub mod expiry;
@@ -23,7 +25,9 @@ mod lcs;
 mod list_edits;
 mod lists;
 mod lookup;
+mod memory;
 mod object;
+mod observing;
 mod pubsub;
 mod random;
 mod row;
@@ -45,13 +49,25 @@ pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_of, find_subcommand};
 pub use row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 pub use scan::Cursor;
-pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Watched, dispatch_local, subcommand};
+pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Mute, Watched, dispatch_local, subcommand};
 pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};
 pub use transaction::{Ending, Transaction};
 
+use crate::calls;
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply, parse_i64};
+use crate::slowlog::Slow;
 use blocking::serve_ready;
+
+/// Whether an argument of a request is a password, or the name of a user with one: neither logs nor monitors show it.
+pub fn is_secret(command: &Command, args: Args<'_>, position: usize) -> bool {
+    match command.name {
+        "auth" => position > 0,
+        "hello" => (2..position).rev().take(2).any(|before| args.is(before, "AUTH")),
+        "config|set" | "config" => position > 2 && args.is(position - 1, "requirepass"),
+        _ => false,
+    }
+}
 
 /// What a command depends on of its connection's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,7 +109,18 @@ pub fn crossing(id: CommandId, args: Args<'_>, databases: usize) -> Crossing {
 /// Runs one command over the keyspace: writes its one reply, tells the log what it changed, and serves those who waited
 /// for that.
 pub fn execute<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) {
-    let has_replied = run_one(id, keyspace, args, reply);
+    execute_part(id, keyspace, args, reply, true);
+}
+
+/// As [`execute`]; of a command whose parts run on several shards, one `counts` as a call.
+pub fn execute_part<S: Store>(
+    id: CommandId,
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    counts: bool,
+) {
+    let has_replied = run_one(id, keyspace, args, reply, counts);
     debug_assert!(has_replied, "a command waits only in a transaction of its own");
     if keyspace.has_ready() {
         serve_ready(keyspace);
@@ -101,16 +128,32 @@ pub fn execute<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'
 }
 
 /// Runs one command; false when it wrote no reply because its connection waits now.
-fn run_one<S: Store>(id: CommandId, keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> bool {
+fn run_one<S: Store>(
+    id: CommandId,
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    counts: bool,
+) -> bool {
     let dirty = keyspace.dirty();
     let outcome = Functions::<S>::get(id)(keyspace, args, reply);
     let waits = outcome == Err(CommandError::Waits);
+    let has_failed = outcome.is_err();
     if let Err(error) = outcome
         && !waits
     {
+        calls::note_error(&error);
         reply.error(error);
     }
     let changes = keyspace.dirty() - dirty;
     keyspace.effects().end_command(changes, args);
+    // One that met an expired key which it may not remove is run once more.
+    if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
+        let ticks = keyspace.end_timing();
+        calls::note_run(id, ticks, counts, has_failed);
+        if calls::is_slow(ticks) {
+            keyspace.note_slow(Slow::new(command(id), args, ticks));
+        }
+    }
     !waits
 }

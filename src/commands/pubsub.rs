@@ -7,7 +7,6 @@ use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::pubsub::{Kind, Subscription};
 use crate::resp::{Args, Reply, quoted};
-use std::sync::Arc;
 
 /// PUBLISH channel message: O(N + M), N = subscribers of the channel, M = patterns of all connections
 pub fn publish(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -66,12 +65,7 @@ fn listen(call: &mut LocalCall<'_>, kind: Kind, args: Args<'_>, reply: &mut Repl
         Kind::Pattern => b"psubscribe",
         Kind::ShardChannel => b"ssubscribe",
     };
-    let subscription = call.state.subscription.get_or_insert_with(|| {
-        let subscription = Box::new(Subscription::new(Arc::clone(&call.server.pubsub)));
-        // The first of this connection is its only one.
-        _ = call.client.subscriber.set(Arc::clone(subscription.subscriber()));
-        subscription
-    });
+    let subscription = call.subscription();
     for name in args.from(1).iter() {
         subscription.add(kind, name);
         confirm(word, Some(name), subscription.count(kind), reply);

@@ -1,6 +1,6 @@
 //! The shape of a row of the command table.
 
-use super::sort;
+use super::{debug, sort};
 use crate::resp::{Args, parse_i64};
 use std::ops::Range;
 
@@ -175,8 +175,8 @@ pub enum OptionKeys {
     Sort,
     /// SORT_RO: patterns name any.
     SortReadOnly,
-    /// DEBUG: OBJECT names one.
-    DebugObject,
+    /// DEBUG: some subcommands name some, others concern all.
+    Debug,
     /// Every key, though none is named.
     Everything,
     /// GEORADIUS and its kin: from so many arguments on, STORE and STOREDIST name one.
@@ -217,7 +217,7 @@ impl Keys {
     /// Every key of every database.
     pub const EVERYTHING: Self = Self { options: OptionKeys::Everything, ..Self::NONE };
     /// A subcommand names a key.
-    pub const DEBUG: Self = Self { options: OptionKeys::DebugObject, ..Self::NONE };
+    pub const DEBUG: Self = Self { options: OptionKeys::Debug, ..Self::NONE };
 
     /// The first argument is a key, the second says how many keys follow.
     pub const ONE_AND_COUNTED: Self = Self { count_at: 2, ..Self::ONE };
@@ -238,10 +238,10 @@ impl Keys {
         let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
         let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
         let of_option = match self.options {
-            OptionKeys::Sort => sort::store_position(args),
-            OptionKeys::DebugObject => (len == 3 && args.is(1, "OBJECT")).then_some(2),
-            OptionKeys::StoredFrom(start) => stored_position(args, start.into()),
-            OptionKeys::None | OptionKeys::SortReadOnly | OptionKeys::Everything => None,
+            OptionKeys::Sort => as_range(sort::store_position(args)),
+            OptionKeys::Debug => debug::keys(args),
+            OptionKeys::StoredFrom(start) => as_range(stored_position(args, start.into())),
+            OptionKeys::None | OptionKeys::SortReadOnly | OptionKeys::Everything => 0..0,
         };
         fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
     }
@@ -254,7 +254,12 @@ impl Keys {
 
     /// Whether a request has more keys than its positions: any.
     pub fn may_be_any(self, args: Args<'_>) -> bool {
-        self.options == OptionKeys::Everything || (self.has_patterns() && sort::reads_by_pattern(args))
+        match self.options {
+            OptionKeys::Everything => true,
+            OptionKeys::Debug => debug::concerns_all(args),
+            OptionKeys::Sort | OptionKeys::SortReadOnly => sort::reads_by_pattern(args),
+            OptionKeys::None | OptionKeys::StoredFrom(_) => false,
+        }
     }
 
     fn has_patterns(self) -> bool {
@@ -278,6 +283,10 @@ impl Keys {
         let count = args.get(first - 1).and_then(parse_i64).and_then(|count| usize::try_from(count).ok())?;
         (1..=args.len() - first).contains(&count).then_some(first..first + count)
     }
+}
+
+fn as_range(position: Option<usize>) -> Range<usize> {
+    position.map_or(0..0, |position| position..position + 1)
 }
 
 /// The position of the key that the last STORE or STOREDIST names.

@@ -6,12 +6,15 @@ use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
 use super::transaction::Transaction;
 use super::{CommandError, Context, Outcome};
+use crate::calls;
 use crate::clients::Client;
 use crate::config::{DIRECTIVES, Directive};
 use crate::keyspace::Watch;
 use crate::pubsub::Subscription;
 use crate::resp::{Args, Reply, parse_i64, parse_u64, quoted};
 use crate::server::Server;
+use crate::slowlog::Slow;
+use crate::ticks;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,6 +34,16 @@ impl LocalCall<'_> {
     fn choose_database(&mut self, number: u16) {
         self.state.context.database = number;
         self.client.database.store(number, Ordering::Relaxed);
+    }
+
+    /// The subscription of the connection, made where there is none.
+    pub fn subscription(&mut self) -> &mut Subscription {
+        self.state.subscription.get_or_insert_with(|| {
+            let subscription = Box::new(Subscription::new(Arc::clone(&self.server.pubsub)));
+            // The first of this connection is its only one.
+            _ = self.client.subscriber.set(Arc::clone(subscription.subscriber()));
+            subscription
+        })
     }
 
     fn choose_protocol(&mut self, resp3: bool) {
@@ -56,12 +69,31 @@ pub struct ConnectionState {
     pub is_synced: bool,
     /// What it listens to; none before its first SUBSCRIBE.
     pub subscription: Option<Box<Subscription>>,
+    /// The replies that it does not want.
+    pub mute: Mute,
+}
+
+/// Replies that a connection does not want: CLIENT REPLY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mute {
+    /// It wants all.
+    #[default]
+    Nothing,
+    /// That to the next request.
+    Next,
+    /// All of them.
+    All,
 }
 
 impl ConnectionState {
     /// Whether it listens to anything.
     pub fn is_listening(&self) -> bool {
         self.subscription.as_ref().is_some_and(|subscription| subscription.is_active())
+    }
+
+    /// Whether it watches the commands of all.
+    pub fn is_monitor(&self) -> bool {
+        self.subscription.as_ref().is_some_and(|subscription| subscription.is_monitor())
     }
 
     /// Whether it may only use the commands about subscriptions: RESP2 has no other way to tell messages from replies.
@@ -95,15 +127,24 @@ pub type LocalFn = fn(&mut LocalCall<'_>, Args<'_>, &mut Reply<'_>) -> Outcome;
 
 /// Runs a local command, or the subcommand that its second argument names.
 pub fn dispatch_local(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
-    let outcome = match subcommand(id, args) {
-        Ok(id) => {
-            call.client.last_command.store(id.0, Ordering::Relaxed);
-            local_function(id)(call, args, reply)
+    let id = match subcommand(id, args) {
+        Ok(id) => id,
+        Err(error) => {
+            calls::note_error(&error);
+            return reply.error(error);
         }
-        Err(error) => Err(error),
     };
+    call.client.last_command.store(id.0, Ordering::Relaxed);
+    let began_at = ticks::now();
+    let outcome = local_function(id)(call, args, reply);
+    let took = ticks::now().saturating_sub(began_at);
+    calls::note_run(id, took, true, outcome.is_err());
     if let Err(error) = outcome {
+        calls::note_error(&error);
         reply.error(error);
+    }
+    if calls::is_slow(took) {
+        call.server.note_slow(call.client, Slow::new(command(id), args, took));
     }
 }
 
@@ -122,7 +163,10 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
 
 /// Whether a command does nothing by itself, or can have a subcommand.
 fn is_container(name: &str) -> bool {
-    matches!(name, "client" | "command" | "config" | "object" | "pubsub" | "xgroup" | "xinfo")
+    matches!(
+        name,
+        "client" | "command" | "config" | "latency" | "memory" | "object" | "pubsub" | "slowlog" | "xgroup" | "xinfo"
+    )
 }
 
 fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
@@ -183,6 +227,8 @@ pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
     call.state.is_authenticated = call.server.config.text(Directive::Requirepass).is_empty();
     call.client.no_evict.store(false, Ordering::Relaxed);
     call.client.no_touch.store(false, Ordering::Relaxed);
+    call.client.is_monitoring.store(false, Ordering::Relaxed);
+    call.state.mute = Mute::Nothing;
     call.client.labels.lock().name.clear();
     call.state.multi = None;
     call.state.watched = None;
@@ -441,16 +487,7 @@ pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'
     let wanted: Box<dyn Fn(&Client) -> bool> = if args.len() == 2 {
         Box::new(|_| true)
     } else if args.is(2, "TYPE") && args.len() == 4 {
-        let kind = String::from_utf8_lossy(&args[3]).to_lowercase();
-        match kind.as_str() {
-            "normal" => Box::new(|client| !client.is_listening()),
-            "pubsub" => Box::new(Client::is_listening),
-            "master" | "replica" | "slave" => Box::new(|_| false),
-            _ => {
-                let given = quoted(&args[3], usize::MAX);
-                return Err(CommandError::Owned(format!("ERR Unknown client type '{given}'")));
-            }
-        }
+        Box::new(super::clients::type_filter(&args[3])?)
     } else if args.is(2, "ID") && args.len() > 3 {
         let ids = args.from(3).iter().map(|id| parse_u64(id).filter(|&id| id > 0));
         let ids: Vec<u64> = ids.collect::<Option<_>>().ok_or(CommandError::Text("ERR Invalid client ID"))?;
@@ -519,6 +556,11 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         let index = crate::config::index_of(&name.to_lowercase()).ok_or_else(|| {
             CommandError::Owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
         })?;
+        let is_kept = index == Directive::Appendonly as usize
+            && call.server.config.get(index).as_bytes().eq_ignore_ascii_case(&args[position + 1]);
+        if is_kept {
+            continue;
+        }
         if !DIRECTIVES[index].mutable {
             return Err(refuse("can't set immutable config"));
         }
@@ -533,6 +575,25 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
     })?;
     call.server.apply_config();
     reply.ok();
+    Ok(())
+}
+
+/// CONFIG REWRITE: O(N), N = directives
+pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const NO_FILE: &str = "ERR The server is running without a config file";
+    let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
+    crate::config_file::rewrite(path, &call.server.config).map_err(|error| {
+        tracing::warn!("CONFIG REWRITE failed: {error}");
+        CommandError::Owned(format!("ERR Rewriting config file: {error}"))
+    })?;
+    tracing::info!("CONFIG REWRITE executed with success.");
+    reply.ok();
+    Ok(())
+}
+
+/// LOLWUT [VERSION version]: O(1)
+pub fn lolwut(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.verbatim(&format!("Redis ver. {}\n", crate::info::REDIS_VERSION));
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
-    Outcome, bitfield, bits, blocking, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists, object,
-    pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
+    Outcome, bitfield, bits, blocking, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists, memory,
+    object, observing, pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
@@ -67,6 +67,7 @@ const WAITING_MOVE: Flags = WAITING_POP.and(Flags::DENYOOM);
 const WAITING_READ: Flags = READ.and(Flags::BLOCKING).and(Flags::DEFERS);
 const WAITING_TAKE: Flags = SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS);
 const STATUS: Flags = Flags::LOADING.and(Flags::STALE);
+const SLOW_LOG: Flags = Flags::ADMIN.and(STATUS);
 const ADMIN: Flags = CONNECTION.and(Flags::ADMIN);
 const PUBSUB: Flags = STATUS.and(Flags::PUBSUB);
 const SUBSCRIBE: Flags = PUBSUB.and(Flags::NOSCRIPT);
@@ -141,11 +142,17 @@ command_table! {
         ("client", -2, NONE, Connection, "2.4.0", "as the subcommand", "subcommand", "Commands about connections.") => server::container;
         ("command", -1, STATUS, Server, "2.8.13", "O(N), N = commands", "", "Describes every command.") => super::introspection::command_all;
         ("config", -2, NONE, Server, "2.0.0", "as the subcommand", "subcommand", "Commands about the configuration.") => server::container;
+        ("latency", -2, NONE, Server, "2.8.13", "as the subcommand", "subcommand", "Commands about what took long.") => server::container;
+        ("slowlog", -2, NONE, Server, "2.2.12", "as the subcommand", "subcommand", "Commands about commands that took long.") => server::container;
+        ("memory", -2, NONE, Server, "4.0.0", "as the subcommand", "subcommand", "Commands about memory.") => server::container;
         ("object", -2, NONE, Generic, "2.2.3", "as the subcommand", "subcommand", "Commands about how values are kept.") => server::container;
         ("xgroup", -2, NONE, Stream, "5.0.0", "as the subcommand", "subcommand", "Commands about the groups of a stream.") => server::container;
         ("xinfo", -2, NONE, Stream, "5.0.0", "as the subcommand", "subcommand", "Commands that describe a stream.") => server::container;
         ("info", -1, STATUS, Server, "1.0.0", "O(1)", "[section [section ...]]", "What the server is, does and holds.") => server::info;
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
+        ("monitor", 1, ADMIN, Server, "1.0.0", "O(1)", "", "Shows the commands of all connections.") => super::clients::monitor;
+        ("shutdown", -1, ADMIN.and(Flags::NO_MULTI), Server, "1.0.0", "O(N), N = bytes of the log not yet written", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Writes the log out and ends the server.") => super::clients::shutdown;
+        ("lolwut", -1, Flags::READONLY.and(Flags::FAST), Server, "5.0.0", "O(1)", "[VERSION version]", "The version.") => server::lolwut;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
         ("pfselftest", 1, Flags::ADMIN, Hyperloglog, "2.8.9", "O(1), but a hundred thousand elements", "", "Tests the HyperLogLogs of the server.") => super::hyperloglog::pfselftest;
         ("bgrewriteaof", 1, Flags::ADMIN.and(Flags::NOSCRIPT), Server, "1.0.0", "O(1)", "", "Lets the log be rewritten, while commands run: every key once in place of all that led to it.") => super::saving::bgrewriteaof;
@@ -175,7 +182,7 @@ command_table! {
         ("blmpop", -5, SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS), COUNTED_SECOND, Joint, First, List, "7.0.0", "O(N+M), N = keys, M = elements taken", "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]", "Takes elements from the first list that has some, or waits for some.") => blocking::blmpop;
         ("blmove", 6, WAITING_MOVE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout", "Moves an element from one list to another, or waits for one.") => blocking::blmove;
         ("brpoplpush", 4, WAITING_MOVE, TWO, Joint, First, List, "2.2.0", "O(1)", "source destination timeout", "Moves an element from the tail of one list to the head of another, or waits for one.") => blocking::brpoplpush;
-        ("debug", -2, ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED), DEBUG, Joint, First, Server, "1.0.0", "O(1); OBJECT O(N), N = elements", "<OBJECT key | SET-ACTIVE-EXPIRE <0 | 1> | SLEEP seconds | HELP>", "For tests of clients; see enable-debug-command.") => debug::debug;
+        ("debug", -2, ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED), DEBUG, Joint, First, Server, "1.0.0", "as the subcommand", "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SLEEP seconds | HELP>", "For tests of clients; see enable-debug-command.") => debug::debug;
         ("save", 1, Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI).and(Flags::CROSSES).and(Flags::DEFERS), EVERYTHING, Joint, First, Server, "1.0.0", "O(N), N = bytes of all keys", "", "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.") => saving::save;
         ("bgsave", -1, Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::CROSSES).and(Flags::DEFERS), EVERYTHING, Joint, First, Server, "1.0.0", "O(N), N = bytes of all keys", "[SCHEDULE]", "Takes a snapshot of all databases, and writes it to `dbfilename` while commands run.") => saving::bgsave;
         ("set", -3, WRITE, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", "Sets a key to a string, whatever it held.") => strings::set;
@@ -360,6 +367,7 @@ command_table! {
         ("xautoclaim", -6, SHRINK_FAST, ONE, OneShard, First, Stream, "6.2.0", "O(M log N), M = entries looked at, N = entries not acknowledged", "key group consumer min-idle-time start [COUNT count] [JUSTID]", "Gives entries of a group that wait long to another consumer.") => streams::xautoclaim;
     }
     keyspace_subcommands {
+        ("memory|usage", -3, READ, OF_SUBCOMMAND, OneShard, Server, "4.0.0", "O(N), N = samples", "key [SAMPLES count]", "About how many bytes a key takes with its value.") => memory::usage;
         ("object|encoding", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "2.2.3", "O(1)", "key", "How the value of a key is kept.") => object::encoding;
         ("object|refcount", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "2.2.3", "O(1)", "key", "How many references there are to the value of a key.") => object::refcount;
         ("object|idletime", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "2.2.3", "O(1)", "key", "Seconds since a key was used.") => object::idletime;
@@ -382,6 +390,10 @@ command_table! {
         ("client|setname", 3, CONNECTION, Connection, "2.6.9", "O(1)", "connection-name", "Names the connection.") => server::client_setname;
         ("client|setinfo", 4, CONNECTION, Connection, "7.2.0", "O(1)", "<LIB-NAME libname | LIB-VER libver>", "Says which library the client uses.") => server::client_setinfo;
         ("client|unblock", -3, ADMIN, Connection, "5.0.0", "O(log N), N = connections", "client-id [TIMEOUT | ERROR]", "Ends the waiting of another connection.") => server::client_unblock;
+        ("client|kill", -3, ADMIN, Connection, "2.4.0", "O(N), N = connections", "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>", "Ends connections.") => super::clients::kill;
+        ("client|reply", 3, CONNECTION, Connection, "3.2.0", "O(1)", "<ON | OFF | SKIP>", "Lets the server reply, or not.") => super::clients::reply;
+        ("client|pause", -3, ADMIN, Connection, "3.0.0", "O(1)", "timeout [WRITE | ALL]", "Lets the requests of all connections wait. Keys expire meanwhile.") => super::clients::pause;
+        ("client|unpause", 2, ADMIN, Connection, "6.2.0", "O(1)", "", "Lets the requests of all connections go on.") => super::clients::unpause;
         ("client|info", 2, CONNECTION, Connection, "6.2.0", "O(1)", "", "What is known of the connection.") => server::client_info;
         ("client|list", -2, ADMIN, Connection, "2.4.0", "O(N), N = connections", "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "What is known of each connection.") => server::client_list;
         ("client|no-evict", 3, ADMIN, Connection, "7.0.0", "O(1)", "<ON | OFF>", "Keeps the connection when memory is short.") => server::client_no_evict;
@@ -399,6 +411,20 @@ command_table! {
         ("pubsub|help", 2, STATUS, PubSub, "6.2.0", "O(1)", "", "What the subcommands do.") => pubsub::help;
         ("config|get", -3, ADMIN, Server, "2.0.0", "O(N), N = directives", "parameter [parameter ...]", "Values of the configuration.") => server::config_get;
         ("config|set", -4, ADMIN, Server, "2.0.0", "O(N), N = directives given", "parameter value [parameter value ...]", "Changes the configuration.") => server::config_set;
+        ("slowlog|get", -2, SLOW_LOG, Server, "2.2.12", "O(N), N = entries replied", "[count]", "The last commands that took long.") => observing::slowlog_get;
+        ("slowlog|len", 2, SLOW_LOG, Server, "2.2.12", "O(1)", "", "How many entries the slow log has.") => observing::slowlog_len;
+        ("slowlog|reset", 2, SLOW_LOG, Server, "2.2.12", "O(N), N = entries", "", "Forgets the entries of the slow log.") => observing::slowlog_reset;
+        ("slowlog|help", 2, STATUS, Server, "6.2.0", "O(1)", "", "What the subcommands do.") => observing::slowlog_help;
+        ("latency|latest", 2, ADMIN, Server, "2.8.13", "O(1)", "", "The last time that each kind of event took long.") => observing::latency_latest;
+        ("latency|history", 3, ADMIN, Server, "2.8.13", "O(1)", "event", "When events of a kind took how long.") => observing::latency_history;
+        ("latency|reset", -2, ADMIN, Server, "2.8.13", "O(1)", "[event [event ...]]", "Forgets what took long.") => observing::latency_reset;
+        ("latency|doctor", 2, ADMIN, Server, "2.8.13", "O(1)", "", "What took long, in sentences.") => observing::latency_doctor;
+        ("latency|histogram", -2, ADMIN, Server, "7.0.0", "O(N), N = commands", "[command [command ...]]", "How often commands took how long.") => observing::latency_histogram;
+        ("latency|help", 2, STATUS, Server, "2.8.13", "O(1)", "", "What the subcommands do.") => observing::latency_help;
+        ("memory|stats", 2, NONE, Server, "4.0.0", "O(shards)", "", "What memory is used for.") => super::memory::stats;
+        ("memory|doctor", 2, NONE, Server, "4.0.0", "O(1)", "", "How memory is used, in a sentence.") => super::memory::doctor;
+        ("memory|help", 2, STATUS, Server, "4.0.0", "O(1)", "", "What the subcommands do.") => super::memory::help;
+        ("config|rewrite", 2, ADMIN, Server, "2.8.0", "O(N), N = directives", "", "Writes the configuration into its file.") => server::config_rewrite;
         ("config|resetstat", 2, ADMIN, Server, "2.0.0", "O(1)", "", "Starts the counts of INFO anew.") => server::config_resetstat;
     }
 }

@@ -6,7 +6,7 @@
 use super::blocking::serve_ready;
 use super::keys::database_number;
 use super::server::{Greeting, Watched};
-use super::{CommandId, Context, Crossing, Outcome, Request, command, crossing, run_one};
+use super::{CommandId, Context, Crossing, Flags, Outcome, Request, command, crossing, run_one};
 use crate::keyspace::{Caller, Keyspace, LogMark, Store};
 use crate::resp::{Args, Reply, Span};
 
@@ -167,6 +167,11 @@ impl Transaction {
         self.commands().any(|(id, _)| command(id).is_write())
     }
 
+    /// Whether a command of it may need more memory.
+    pub fn needs_memory(&self) -> bool {
+        self.commands().any(|(id, _)| command(id).flags.has(Flags::DENYOOM))
+    }
+
     /// Runs it over a keyspace that has all of its keys.
     pub fn run<S: Store>(&mut self, keyspace: &mut Keyspace<S>) {
         self.replies.clear();
@@ -195,7 +200,7 @@ impl Transaction {
             let end = queued.spans_end as usize;
             let args = Args::new(arena, &spans[start..end]);
             if command(queued.id).request != Request::Local {
-                has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, context.resp3));
+                has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, context.resp3), true);
             } else {
                 context = context_after(context, queued.id, args, *databases);
                 keyspace.select(context.database.into());

@@ -164,6 +164,7 @@ impl DashmapEngine {
         commands::execute(id, &mut keyspace, args, reply);
         let complete = !keyspace.saw_expired();
         if complete {
+            lent.slow.append(keyspace.slow());
             self.log(&mut keyspace);
         }
         let stats = keyspace.stats();
@@ -284,6 +285,7 @@ impl InlineEngine for DashmapEngine {
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notified(self.pubsub.notified());
         transaction.run(&mut keyspace);
+        lent.slow.append(keyspace.slow());
         self.log(&mut keyspace);
         self.counters.add(keyspace.stats());
         lent.effects = keyspace.into_parts().2;

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::commands::{self, CommandId, Context, Transaction};
 use crate::keyspace::{Effects, LogMark};
 use crate::resp::{Args, Reply};
+use crate::slowlog::Slow;
 use std::sync::Arc;
 
 /// What a session lends to the engine for the time of a command.
@@ -19,6 +20,8 @@ pub struct Lent {
     pub effects: Effects,
     /// Unix time in milliseconds when the read began.
     pub now_ms: u64,
+    /// Commands that took long.
+    pub slow: Vec<Slow>,
 }
 
 /// Where the log stands that covers everything executed so far.
@@ -62,6 +65,7 @@ pub struct InlineSession<E> {
     /// Where the log stood behind the last of those before.
     written: u64,
     finished: Option<Box<Transaction>>,
+    is_muted: bool,
 }
 
 impl<E: InlineEngine> InlineSession<E> {
@@ -70,11 +74,12 @@ impl<E: InlineEngine> InlineSession<E> {
         let effects = Effects::new(engine.segment().is_some());
         Self {
             engine,
-            lent: Lent { random, effects, now_ms: 0 },
+            lent: Lent { random, effects, now_ms: 0, slow: Vec::new() },
             is_new_read: true,
             has_written: false,
             written: 0,
             finished: None,
+            is_muted: false,
         }
     }
 }
@@ -92,11 +97,23 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>) {
         self.read_clock();
         self.has_written |= commands::command(id).is_write();
+        let mark = out.len();
         self.engine.run(id, args, context.database.into(), &mut Reply::new(out, context.resp3), &mut self.lent);
+        if self.is_muted {
+            out.truncate(mark);
+        }
+    }
+
+    fn set_muted(&mut self, is_muted: bool) {
+        self.is_muted = is_muted;
     }
 
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
+        let mark = out.len();
         write(&mut Reply::new(out, resp3));
+        if self.is_muted {
+            out.truncate(mark);
+        }
     }
 
     fn taken_on(&self) -> u64 {
@@ -175,6 +192,10 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn collect(&mut self, _out: &mut Vec<u8>) {}
+
+    fn slow(&mut self) -> &mut Vec<Slow> {
+        &mut self.lent.slow
+    }
 
     fn is_waiting(&self) -> bool {
         false

@@ -4,6 +4,7 @@ use super::Session;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::LogMark;
 use crate::resp::{Args, Reply};
+use crate::slowlog::Slow;
 
 /// A session without an engine. It runs nothing; a transaction that was begun waits for the engine's session.
 ///
@@ -11,6 +12,8 @@ use crate::resp::{Args, Reply};
 #[derive(Debug, Default)]
 pub struct LoadingSession {
     begun: Option<Box<Transaction>>,
+    is_muted: bool,
+    slow: Vec<Slow>,
 }
 
 impl LoadingSession {
@@ -28,7 +31,19 @@ impl Session for LoadingSession {
     }
 
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
+        let mark = out.len();
         write(&mut Reply::new(out, resp3));
+        if self.is_muted {
+            out.truncate(mark);
+        }
+    }
+
+    fn set_muted(&mut self, is_muted: bool) {
+        self.is_muted = is_muted;
+    }
+
+    fn slow(&mut self) -> &mut Vec<Slow> {
+        &mut self.slow
     }
 
     fn fits(&self, _id: CommandId, _args: Args<'_>) -> bool {

@@ -26,6 +26,7 @@ use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
+use crate::slowlog::Slow;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -94,6 +95,9 @@ pub trait Session: Send + Sync + 'static {
     /// begun as a transaction of one.
     fn fits(&self, id: CommandId, args: Args<'_>) -> bool;
 
+    /// Whether the replies to the requests that are taken on from now on are dropped.
+    fn set_muted(&mut self, is_muted: bool);
+
     /// How many requests have taken a sequence number so far. 0 for a session that keeps no reply waiting.
     fn taken_on(&self) -> u64;
 
@@ -129,6 +133,9 @@ pub trait Session: Send + Sync + 'static {
 
     /// Moves the replies whose turn has come to `out`.
     fn collect(&mut self, out: &mut Vec<u8>);
+
+    /// The commands with a reply that took long, for the caller to take.
+    fn slow(&mut self) -> &mut Vec<Slow>;
 
     /// Whether replies are still to come.
     fn is_waiting(&self) -> bool;

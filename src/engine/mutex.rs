@@ -92,7 +92,9 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.start_timing();
         transaction.run(keyspace);
+        lent.slow.append(keyspace.slow());
         self.log(keyspace);
     }
 
@@ -109,7 +111,9 @@ impl InlineEngine for MutexEngine {
         keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
         keyspace.select(database);
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.start_timing();
         commands::execute(id, keyspace, args, reply);
+        lent.slow.append(keyspace.slow());
         self.log(keyspace);
     }
 

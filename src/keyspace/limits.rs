@@ -23,9 +23,11 @@ pub enum Limit {
     SortedSetEntries,
     /// `zset-max-listpack-value`
     SortedSetValue,
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD: elements of a list of so many bytes stand alone, whatever its listpacks hold.
+    ListPacked,
 }
 
-static VALUES: [AtomicI64; 8] = [
+static VALUES: [AtomicI64; 9] = [
     AtomicI64::new(-2),
     AtomicI64::new(512),
     AtomicI64::new(128),
@@ -34,9 +36,13 @@ static VALUES: [AtomicI64; 8] = [
     AtomicI64::new(64),
     AtomicI64::new(128),
     AtomicI64::new(64),
+    AtomicI64::new(Limit::LIST_PACKED_DEFAULT),
 ];
 
 impl Limit {
+    /// [`ListPacked`](Self::ListPacked) where nobody has set it.
+    pub const LIST_PACKED_DEFAULT: i64 = 1 << 30;
+
     /// Changes the limit for the whole process.
     pub fn set(self, value: i64) {
         VALUES[self as usize].store(value, Ordering::Relaxed);

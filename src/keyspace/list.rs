@@ -9,7 +9,7 @@
 //! them. An element larger than a listpack may be stands alone, without a format.
 
 use super::compact::Compact;
-use super::limits::NodeLimit;
+use super::limits::{Limit, NodeLimit};
 use super::listeners::End;
 use super::listpack::{Entry, Listpack};
 use super::object::Bytes;
@@ -106,8 +106,9 @@ impl List {
     pub fn prepare<'e>(&mut self, elements: impl ExactSizeIterator<Item = &'e [u8]>) {
         let Self::Packed(listpack) = self else { return };
         let len = listpack.len() + elements.len();
-        let bytes = listpack.byte_len() + elements.map(<[u8]>::len).sum::<usize>();
-        if !NodeLimit::now().allows(bytes, len) {
+        let (sum, longest) =
+            elements.map(<[u8]>::len).fold((0, 0), |(sum, longest): (usize, usize), len| (sum + len, longest.max(len)));
+        if !NodeLimit::now().allows(listpack.byte_len() + sum, len) || is_large(longest) {
             let chunk = std::mem::take(listpack);
             let len = chunk.len();
             let chunks = if len == 0 { VecDeque::new() } else { VecDeque::from([Chunk::Packed(chunk)]) };
@@ -538,12 +539,13 @@ fn side_of(listpack: &Listpack, place: usize, side: End) -> usize {
 
 /// Whether an element of `len` bytes is too large for any listpack of a list.
 fn is_large(len: usize) -> bool {
-    len > NodeLimit::now().bytes
+    len > NodeLimit::now().bytes || len >= Limit::ListPacked.get()
 }
 
 #[inline]
 fn has_room(listpack: &Listpack, len: usize) -> bool {
     NodeLimit::now().allows(listpack.byte_len().saturating_add(len + ENTRY_OVERHEAD), listpack.len() + 1)
+        && len < Limit::ListPacked.get()
 }
 
 /// Elements of a list, in one direction.

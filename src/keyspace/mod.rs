@@ -55,6 +55,8 @@ pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
+use crate::slowlog::Slow;
+use crate::ticks;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -91,6 +93,10 @@ pub struct Keyspace<S> {
     served: Vec<(Arc<Waiter>, Vec<u8>)>,
     /// What was said about keys.
     notices: Notices,
+    /// When the running command began.
+    began_at: u64,
+    /// Commands that took long.
+    slow: Vec<Slow>,
 }
 
 /// What a connection brings to commands that need more of it than their arguments.
@@ -117,7 +123,34 @@ impl<S: Store> Keyspace<S> {
             ready: VecDeque::new(),
             served: Vec::new(),
             notices: Notices::default(),
+            began_at: ticks::now(),
+            slow: Vec::new(),
         }
+    }
+
+    /// Takes the time for the command that runs next, if it runs later than the one before it ended.
+    #[inline]
+    pub fn start_timing(&mut self) {
+        self.began_at = ticks::now();
+    }
+
+    /// The ticks since the running command began, which ends now; the next begins.
+    #[inline]
+    pub fn end_timing(&mut self) -> u64 {
+        let now = ticks::now();
+        now.saturating_sub(std::mem::replace(&mut self.began_at, now))
+    }
+
+    /// Notes that the running command took long.
+    #[cold]
+    pub fn note_slow(&mut self, slow: Slow) {
+        self.slow.push(slow);
+    }
+
+    /// The commands that took long, to hand over.
+    #[inline]
+    pub fn slow(&mut self) -> &mut Vec<Slow> {
+        &mut self.slow
     }
 
     /// Unix time in milliseconds, as it stands for the commands of this turn.
@@ -676,12 +709,35 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Puts nodes, with their databases, in place of all that there are. What they hold is the same: nobody is told, and
+    /// nothing is logged. O(N)
+    pub fn replace_all(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
+        for database in 0..self.store.in_use() {
+            self.within(database, |keyspace| keyspace.store.clear());
+        }
+        let second = self.second();
+        for (database, node) in nodes {
+            self.within(database, |keyspace| {
+                let hash = hash_of(node.key());
+                node.touch(second);
+                keyspace.change_deadline(hash, node.key(), None, node.expire_at());
+                keyspace.store.insert(hash, node);
+            });
+        }
+    }
+
     /// Exchanges two databases. Those who listen to a key learn of it where it is there before or after.
     pub fn swap_databases(&mut self, one: usize, other: usize) {
         self.dirty += 1;
         // A database changed for itself is the same: nothing happens to its keys, and nobody who watches them is told.
         if one == other {
             return;
+        }
+        // What has expired goes before, so that its going is seen where it was.
+        for key in [one, other].map(|database| self.within(database, |keyspace| keyspace.listened_keys())).concat() {
+            for database in [one, other] {
+                self.within(database, |keyspace| keyspace.contains(&key));
+            }
         }
         self.store.swap(one, other);
         for (database, swapped) in [(one, other), (other, one)] {

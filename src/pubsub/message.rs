@@ -12,6 +12,8 @@ use bytes::Bytes;
 
 /// The first byte of a push in RESP3.
 const PUSH: u8 = b'>';
+/// The first byte of a message otherwise.
+const ARRAY: u8 = b'*';
 
 /// Encodes a message for all of its subscribers: O(length).
 pub fn encode(parts: &[&[u8]]) -> Bytes {
@@ -29,7 +31,8 @@ pub fn encode(parts: &[&[u8]]) -> Bytes {
 pub fn append(out: &mut Vec<u8>, encoded: &[u8], resp3: bool) {
     let start = out.len();
     out.extend_from_slice(encoded);
-    if resp3 {
+    // What a monitor is shown is a line in both.
+    if resp3 && encoded.first() == Some(&ARRAY) {
         out[start] = PUSH;
     }
 }

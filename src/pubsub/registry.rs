@@ -46,6 +46,9 @@ pub struct PubSub {
     patterns: RwLock<Names>,
     /// The number of patterns, so that a server without any locks nothing for them.
     pattern_count: AtomicUsize,
+    monitors: Mutex<Subscribers>,
+    /// The number of monitors: it is looked at for each request.
+    monitor_count: AtomicUsize,
     queue_bytes_max: AtomicU64,
     notified: AtomicU32,
     last_id: AtomicU64,
@@ -82,6 +85,8 @@ impl Default for PubSub {
             shard_channels: Space::default(),
             patterns: RwLock::default(),
             pattern_count: AtomicUsize::new(0),
+            monitors: Mutex::default(),
+            monitor_count: AtomicUsize::new(0),
             queue_bytes_max: AtomicU64::new(u64::MAX),
             notified: AtomicU32::new(0),
             last_id: AtomicU64::new(0),
@@ -148,6 +153,35 @@ impl PubSub {
         }
         drop(part);
         delivery.end()
+    }
+
+    /// Whether anybody watches the commands of all.
+    #[inline]
+    pub fn has_monitors(&self) -> bool {
+        self.monitor_count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Shows a line to those who watch commands. O(N), N = monitors
+    pub fn show(&self, line: Bytes) {
+        let mut delivery = Delivery { marks: &[], bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
+        let monitors = self.monitors.lock();
+        delivery.give_to(Some(&monitors), || line);
+        drop(monitors);
+        delivery.end();
+    }
+
+    /// Lets a subscriber watch commands. O(1)
+    pub(super) fn add_monitor(&self, subscriber: &Arc<Subscriber>) {
+        let mut monitors = self.monitors.lock();
+        monitors.insert(subscriber.id(), Arc::clone(subscriber));
+        self.monitor_count.store(monitors.len(), Ordering::Relaxed);
+    }
+
+    /// Ends that. O(1)
+    pub(super) fn remove_monitor(&self, id: u64) {
+        let mut monitors = self.monitors.lock();
+        monitors.swap_remove(&id);
+        self.monitor_count.store(monitors.len(), Ordering::Relaxed);
     }
 
     /// Puts a subscriber under a name; gives the name as it is kept. O(1).

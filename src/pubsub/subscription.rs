@@ -15,13 +15,14 @@ pub struct Subscription {
     names: [IndexSet<Arc<[u8]>, ProcessHash>; 3],
     /// What must be in the log before the messages are sent that were taken.
     marks: Vec<LogMark>,
+    is_monitor: bool,
 }
 
 impl Subscription {
     /// A subscription to nothing yet.
     pub fn new(pubsub: Arc<PubSub>) -> Self {
         let subscriber = Arc::new(Subscriber::new(pubsub.next_id()));
-        Self { pubsub, subscriber, names: Default::default(), marks: Vec::new() }
+        Self { pubsub, subscriber, names: Default::default(), marks: Vec::new(), is_monitor: false }
     }
 
     /// The queue.
@@ -32,6 +33,17 @@ impl Subscription {
     /// Whether it is to anything.
     pub fn is_active(&self) -> bool {
         self.names.iter().any(|names| !names.is_empty())
+    }
+
+    /// Whether it is to the commands of all.
+    pub fn is_monitor(&self) -> bool {
+        self.is_monitor
+    }
+
+    /// Listens to the commands of all: O(1).
+    pub fn monitor(&mut self) {
+        self.pubsub.add_monitor(&self.subscriber);
+        self.is_monitor = true;
     }
 
     /// How many names the replies about a kind count: channels and patterns together, shard channels by themselves.
@@ -67,6 +79,9 @@ impl Subscription {
 
     /// Listens to nothing any more.
     pub fn clear(&mut self) {
+        if std::mem::take(&mut self.is_monitor) {
+            self.pubsub.remove_monitor(self.subscriber.id());
+        }
         for kind in Kind::ALL {
             for name in std::mem::take(&mut self.names[kind as usize]) {
                 self.pubsub.remove(kind, &name, self.subscriber.id());

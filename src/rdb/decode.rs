@@ -3,7 +3,7 @@
 use super::reader::{Reader, parse_score};
 use super::{Malformed, container, kind, stream, ziplist};
 use crate::keyspace::{
-    Collection, End, Entry, Hash, Intset, Keyspace, List, Listpack, NewValue, Object, Set, SortedSet, Store,
+    Collection, End, Entry, Hash, Intset, Keyspace, List, Listpack, NewValue, Node, Object, Set, SortedSet, Store,
 };
 use crate::resp::parse_i64;
 
@@ -20,11 +20,16 @@ impl Loaded {
     /// Sets a key to the value, whatever it was, expiring at `expire_at` if at all.
     pub fn store_in<S: Store>(self, keyspace: &mut Keyspace<S>, key: &[u8], expire_at: Option<u64>) {
         match self {
-            Self::Text(text) => {
-                let value = parse_i64(&text).map_or(NewValue::Text(&text), NewValue::Integer);
-                keyspace.set(key, value, expire_at);
-            }
+            Self::Text(text) => keyspace.set(key, text_value(&text), expire_at),
             Self::Object(object) => keyspace.set(key, NewValue::Object(object), expire_at),
+        }
+    }
+
+    /// A node of the value.
+    pub fn into_node(self, key: &[u8], expire_at: Option<u64>) -> Node {
+        match self {
+            Self::Text(text) => Node::new(key, text_value(&text), expire_at),
+            Self::Object(object) => Node::new(key, NewValue::Object(object), expire_at),
         }
     }
 
@@ -44,6 +49,10 @@ impl Loaded {
             _ => Err(Malformed::Unknown(kind)),
         }
     }
+}
+
+fn text_value(text: &[u8]) -> NewValue<'_> {
+    parse_i64(text).map_or(NewValue::Text(text), NewValue::Integer)
 }
 
 /// The collection as a value; there is none without elements.

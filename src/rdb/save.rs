@@ -5,8 +5,8 @@
 //! file is on the disk, as in Redis; BGSAVE only while keys are encoded. Both need memory for the whole file: there is no
 //! fork whose pages could be shared.
 
-use super::write_snapshot;
-use crate::keyspace::{Keyspace, Store};
+use super::{FileKey, read_file, write_snapshot};
+use crate::keyspace::{Keyspace, Node, Store};
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, Write};
@@ -111,6 +111,22 @@ impl Saves {
     pub fn save_in_background<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
         // The thread ends by itself, and says how it went.
         self.start(keyspace).map(drop)
+    }
+
+    /// The keys of the last snapshot, as nodes with their databases. The error says what is wrong with it. O(N)
+    pub fn load(&self, databases: usize) -> Result<Vec<(usize, Node)>, String> {
+        let target = self.target.lock().clone();
+        let describe = |reason: String| format!("{}: {reason}", target.display());
+        let bytes = std::fs::read(&target).map_err(|error| describe(error.to_string()))?;
+        let mut nodes = Vec::new();
+        read_file(&bytes, &mut |FileKey { database, key, value, expire_at }| {
+            let number = usize::try_from(database).ok().filter(|&number| number < databases);
+            let number = number.ok_or_else(|| format!("it has a database {database}"))?;
+            nodes.push((number, value.into_node(&key, expire_at)));
+            Ok(())
+        })
+        .map_err(describe)?;
+        Ok(nodes)
     }
 
     fn start<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<std::thread::JoinHandle<bool>, NotSaved> {

@@ -99,6 +99,30 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// An integer of any length; a bulk string in RESP2.
+    pub fn big_number(&mut self, digits: &str) {
+        if self.resp3 {
+            self.out.push(b'(');
+            self.out.extend_from_slice(digits.as_bytes());
+            self.end();
+        } else {
+            self.bulk(digits.as_bytes());
+        }
+    }
+
+    /// A boolean of the protocol; an integer in RESP2.
+    pub fn boolean(&mut self, value: bool) {
+        match self.resp3 {
+            true => self.out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
+            false => self.flag(value),
+        }
+    }
+
+    /// The head of a map that stands before a reply and tells something about it; RESP3 only.
+    pub fn attribute(&mut self, pairs: usize) {
+        self.header(b'|', pairs as i64);
+    }
+
     /// A text with its format; a bulk string in RESP2.
     pub fn verbatim(&mut self, text: &str) {
         if self.resp3 {

@@ -69,6 +69,8 @@ def main():
                 outcomes[engine, file] = outcome
                 print(f"{engine:8} {file:24} {outcome.summary()}", flush=True)
     print_table(outcomes, arguments)
+    if arguments.markdown:
+        arguments.markdown.write_text(markdown(outcomes, arguments))
     failed = sum(len(outcome.failed) for outcome in outcomes.values())
     return 1 if failed else 0
 
@@ -80,6 +82,7 @@ def parse_arguments():
     parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
     parser.add_argument("--files", nargs="+", default=FILES, help="as the suite names them: unit/type/string")
     parser.add_argument("--seconds", type=int, default=600, help="per file")
+    parser.add_argument("--markdown", type=Path, help="write the table here")
     parser.add_argument("--logs", type=Path, help="keep the suite's output here")
     arguments = parser.parse_args()
     if not (arguments.suite / "tests/test_helper.tcl").exists():
@@ -313,6 +316,57 @@ def print_table(outcomes, arguments):
             cells += f"{cell(*counts):>24}"
         print(f"{file:26}{cells}")
     print(f"{'all':26}" + "".join(f"{cell(*totals[engine]):>24}" for engine in arguments.engines))
+
+
+def markdown(outcomes, arguments):
+    """docs/results/compat.md: the table, what failed, and what was skipped why."""
+    command = " ".join(["tests/compat/run.py", *sys.argv[1:]])
+    lines = [
+        "# Redis's own Tcl suite",
+        "",
+        "Written by the runner. Suite: Redis 7.0.15, external mode; each file against a fresh server of each engine.",
+        "`ok / err / skipped`; a test that the suite itself leaves out in this mode is not counted.",
+        "",
+        "```",
+        command,
+        "```",
+        "",
+        "| file | " + " | ".join(arguments.engines) + " |",
+        "|---|" + "---|" * len(arguments.engines),
+    ]
+    totals = {engine: [0, 0, 0] for engine in arguments.engines}
+    for file in arguments.files:
+        cells = []
+        for engine in arguments.engines:
+            outcome = outcomes[engine, file]
+            counts = [len(outcome.passed), len(outcome.failed), len(outcome.skipped)]
+            totals[engine] = [total + count for total, count in zip(totals[engine], counts)]
+            cells.append(" / ".join(map(str, counts)))
+        lines.append(f"| {file} | " + " | ".join(cells) + " |")
+    lines.append("| **all** | " + " | ".join(" / ".join(map(str, totals[engine])) for engine in arguments.engines) + " |")
+    lines += ["", "## What fails", ""]
+    failed = {}
+    for (engine, file), outcome in outcomes.items():
+        for name, detail in outcome.failed:
+            test = name.split(" in tests/unit/")[0]
+            failed.setdefault((file, test), ([], detail))[0].append(engine)
+    for (file, test), (engines, detail) in failed.items():
+        where = "" if len(engines) == len(arguments.engines) else f" ({', '.join(engines)})"
+        reason = re.sub(r"\s+", " ", detail).strip()[:160].replace("|", "\\|").replace("`", "'")
+        lines.append(f"- {file}: {test}{where}: `{reason}`")
+    lines += ["", "## What is skipped", ""]
+    lines += skips_markdown(HERE / "skips.txt")
+    return "\n".join(lines) + "\n"
+
+
+def skips_markdown(path):
+    lines = []
+    for line in path.read_text().splitlines():
+        if line.startswith("#"):
+            lines.append(f"- {line[1:].strip()}")
+        elif line.strip():
+            lines.append(f"  - `{line}`")
+    return lines
 
 
 def cell(passed, failed, skipped, absent):

@@ -66,19 +66,36 @@ impl Places {
         }
         fs::create_dir_all(&self.book).unwrap();
         let mut journal = String::new();
-        let mut number = 0;
-        for entry in fs::read_dir(&self.log).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            // The lock is no part of the log.
-            if name.ends_with(".lock") {
-                continue;
-            }
+        for (number, name) in self.names().into_iter().enumerate() {
+            let path = self.log.join(&name);
             fs::hard_link(&path, self.file(number)).unwrap();
             journal += &format!("file {number} {name}\nsync {number} {}\n", fs::metadata(&path).unwrap().len());
-            number += 1;
         }
         fs::write(self.journal(), journal + "dir\n").unwrap();
+    }
+
+    /// Notes what a process did just before it was killed: a line of the journal comes behind what it tells.
+    pub fn catch_up(&self) {
+        let book = Book::read(self);
+        let is_here = |name: &str| self.log.join(name).exists();
+        for name in book.names.keys().filter(|name| !is_here(name)) {
+            append(&self.journal(), &format!("remove {name}"));
+        }
+        let made = self.names().into_iter().filter(|name| !book.names.contains_key(name));
+        for (number, name) in (book.synced.len()..).zip(made) {
+            if self.file(number).exists() {
+                fs::remove_file(self.file(number)).unwrap();
+            }
+            fs::hard_link(self.log.join(&name), self.file(number)).unwrap();
+            append(&self.journal(), &format!("file {number} {name}"));
+        }
+    }
+
+    /// The names in the directory of the log; the lock is no part of it.
+    fn names(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(&self.log) else { return Vec::new() };
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| !name.ends_with(".lock")).collect()
     }
 
     /// Power is lost: of what was not synced a random part is left, and perhaps not as it was.

@@ -1,11 +1,12 @@
 //! The crash loop: servers that are killed while clients write, and machines that lose power.
 
 use super::book::Loss;
-use super::harness::{Client, EVERY_ENGINE, Server, Setup, seed};
+use super::harness::{Client, EVERY_ENGINE, Server, Setup, request, seed};
 use super::history::{Broken, History, Kind, Promise, check};
 use super::model::{State, read_state};
 use super::process::Machine;
 use super::tracking::Behaviour;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 pub const CLIENTS: usize = 6;
@@ -33,6 +34,8 @@ struct Scenario {
     is_early: bool,
     /// Planted: nobody is told that the power was lost.
     hides_power_loss: bool,
+    /// Whether the log is rewritten all the time.
+    rewrites: bool,
     crashes: Vec<Crash>,
 }
 
@@ -45,6 +48,7 @@ impl Scenario {
             flags: Vec::new(),
             is_early: false,
             hides_power_loss: false,
+            rewrites: true,
             crashes: vec![Crash::Kill, Crash::PowerLoss, Crash::PowerLoss],
         }
     }
@@ -77,7 +81,8 @@ impl Scenario {
         let mut server = machine.start(*random.choice(&self.setups).unwrap());
         for &crash in &self.crashes {
             let length = self.length(crash, &mut random);
-            let crashed = write_until_killed(server, &mut histories, length);
+            let rewriting = self.rewrites.then(|| random.fork());
+            let crashed = write_until_killed(server, &mut histories, length, rewriting);
             acknowledged += histories.iter().map(History::acknowledged).sum::<usize>();
             self.crash(crash, &mut machine, &mut random);
             let setup = *random.choice(&self.setups).unwrap();
@@ -117,17 +122,43 @@ impl Scenario {
 }
 
 /// Lets clients write for so long, and kills the server; gives when that was.
-fn write_until_killed(server: Server, histories: &mut [History], length: Duration) -> Instant {
+fn write_until_killed(
+    server: Server,
+    histories: &mut [History],
+    length: Duration,
+    rewriting: Option<fastrand::Rng>,
+) -> Instant {
     let connections: Vec<Client> = histories.iter().map(|_| server.client()).collect();
     std::thread::scope(|scope| {
         for (history, mut connection) in histories.iter_mut().zip(connections) {
             scope.spawn(move || history.run(&mut connection, CLIENTS));
+        }
+        if let Some(random) = rewriting {
+            let connection = server.client();
+            scope.spawn(move || rewrite_until_killed(connection, random));
         }
         std::thread::sleep(length);
         let crashed = Instant::now();
         drop(server.kill());
         crashed
     })
+}
+
+/// Rewritings that were begun.
+static REWRITES: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks for the log to be rewritten, over and over.
+fn rewrite_until_killed(mut connection: Client, mut random: fastrand::Rng) {
+    loop {
+        connection.send_if_open(&request(&["BGREWRITEAOF"]));
+        let Some(replies) = connection.values_if_open(1) else { return };
+        let reply = replies[0].text();
+        match reply.as_str() {
+            "Background append only file rewriting started" => _ = REWRITES.fetch_add(1, Ordering::Relaxed),
+            other => assert_eq!(other, "ERR Background append only file rewriting already in progress"),
+        }
+        std::thread::sleep(Duration::from_millis(random.u64(5..150)));
+    }
 }
 
 /// The keys of all clients.
@@ -166,6 +197,10 @@ fn never(scenarios: &[Scenario]) {
             }
         });
     }
+    // Several for each server: those before came to their end.
+    let (rewrites, starts) = (REWRITES.load(Ordering::Relaxed), 3 * scenarios.len());
+    println!("{rewrites} rewritings were begun");
+    assert!(rewrites > starts, "{rewrites} rewritings for {starts} starts");
 }
 
 /// Runs a scenario until it breaks a promise: a test that does not see that proves nothing.
@@ -194,6 +229,18 @@ fn what_was_promised_survives_kills_and_power_losses_with_another_engine_at_each
     let scenarios =
         scenarios.map(|policy| Scenario { crashes: crashes.clone(), ..Scenario::new(&EVERY_ENGINE, policy) });
     never(&scenarios);
+}
+
+/// Flags with which the log is rewritten over and over.
+const REWRITES: [&str; 4] = ["--auto-aof-rewrite-percentage", "1", "--auto-aof-rewrite-min-size", "0"];
+
+#[test]
+fn what_was_promised_survives_kills_and_power_losses_while_the_log_is_rewritten() {
+    let crashes = vec![Crash::Kill, Crash::PowerLoss, Crash::Kill, Crash::PowerLoss, Crash::PowerLoss];
+    let with_rewrites = |scenario| Scenario { flags: REWRITES.to_vec(), crashes: crashes.clone(), ..scenario };
+    let same = POLICIES.iter().flat_map(|policy| EVERY_ENGINE.map(|setup| Scenario::new(&[setup], policy)));
+    let others = ["always", "everysec", "no", "always"].map(|policy| Scenario::new(&EVERY_ENGINE, policy));
+    never(&same.chain(others).map(with_rewrites).collect::<Vec<_>>());
 }
 
 const MUTEX: Setup = EVERY_ENGINE[0];
@@ -233,6 +280,7 @@ fn each_for_itself(flags: &[&'static str]) -> Scenario {
     Scenario {
         flags: flags.to_vec(),
         hides_power_loss: true,
+        rewrites: false,
         crashes: vec![Crash::PowerLoss],
         ..Scenario::new(&[SEVEN_SHARDS], "no")
     }
@@ -244,7 +292,7 @@ fn a_log_that_is_replayed_twice_gives_the_same_state() {
     let machine = Machine::new(&[], Behaviour::default());
     let mut histories: Vec<History> = (0..CLIENTS).map(|client| History::new(client, 1 + client as u64)).collect();
     let server = machine.start(SEVEN_SHARDS);
-    write_until_killed(server, &mut histories, Duration::from_millis(500));
+    write_until_killed(server, &mut histories, Duration::from_millis(500), None);
     let first = read_states(&mut machine.copy().start(SEVEN_SHARDS).client());
     assert!(first.iter().all(|state| state.len() > 3), "{first:?}");
     for setup in EVERY_ENGINE {

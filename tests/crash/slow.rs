@@ -55,6 +55,7 @@ fn under_always_no_reply_comes_before_a_slow_fsync_and_the_server_goes_on_meanwh
         let mut writer = slow.server.client();
         let (start, commands) = (Instant::now(), slow.server.info_number("engine_commands"));
         writer.send(&request(&["SET", "key", "v"]));
+        wait_until("the write is executed", || slow.server.info_number("engine_commands") > commands);
         // Reads of the same shard are executed; their replies may show the write, and wait for it.
         let mut readers: Vec<Client> = (0..4).map(|_| slow.server.client()).collect();
         readers.iter_mut().for_each(|reader| reader.send(&request(&["GET", "key"])));

@@ -56,6 +56,7 @@ pub struct TrackingDisk {
 impl TrackingDisk {
     /// A disk with the book that was begun.
     pub fn new(places: Places, behaviour: Behaviour) -> Self {
+        places.catch_up();
         let next = Book::read(&places).synced.len();
         Self { places, behaviour, next: Arc::new(Mutex::new(next)), calls: Arc::default() }
     }
@@ -98,7 +99,12 @@ impl Disk for TrackingDisk {
         let is_new = !path.exists();
         let file = SystemDisk.append_to(path)?;
         let number = if is_new {
-            std::fs::hard_link(path, self.places.file(*next))?;
+            // A kill may have come between the link and its line in the journal.
+            let number = self.places.file(*next);
+            if number.exists() {
+                std::fs::remove_file(&number)?;
+            }
+            std::fs::hard_link(path, number)?;
             self.note(&format!("file {next} {}", name_of(path)));
             *next += 1;
             *next - 1

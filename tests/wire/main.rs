@@ -8,12 +8,14 @@
 
 mod harness;
 
+mod administration;
 mod bits;
 mod blocking;
 mod check_aof;
 mod clients;
 mod connections;
 mod databases;
+mod debug;
 mod durability;
 mod encodings;
 mod expiry;
@@ -26,6 +28,7 @@ mod introspection;
 mod keys;
 mod lists;
 mod notifications;
+mod observing;
 mod order;
 mod process;
 mod pubsub;

@@ -87,9 +87,8 @@ impl Scenario {
         };
         (0..SHARDS).for_each(|segment| rewrite.go_on(segment));
         self.marks.push(self.writer.changes.len());
-        let mut steps = steps.iter();
         if bug == Bug::LateImage {
-            steps.by_ref().take(5).for_each(|step| self.step(step));
+            self.step("RPUSH <0>planted x");
         }
         for (store, base) in self.writer.log.stores.iter_mut().zip(rewrite.bases()) {
             store.begin_image(base as Arc<dyn ImageSink>);

@@ -37,7 +37,10 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Reader { waiter, read
     let reply = &mut Reply::new(&mut encoded, waiter.resp3());
     match ready {
         Ok(_) => write_reading(keyspace, reading, reply),
-        Err(error) => reply.error(error),
+        Err(error) => {
+            crate::calls::note_error(&error);
+            reply.error(error);
+        }
     }
     keyspace.effects().end_serving();
     keyspace.note_served(Arc::clone(waiter), encoded);

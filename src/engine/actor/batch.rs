@@ -3,6 +3,7 @@
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::images::ImagePart;
 use crate::resp::{Args, Span};
+use crate::slowlog::Slow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub struct Op {
     pub context: Context,
     /// Whether it is one of several parts of a command.
     pub is_part: bool,
+    /// Whether it counts as a call: a whole command, or the first of its parts.
+    pub counts: bool,
 }
 
 /// What a batch asks of its shard.
@@ -74,6 +77,8 @@ pub struct Batch {
     pub ops: Vec<Op>,
     /// The replies, one behind the other.
     pub replies: Vec<u8>,
+    /// The commands that took long.
+    pub slow: Vec<Slow>,
 }
 
 impl Batch {
@@ -134,6 +139,7 @@ impl Batch {
         self.spans.shrink_to(BUFFER_KEPT / size_of::<Span>());
         self.ops.clear();
         self.ops.shrink_to(BUFFER_KEPT / size_of::<Op>());
+        self.slow.clear();
         self.replies.clear();
         self.replies.shrink_to(BUFFER_KEPT);
         POOL.with_borrow_mut(|pool| {
@@ -199,7 +205,7 @@ impl Batch {
     /// Adds a whole command.
     pub fn push(&mut self, id: CommandId, seq: u64, context: Context, args: Args<'_>) {
         args.iter().for_each(|argument| self.push_argument(argument));
-        self.end_op(id, seq, context, false);
+        self.end_op(id, seq, context, (false, true));
     }
 
     /// Adds an argument of the command that [`end_part`](Self::end_part) ends.
@@ -209,10 +215,10 @@ impl Batch {
         self.spans.push(Span { start, len: argument.len() as u32 });
     }
 
-    /// Ends a command that is one part of several, whose arguments were pushed.
-    pub fn end_part(&mut self, id: CommandId, seq: u64, context: Context) {
+    /// Ends a command that is one part of several, perhaps the first, whose arguments were pushed.
+    pub fn end_part(&mut self, id: CommandId, seq: u64, context: Context, is_first: bool) {
         self.has_parts = true;
-        self.end_op(id, seq, context, true);
+        self.end_op(id, seq, context, (true, is_first));
     }
 
     /// Says what the parts of a command do together, as the log wants it.
@@ -220,9 +226,9 @@ impl Batch {
         self.wholes.push((seq, payload));
     }
 
-    fn end_op(&mut self, id: CommandId, seq: u64, context: Context, is_part: bool) {
+    fn end_op(&mut self, id: CommandId, seq: u64, context: Context, (is_part, counts): (bool, bool)) {
         self.has_writes |= command(id).is_write();
-        self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, context, is_part });
+        self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, context, is_part, counts });
     }
 
     /// Whether arguments were pushed for a command that has not been ended.

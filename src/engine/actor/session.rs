@@ -10,8 +10,9 @@ use crate::engine::gather::Gather;
 use crate::keyspace::{Class, Effects, LogMark};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
+use crate::slowlog::Slow;
 use actors::{Port, ReorderBuffer};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// In-flight window in batches per shard: this many reads' worth of commands may be out before the connection stops
@@ -69,6 +70,11 @@ pub struct ActorSession {
     begun: Option<Box<Transaction>>,
     /// A transaction that is back.
     finished: Option<Box<Transaction>>,
+    /// The commands with a reply that took long.
+    slow: Vec<Slow>,
+    is_muted: bool,
+    /// The requests whose replies are dropped when their turn comes.
+    muted: VecDeque<u64>,
 }
 
 impl ActorSession {
@@ -91,6 +97,9 @@ impl ActorSession {
             written: vec![0; shards],
             begun: None,
             finished: None,
+            slow: Vec::new(),
+            is_muted: false,
+            muted: VecDeque::new(),
             engine,
         }
     }
@@ -98,6 +107,9 @@ impl ActorSession {
     fn take_seq(&mut self) -> u64 {
         let seq = self.next_seq;
         self.next_seq += 1;
+        if self.is_muted {
+            self.muted.push_back(seq);
+        }
         seq
     }
 
@@ -132,7 +144,7 @@ impl ActorSession {
         let mut parts = 0;
         for shard in 0..shards {
             if open(&mut self.gathering[shard]) {
-                self.batch(shard).end_part(id, seq, context);
+                self.batch(shard).end_part(id, seq, context, parts == 0);
                 parts += 1;
             }
         }
@@ -181,7 +193,7 @@ impl ActorSession {
         for shard in 0..shards {
             let batch = self.batch(shard);
             args.iter().for_each(|argument| batch.push_argument(argument));
-            batch.end_part(id, seq, context);
+            batch.end_part(id, seq, context, shard == 0);
         }
         self.note_whole(command, seq, args, context, (0..shards).collect());
         self.has_parts = true;
@@ -236,6 +248,7 @@ impl ActorSession {
     }
 
     fn accept(&mut self, mut batch: Box<Batch>, out: &mut Vec<u8>) {
+        self.slow.append(&mut batch.slow);
         if batch.is_write() {
             self.note_written(&batch);
         }
@@ -244,7 +257,7 @@ impl ActorSession {
             return batch.recycle();
         }
         self.is_overflowed |= batch.overflowed;
-        if self.reorder.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
+        if self.reorder.is_empty() && self.muted.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
             self.accept_run(batch, out);
         } else {
             self.accept_pieces(batch);
@@ -314,6 +327,17 @@ impl ActorSession {
         self.reorder.insert(seq, Piece { source: HERE, start: start as u32, end: self.here.len() as u32 });
     }
 
+    /// Writes the replies whose turn has come.
+    fn write_ready(&mut self, out: &mut Vec<u8>) {
+        while let Some(piece) = self.reorder.pop_ready() {
+            let mark = out.len();
+            self.write_piece(piece, out);
+            if !self.muted.is_empty() && self.muted.pop_front_if(|seq| *seq < self.reorder.next_seq()).is_some() {
+                out.truncate(mark);
+            }
+        }
+    }
+
     fn write_piece(&mut self, Piece { source, start, end }: Piece, out: &mut Vec<u8>) {
         let range = start as usize..end as usize;
         if source == HERE {
@@ -363,13 +387,17 @@ impl Session for ActorSession {
 
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let seq = self.take_seq();
-        if seq == self.reorder.next_seq() {
+        if seq == self.reorder.next_seq() && !self.is_muted {
             self.reorder.advance(1);
             return write(&mut Reply::new(out, resp3));
         }
         let start = self.here.len();
         write(&mut Reply::new(&mut self.here, resp3));
         self.insert_here(seq, start);
+    }
+
+    fn slow(&mut self) -> &mut Vec<Slow> {
+        &mut self.slow
     }
 
     fn taken_on(&self) -> u64 {
@@ -440,13 +468,13 @@ impl Session for ActorSession {
     fn collect(&mut self, out: &mut Vec<u8>) {
         while let Some(batch) = self.next_arrived() {
             self.accept(batch, out);
-            while let Some(piece) = self.reorder.pop_ready() {
-                self.write_piece(piece, out);
-            }
+            self.write_ready(out);
         }
-        while let Some(piece) = self.reorder.pop_ready() {
-            self.write_piece(piece, out);
-        }
+        self.write_ready(out);
+    }
+
+    fn set_muted(&mut self, is_muted: bool) {
+        self.is_muted = is_muted;
     }
 
     fn is_waiting(&self) -> bool {

@@ -135,6 +135,7 @@ impl KeyspaceShard {
             }
         };
         batch.run(self, fetch_if_large, Self::run_command);
+        batch.slow.append(self.keyspace.slow());
         batch.overflowed = std::mem::take(&mut self.has_overflowed);
     }
 
@@ -162,7 +163,8 @@ impl KeyspaceShard {
             self.keyspace.effects().leave_out_own();
         }
         self.keyspace.select(op.context.database.into());
-        commands::execute(op.id, &mut self.keyspace, args, &mut Reply::new(replies, op.context.resp3));
+        let reply = &mut Reply::new(replies, op.context.resp3);
+        commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts);
         if let Some(segment) = &self.segment {
             self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
             // What is refused is refused by every shard.
@@ -180,6 +182,10 @@ impl KeyspaceShard {
 
     fn run_transaction(&mut self, transaction: &mut Transaction) {
         self.commands += transaction.len() as u64;
+        if transaction.needs_all() {
+            // It may be a DEBUG LOADAOF, which reads the log.
+            self.append_records();
+        }
         transaction.run(&mut self.keyspace);
         if let Some(segment) = &self.segment {
             self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
@@ -290,6 +296,7 @@ impl Shard for KeyspaceShard {
     fn execute(&mut self, batch: &mut Box<Batch>) {
         // For each batch: what a connection configures holds for what it sends afterwards.
         self.keyspace.set_notified(self.pubsub.notified());
+        self.keyspace.start_timing();
         if let Some(epoch) = batch.ends_epoch() {
             self.end_epoch(epoch);
         } else if batch.is_expiration() {
@@ -301,6 +308,7 @@ impl Shard for KeyspaceShard {
         } else if let Some(transaction) = &mut batch.transaction {
             self.batches += 1;
             self.run_transaction(transaction);
+            batch.slow.append(self.keyspace.slow());
         } else {
             self.batches += 1;
             self.run_commands(batch);
@@ -333,6 +341,7 @@ impl Shard for KeyspaceShard {
         let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, Effects::new(!segments.is_empty()));
         keyspace.set_notified(pubsub.notified());
         transaction.run(&mut keyspace);
+        batch.slow.append(keyspace.slow());
         transaction.marks = log_jointly(&mut keyspace, &joints, &indexes, &segments);
         keyspace.deliver(&transaction.marks);
         if keyspace.has_notices() {

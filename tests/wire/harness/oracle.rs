@@ -1,6 +1,7 @@
 //! The real thing: a redis-server whose replies are right by definition.
 
 use super::{Client, DEADLINE};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -69,9 +70,15 @@ impl RedisOracle {
         None
     }
 
+    /// Whoever has taken the port meanwhile may be anybody's server, and end at any time.
     fn is_the_one_that_answers(&self) -> bool {
-        let info = self.client().value(&["INFO", "server"]).text();
-        info.contains(&format!("process_id:{}\r\n", self.child.id()))
+        let mut answer = String::new();
+        let asked = TcpStream::connect(self.address).and_then(|mut stream| {
+            stream.set_read_timeout(Some(DEADLINE))?;
+            stream.write_all(b"INFO server\r\nQUIT\r\n")?;
+            stream.read_to_string(&mut answer)
+        });
+        asked.is_ok() && answer.contains(&format!("process_id:{}\r\n", self.child.id()))
     }
 
     /// Its directory.

@@ -5,27 +5,30 @@
 //! the thread; replies are read into another, and scanned without being kept; the clock is read
 //! once per read; and replies that share their times are recorded in one go.
 
-use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+mod connection;
+mod group;
+
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use mio::event::Event;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
 use crate::Error;
-use crate::commands::{COMMANDS_MAX, CommandId, CommandSpec};
+use crate::commands::CommandSpec;
 use crate::config::{Config, Stop, Target};
 use crate::keys::{Frontier, Share};
 use crate::outcome::Verified;
 use crate::record::{Recorder, latency_histogram};
-use crate::resp::{Elements, ReplyKind, ReplyScanner, Scanned};
+use crate::resp::{Elements, ReplyKind, Scanned};
 use crate::schedule::{Schedule, part_of};
 use crate::timer::{Alarm, Clock};
-use crate::verify::Fnv;
 use crate::workload::Workload;
+use connection::{Connection, Pending};
+use group::Group;
 
 const READ_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 1024;
@@ -101,45 +104,6 @@ pub(crate) struct Worker<'a> {
     verified: Option<Verified>,
     error_text: Option<String>,
 }
-
-struct Connection {
-    stream: mio::net::TcpStream,
-    target: usize,
-    scanner: ReplyScanner,
-    /// Bytes seen of a reply that is not complete.
-    partial_bytes: u64,
-    /// Their hash, where replies are verified.
-    partial_hash: Fnv,
-    /// What the replies outstanding should be, where they are verified.
-    expected: VecDeque<Fnv>,
-    pending: VecDeque<Pending>,
-    /// What the socket did not take at once.
-    unsent: Vec<u8>,
-    unsent_from: usize,
-    /// Open loop: how many of this connection's own requests were sent in this phase.
-    sent: u64,
-}
-
-/// A request without its reply.
-#[derive(Clone, Copy)]
-struct Pending {
-    intended_ns: u64,
-    sent_ns: u64,
-    command: CommandId,
-}
-
-/// Replies that came in one read to requests with the same times.
-#[derive(Default)]
-struct Group {
-    target: usize,
-    intended_ns: u64,
-    sent_ns: u64,
-    /// A bit for each command that has a count.
-    seen: u32,
-    counts: [u64; COMMANDS_MAX],
-}
-
-const _: () = assert!(COMMANDS_MAX <= u32::BITS as usize);
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(
@@ -399,7 +363,7 @@ impl<'a> Worker<'a> {
         }
         let connection = &mut self.connections[index];
         let address = &self.addresses[connection.target];
-        let mut group = Group { target: connection.target, ..Group::default() };
+        let mut group = Group::of(connection.target);
         let mut at = 0;
         loop {
             let scanned = connection.scanner.scan(&self.read_buffer[at..length]);
@@ -498,88 +462,6 @@ impl<'a> Worker<'a> {
         match source.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::closed(self.address(index)),
             _ => Error::connection(self.address(index), source),
-        }
-    }
-}
-
-impl Connection {
-    fn register(poll: &Poll, index: usize, stream: TcpStream, target: usize, pipeline: usize) -> std::io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        let mut stream = mio::net::TcpStream::from_std(stream);
-        poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self {
-            stream,
-            target,
-            scanner: ReplyScanner::new(),
-            partial_bytes: 0,
-            partial_hash: Fnv::default(),
-            expected: VecDeque::new(),
-            pending: VecDeque::with_capacity(pipeline),
-            unsent: Vec::new(),
-            unsent_from: 0,
-            sent: 0,
-        })
-    }
-
-    fn has_unsent(&self) -> bool {
-        self.unsent_from < self.unsent.len()
-    }
-
-    /// Writes a batch, and keeps what the socket does not take for when it is writable.
-    fn write(&mut self, batch: &[u8]) -> std::io::Result<()> {
-        let written = write_some(&mut self.stream, batch)?;
-        if written < batch.len() {
-            self.unsent.clear();
-            self.unsent.extend_from_slice(&batch[written..]);
-            self.unsent_from = 0;
-            // The edge may have come and gone since the socket refused: try until it refuses.
-            self.write_unsent()?;
-        }
-        Ok(())
-    }
-
-    fn write_unsent(&mut self) -> std::io::Result<()> {
-        while self.has_unsent() {
-            match write_some(&mut self.stream, &self.unsent[self.unsent_from..])? {
-                0 => return Ok(()),
-                written => self.unsent_from += written,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Bytes that the socket took: 0 when it takes none now.
-fn write_some(stream: &mut mio::net::TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
-    loop {
-        match stream.write(bytes) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
-            result => return result,
-        }
-    }
-}
-
-impl Group {
-    /// Adds a reply; where its request has other times, the group so far is recorded first.
-    #[inline]
-    fn join(&mut self, request: &Pending, recorder: &mut Recorder, now_ns: u64) {
-        if self.sent_ns != request.sent_ns || self.intended_ns != request.intended_ns {
-            self.record(recorder, now_ns);
-            let Pending { intended_ns, sent_ns, .. } = *request;
-            *self = Group { target: self.target, intended_ns, sent_ns, ..Group::default() };
-        }
-        self.seen |= 1 << request.command;
-        self.counts[usize::from(request.command)] += 1;
-    }
-
-    fn record(&self, recorder: &mut Recorder, now_ns: u64) {
-        let (service_ns, latency_ns) = (now_ns - self.sent_ns, now_ns - self.intended_ns);
-        let mut rest = self.seen;
-        while rest != 0 {
-            let command = rest.trailing_zeros() as CommandId;
-            recorder.record_latency(command, self.target, service_ns, latency_ns, self.counts[usize::from(command)]);
-            rest &= rest - 1;
         }
     }
 }

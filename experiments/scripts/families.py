@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""CPU per operation and throughput of the commands of every type beside other servers: a table in Markdown.
+
+  families.py --server redis='redis-server --port {port} --save ""' \\
+              --server actor='target/release/shardrace --port {port} --dir {dir} --appendonly no' --passes 5
+
+Loads: each command on one hot key and on distinct keys (100,000), pipelines 1 and 16, 50 connections; and O(N) commands
+over large collections. The client is redis-benchmark.
+"""
+
+import argparse
+import statistics
+
+import sides
+
+KEYS = 100_000
+R = "__rand_int__"
+HOT = {
+    "LPUSH": ["LPUSH", "list", "element"],
+    "LPOP": ["LPOP", "list"],
+    "SADD": ["SADD", "set", f"member:{R}"],
+    "SPOP": ["SPOP", "set"],
+    "HSET": ["HSET", "hash", f"field:{R}", "value"],
+    "ZADD": ["ZADD", "zset", R, f"member:{R}"],
+    "ZRANGE 0 9": ["ZRANGE", "zset", "0", "9"],
+    "XADD": ["XADD", "stream", "MAXLEN", "~", "10000", "*", "field", "value"],
+}
+DISTINCT = {
+    "LPUSH": ["LPUSH", f"list:{R}", "element"],
+    "LPOP": ["LPOP", f"list:{R}"],
+    "SADD": ["SADD", f"set:{R}", "member"],
+    "SPOP": ["SPOP", f"set:{R}"],
+    "HSET": ["HSET", f"hash:{R}", "field", "value"],
+    "ZADD": ["ZADD", f"zset:{R}", "1", "member"],
+    "ZRANGE 0 9": ["ZRANGE", f"zset:{R}", "0", "9"],
+    "XADD": ["XADD", f"stream:{R}", "*", "field", "value"],
+    "MSET of 10": ["MSET"] + [part for n in range(10) for part in (f"key:{n}:{R}", "value")],
+}
+LARGE = {
+    "LRANGE 0 499 of 10,000": (3_000, ["LRANGE", "large:list", "0", "499"]),
+    "ZRANGE 0 499 of 10,000": (3_000, ["ZRANGE", "large:zset", "0", "499"]),
+    "HGETALL of 500": (3_000, ["HGETALL", "large:hash"]),
+    "SINTER of 10,000": (300, ["SINTER", "{large}:one", "{large}:other"]),
+    "SMEMBERS of 10,000": (300, ["SMEMBERS", "{large}:one"]),
+    "KEYS over 1,000,000": (8, ["KEYS", "nothing:*"]),
+}
+REQUESTS = {1: 40_000, 16: 240_000}
+
+
+def fill(server):
+    """What the O(N) commands look at, and a million keys."""
+    server.pipe(("RPUSH", "large:list", f"element:{n}") for n in range(10_000))
+    server.pipe(("ZADD", "large:zset", n, f"member:{n}") for n in range(10_000))
+    server.pipe(("HSET", "large:hash", f"field:{n}", f"value:{n}") for n in range(500))
+    server.pipe(("SADD", "{large}:one", f"member:{n}") for n in range(10_000))
+    server.pipe(("SADD", "{large}:other", f"member:{n}") for n in range(5_000, 15_000))
+    server.pipe(("SET", f"filler:{n}", "value") for n in range(1_000_000))
+
+
+def run(server, load):
+    kind, name, pipeline = load
+    if kind == "large":
+        requests, words = LARGE[name]
+        return sides.benchmark(server, requests, ["-c", "4", *words])
+    words = (HOT if kind == "one key" else DISTINCT)[name]
+    arguments = ["-c", "50", "-P", str(pipeline), "-r", str(KEYS), *words]
+    return sides.benchmark(server, REQUESTS[pipeline], arguments)
+
+
+def table(found, servers, loads, title):
+    names = [server.name for server in servers[1:]]
+    reference = servers[0].name
+    print(f"\n| {title} | {reference}: µs of CPU | " + " | ".join(names) + " |")
+    print("|---|---:" + "|---:" * len(names) + "|")
+    for load in loads:
+        kind, name, pipeline = load
+        own = statistics.median(cpu for _, cpu in found[load][reference])
+        cells = []
+        for server in names:
+            cpu, least, most = sides.ratios(found, load, server, reference, 1)
+            throughput, _, _ = sides.ratios(found, load, server, reference, 0)
+            cells.append(f"{cpu:.2f} [{least:.2f}–{most:.2f}] / {throughput:.2f}")
+        label = name if kind == "large" else f"{name}, {kind}, P{pipeline}"
+        print(f"| {label} | {own:.2f} | " + " | ".join(cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
+    parser.add_argument("--passes", type=int, default=5)
+    arguments = parser.parse_args()
+    servers = [sides.Server(*definition.split("=", 1)) for definition in arguments.server]
+    try:
+        small = [(kind, name, pipeline)
+                 for pipeline in (1, 16)
+                 for kind, commands in (("one key", HOT), ("distinct keys", DISTINCT))
+                 for name in commands]
+        found = sides.compare(servers, small, arguments.passes, run)
+        table(found, servers, small, "CPU per operation [range] / throughput, ratios")
+        for server in servers:
+            server.command("FLUSHALL")
+            fill(server)
+        large = [("large", name, 1) for name in LARGE]
+        found = sides.compare(servers, large, arguments.passes, run)
+        table(found, servers, large, "O(N), 4 connections")
+    finally:
+        for server in servers:
+            server.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+//! Replies that share their times are recorded in one go: a pipelined batch costs one record for
+//! each command in it.
+
+use super::connection::Pending;
+use crate::commands::{COMMANDS_MAX, CommandId};
+use crate::record::Recorder;
+
+/// Replies that came in one read to requests with the same times.
+///
+/// Invariant: a command without its bit in `seen` has a count of zero.
+#[derive(Default)]
+pub(super) struct Group {
+    target: usize,
+    intended_ns: u64,
+    sent_ns: u64,
+    /// A bit for each command that has a count.
+    seen: u32,
+    counts: [u64; COMMANDS_MAX],
+}
+
+const _: () = assert!(COMMANDS_MAX <= u32::BITS as usize);
+
+impl Group {
+    /// Nothing yet, of a connection to this target.
+    pub(super) fn of(target: usize) -> Self {
+        Self { target, ..Self::default() }
+    }
+
+    /// Adds a reply; where its request has other times, the group so far is recorded first.
+    #[inline]
+    pub(super) fn join(&mut self, request: &Pending, recorder: &mut Recorder, now_ns: u64) {
+        if self.sent_ns != request.sent_ns || self.intended_ns != request.intended_ns {
+            self.record(recorder, now_ns);
+            (self.intended_ns, self.sent_ns) = (request.intended_ns, request.sent_ns);
+        }
+        self.seen |= 1 << request.command;
+        self.counts[usize::from(request.command)] += 1;
+    }
+
+    /// Records what there is, and forgets it.
+    pub(super) fn record(&mut self, recorder: &mut Recorder, now_ns: u64) {
+        let (service_ns, latency_ns) = (now_ns - self.sent_ns, now_ns - self.intended_ns);
+        let mut rest = std::mem::take(&mut self.seen);
+        while rest != 0 {
+            let command = rest.trailing_zeros() as CommandId;
+            let count = std::mem::take(&mut self.counts[usize::from(command)]);
+            recorder.record_latency(command, self.target, service_ns, latency_ns, count);
+            rest &= rest - 1;
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! MEMORY: what keys take, and what the process has.
+//!
+//! The allocator is not asked per key: what a key takes is reckoned from how it is kept (see the files of the types in
+//! `keyspace`), each allocation rounded up as small ones are. It is right to some percent.
+
+use super::server::LocalCall;
+use super::{CommandError, Outcome};
+use crate::keyspace::stream::StreamId;
+use crate::keyspace::{Hash, Keyspace, List, ListNode, Node, Object, Set, SortedSet, Store, Stream, Value};
+use crate::resp::{Args, Reply, parse_i64};
+
+/// Elements whose size is taken for that of all, where no number is given.
+const SAMPLES: usize = 5;
+/// Allocators hand out multiples of this.
+const GRAIN: usize = 16;
+/// A slot of a hash table with its control byte, at a load of three quarters.
+const SLOT: usize = 12;
+
+/// MEMORY USAGE key [SAMPLES count]: O(N), N = samples
+pub fn usage<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const NEGATIVE: &str = "ERR syntax error";
+    let mut samples = SAMPLES;
+    let mut position = 3;
+    while position < args.len() {
+        if !args.is(position, "SAMPLES") || position + 1 == args.len() {
+            return Err(CommandError::Syntax);
+        }
+        let count = parse_i64(&args[position + 1]).ok_or(CommandError::NotInteger)?;
+        let count = usize::try_from(count).map_err(|_| CommandError::Text(NEGATIVE))?;
+        samples = if count == 0 { usize::MAX } else { count };
+        position += 2;
+    }
+    match keyspace.peek(&args[2]).map(|node| of_node(node, samples)) {
+        Some(bytes) => reply.count(bytes),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn of_node(node: &Node, samples: usize) -> usize {
+    const HEADER: usize = 8;
+    const WORD: usize = 8;
+    let fixed = HEADER + node.key().len() + if node.expire_at().is_some() { 2 * WORD + SLOT } else { 0 };
+    let value = match node.value() {
+        Value::Integer(_) => allocation(fixed + WORD),
+        Value::Text(text) => allocation(fixed + WORD + text.len()),
+        Value::Object(object) => allocation(fixed + size_of::<Object>()) + of_object(object, samples),
+    };
+    SLOT + value
+}
+
+fn of_object(object: &Object, samples: usize) -> usize {
+    match object {
+        Object::List(list) => of_list(list, samples),
+        Object::Set(set) => of_set(set, samples),
+        Object::Hash(hash) => of_hash(hash, samples),
+        Object::SortedSet(set) => of_sorted_set(set, samples),
+        Object::Stream(stream) => of_stream(stream, samples),
+    }
+}
+
+fn allocation(bytes: usize) -> usize {
+    bytes.next_multiple_of(GRAIN)
+}
+
+/// The size of `len` elements, of which some are looked at.
+fn of_elements(len: usize, samples: usize, sizes: impl Iterator<Item = usize>) -> usize {
+    let (count, sum) = sizes.take(samples).fold((0, 0), |(count, sum): (usize, usize), size| (count + 1, sum + size));
+    if count == 0 { 0 } else { (sum as f64 / count as f64 * len as f64) as usize }
+}
+
+fn of_list(list: &List, samples: usize) -> usize {
+    const CHUNK: usize = 24;
+    let size = |node: ListNode<'_>| match node {
+        ListNode::Packed(listpack) => CHUNK + allocation(listpack.allocated()),
+        ListNode::Plain(bytes) => CHUNK + allocation(bytes.len()),
+    };
+    of_elements(list.nodes().count(), samples, list.nodes().map(size))
+}
+
+fn of_set(set: &Set, samples: usize) -> usize {
+    const LENGTH: usize = 4;
+    match set {
+        Set::Integers(integers) => allocation(integers.to_bytes().len()),
+        Set::Packed(listpack) => allocation(listpack.allocated()),
+        Set::Table(_) => {
+            of_elements(set.len(), samples, set.iter().map(|member| SLOT + allocation(LENGTH + member.len())))
+        }
+    }
+}
+
+fn of_hash(hash: &Hash, samples: usize) -> usize {
+    const LENGTHS: usize = 8;
+    match hash {
+        Hash::Packed(listpack) => allocation(listpack.allocated()),
+        Hash::Table(_) => {
+            let sizes = hash.iter().map(|(field, value)| SLOT + allocation(LENGTHS + field.len() + value.len()));
+            of_elements(hash.len(), samples, sizes)
+        }
+    }
+}
+
+fn of_sorted_set(set: &SortedSet, samples: usize) -> usize {
+    const ENTRY: usize = 16;
+    const IN_ORDER: usize = 24;
+    match set.packed() {
+        Some(listpack) => allocation(listpack.allocated()),
+        None => {
+            let sizes = set.iter().map(|(member, _)| SLOT + IN_ORDER + allocation(ENTRY + member.len()));
+            of_elements(set.len(), samples, sizes)
+        }
+    }
+}
+
+fn of_stream(stream: &Stream, samples: usize) -> usize {
+    const ENTRY: usize = 8;
+    let entries = stream.range(StreamId::MIN, StreamId::MAX);
+    let sizes =
+        entries.map(|entry| ENTRY + entry.fields().map(|(name, value)| name.len() + value.len()).sum::<usize>());
+    size_of::<Stream>() + of_elements(stream.len(), samples, sizes)
+}
+
+/// MEMORY STATS: O(shards)
+pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let memory = crate::memory::read();
+    let keys: u64 = call.server.metrics().databases.iter().map(|database| database.keys).sum();
+    let clients: u64 = call.server.clients.list().iter().map(|client| client.unread_bytes()).sum();
+    let per_key = memory.allocated.checked_div(keys).unwrap_or(0);
+    let figures = [
+        ("peak.allocated", memory.peak_resident),
+        ("total.allocated", memory.allocated),
+        ("clients.normal", clients),
+        ("keys.count", keys),
+        ("keys.bytes-per-key", per_key),
+        ("allocator.allocated", memory.allocated),
+        ("allocator.resident", memory.resident),
+    ];
+    reply.map(figures.len() + 1);
+    for (name, value) in figures {
+        reply.bulk(name.as_bytes());
+        reply.integer(value as i64);
+    }
+    reply.bulk(b"fragmentation");
+    reply.double(memory.resident as f64 / memory.allocated.max(1) as f64);
+    Ok(())
+}
+
+/// MEMORY DOCTOR: O(1)
+pub fn doctor(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const MB: u64 = 1 << 20;
+    let memory = crate::memory::read();
+    let ratio = memory.resident as f64 / memory.allocated.max(1) as f64;
+    let (allocated, resident) = (memory.allocated / MB, memory.resident / MB);
+    let advice = match ratio {
+        _ if memory.allocated < 5 * MB => "There is too little data to say more.",
+        1.5.. => "Much of that is room that was given back and not returned to the system: keys were removed lately.",
+        _ => "That is as it should be.",
+    };
+    reply.verbatim(&format!("{allocated} MB are in use, {resident} MB are resident. {advice}\n"));
+    Ok(())
+}
+
+/// MEMORY HELP: O(1)
+pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const LINES: [&str; 9] = [
+        "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DOCTOR",
+        "    Return memory problems reports.",
+        "STATS",
+        "    Return information about the memory usage of the server.",
+        "USAGE <key> [SAMPLES <count>]",
+        "    Return memory in bytes used by <key> and its value. Nested values are",
+        "    sampled up to <count> times (default: 5, 0 means sample all).",
+        "HELP",
+    ];
+    const LAST: &str = "    Prints this help.";
+    reply.array(LINES.len() + 1);
+    LINES.iter().chain([&LAST]).for_each(|line| reply.simple(line));
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! SLOWLOG and LATENCY: which commands took long.
+
+use super::server::LocalCall;
+use super::{CommandError, Outcome, find};
+use crate::calls;
+use crate::config::Directive;
+use crate::resp::{Args, Reply, parse_i64};
+use crate::slowlog::Entry;
+
+/// Entries that SLOWLOG GET replies where no count is given.
+const COUNT: usize = 10;
+
+/// SLOWLOG GET [count]: O(N), N = entries replied
+pub fn slowlog_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const REFUSAL: &str = "ERR count should be greater than or equal to -1";
+    let count = match args.get(2) {
+        _ if args.len() > 3 => return Err(CommandError::Arity("slowlog|get".into())),
+        None => COUNT,
+        Some(count) => match parse_i64(count).ok_or(CommandError::NotInteger)? {
+            -1 => usize::MAX,
+            count => usize::try_from(count).map_err(|_| CommandError::Text(REFUSAL))?,
+        },
+    };
+    let entries = call.server.slow_log.newest(count);
+    reply.array(entries.len());
+    entries.iter().for_each(|entry| write_entry(entry, reply));
+    Ok(())
+}
+
+fn write_entry(entry: &Entry, reply: &mut Reply<'_>) {
+    let Entry { id, at_s, us, arguments, client: (address, name) } = entry;
+    reply.array(6);
+    for number in [id, at_s, us] {
+        reply.integer(*number as i64);
+    }
+    reply.array(arguments.len());
+    arguments.iter().for_each(|argument| reply.bulk(argument));
+    reply.bulk(address.as_bytes());
+    reply.bulk(name.as_bytes());
+}
+
+/// SLOWLOG LEN: O(1)
+pub fn slowlog_len(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.count(call.server.slow_log.len());
+    Ok(())
+}
+
+/// SLOWLOG RESET: O(N), N = entries
+pub fn slowlog_reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.server.slow_log.clear();
+    reply.ok();
+    Ok(())
+}
+
+/// SLOWLOG HELP: O(1)
+pub fn slowlog_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const LINES: [&str; 12] = [
+        "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET [<count>]",
+        "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+        "    Entries are made of:",
+        "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+        "    client name",
+        "LEN",
+        "    Return the length of the slowlog.",
+        "RESET",
+        "    Reset the slowlog.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    write_help(&LINES, reply);
+    Ok(())
+}
+
+fn write_help(lines: &[&str], reply: &mut Reply<'_>) {
+    reply.array(lines.len());
+    lines.iter().for_each(|line| reply.simple(line));
+}
+
+/// LATENCY LATEST: O(1)
+pub fn latency_latest(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let events = call.server.latency.events();
+    reply.array(events.len());
+    for (name, event) in events {
+        let last = event.samples.back().expect("an event has samples");
+        reply.array(4);
+        reply.bulk(name.as_bytes());
+        for number in [last.at_s, last.ms, event.ms_max] {
+            reply.integer(number as i64);
+        }
+    }
+    Ok(())
+}
+
+/// LATENCY HISTORY event: O(1)
+pub fn latency_history(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let samples = call.server.latency.history(&args[2]);
+    reply.array(samples.len());
+    for sample in samples {
+        reply.array(2);
+        reply.integer(sample.at_s as i64);
+        reply.integer(sample.ms as i64);
+    }
+    Ok(())
+}
+
+/// LATENCY RESET [event [event ...]]: O(1)
+pub fn latency_reset(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let names = args.from(2);
+    let is_named = |name: &[u8]| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    reply.count(call.server.latency.reset(is_named));
+    Ok(())
+}
+
+/// LATENCY DOCTOR: O(1)
+pub fn latency_doctor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let events = call.server.latency.events();
+    let threshold = call.server.config.number(Directive::LatencyMonitorThreshold);
+    let mut report = match (threshold, events.len()) {
+        (0, 0) => {
+            "The latency monitor is off: CONFIG SET latency-monitor-threshold <milliseconds> turns it on.\n".into()
+        }
+        (_, 0) => format!("Nothing has taken {threshold} ms or longer.\n"),
+        _ => String::from("What took long:\n"),
+    };
+    for (name, event) in events {
+        let sum: u64 = event.samples.iter().map(|sample| sample.ms).sum();
+        let mean = sum / event.samples.len() as u64;
+        let (count, most) = (event.samples.len(), event.ms_max);
+        report.push_str(&format!("- {name}: in {count} seconds, {mean} ms on average, {most} ms at most.\n"));
+    }
+    if report.starts_with("What") {
+        report.push_str("SLOWLOG GET shows which commands these were.\n");
+    }
+    reply.verbatim(&report);
+    Ok(())
+}
+
+/// LATENCY HISTOGRAM [command [command ...]]: O(N), N = commands
+pub fn latency_histogram(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let names = args.from(2);
+    let is_wanted = |name: &str| {
+        let is_named = |wanted: &[u8]| {
+            let is_it = wanted.eq_ignore_ascii_case(name.as_bytes());
+            // A container stands for its subcommands.
+            let container = name.split_once('|').map(|(container, _)| container);
+            let is_of_it = container.is_some_and(|container| wanted.eq_ignore_ascii_case(container.as_bytes()));
+            is_it || (is_of_it && find(wanted).is_some())
+        };
+        names.is_empty() || names.iter().any(is_named)
+    };
+    let counted: Vec<_> =
+        calls::of_all().filter(|(id, figures)| figures.calls > 0 && is_wanted(calls::name_of(*id))).collect();
+    let counted: Vec<_> = counted.into_iter().filter(|(_, figures)| !figures.histogram.is_empty()).collect();
+    reply.map(counted.len());
+    for (id, figures) in counted {
+        reply.bulk(calls::name_of(id).as_bytes());
+        reply.map(2);
+        reply.bulk(b"calls");
+        reply.integer(figures.histogram.len() as i64);
+        reply.bulk(b"histogram_usec");
+        let powers = figures.histogram.by_powers();
+        reply.map(powers.len());
+        for (us, count) in powers {
+            reply.integer(us as i64);
+            reply.integer(count as i64);
+        }
+    }
+    Ok(())
+}
+
+/// LATENCY HELP: O(1)
+pub fn latency_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const LINES: [&str; 14] = [
+        "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DOCTOR",
+        "    Return a human readable latency analysis report.",
+        "HISTORY <event>",
+        "    Return time-latency samples for the <event> class.",
+        "LATEST",
+        "    Return the latest latency samples for all events.",
+        "RESET [<event> ...]",
+        "    Reset latency data of one or more <event> classes.",
+        "    (default: reset all data for all event classes)",
+        "HISTOGRAM [COMMAND ...]",
+        "    Return a cumulative distribution of commands in histogram format.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    write_help(&LINES, reply);
+    Ok(())
+}

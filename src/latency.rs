@@ -1,0 +1,83 @@
+//! The latency monitor: when something took longer than `latency-monitor-threshold`, by the kind of event.
+
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Samples of an event that are kept.
+const SAMPLES_MAX: usize = 160;
+
+/// When something took how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Unix time in seconds.
+    pub at_s: u64,
+    /// Its duration in milliseconds.
+    pub ms: u64,
+}
+
+/// One kind of event.
+#[derive(Debug, Default, Clone)]
+pub struct Event {
+    /// The last samples, the oldest first; one for each second, the longest.
+    pub samples: VecDeque<Sample>,
+    /// The longest there ever was.
+    pub ms_max: u64,
+}
+
+/// The events that have been seen.
+#[derive(Debug, Default)]
+pub struct Monitor(Mutex<BTreeMap<&'static str, Event>>);
+
+impl Monitor {
+    /// Notes that something took long. O(1)
+    pub fn note(&self, event: &'static str, sample: Sample) {
+        let mut events = self.0.lock();
+        let event = events.entry(event).or_default();
+        event.ms_max = event.ms_max.max(sample.ms);
+        match event.samples.back_mut().filter(|last| last.at_s == sample.at_s) {
+            Some(last) => last.ms = last.ms.max(sample.ms),
+            None => event.samples.push_back(sample),
+        }
+        if event.samples.len() > SAMPLES_MAX {
+            event.samples.pop_front();
+        }
+    }
+
+    /// Every kind of event with its samples.
+    pub fn events(&self) -> Vec<(&'static str, Event)> {
+        self.0.lock().iter().map(|(name, event)| (*name, event.clone())).collect()
+    }
+
+    /// The samples of a kind, the oldest first.
+    pub fn history(&self, event: &[u8]) -> Vec<Sample> {
+        let name = std::str::from_utf8(event).unwrap_or_default();
+        self.0.lock().get(name).map(|event| event.samples.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// Forgets the kinds that `is_named`; gives how many there were.
+    pub fn reset(&self, is_named: impl Fn(&[u8]) -> bool) -> usize {
+        let mut events = self.0.lock();
+        let before = events.len();
+        events.retain(|name, _| !is_named(name.as_bytes()));
+        before - events.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_keeps_its_longest_sample_and_old_ones_go() {
+        let monitor = Monitor::default();
+        for (at_s, ms) in [(1, 5), (1, 9), (1, 7), (2, 3)] {
+            monitor.note("command", Sample { at_s, ms });
+        }
+        assert_eq!(monitor.history(b"command"), [Sample { at_s: 1, ms: 9 }, Sample { at_s: 2, ms: 3 }]);
+        (3..500).for_each(|at_s| monitor.note("command", Sample { at_s, ms: 1 }));
+        assert_eq!(monitor.history(b"command").len(), SAMPLES_MAX);
+        assert_eq!(monitor.events()[0].1.ms_max, 9);
+        assert_eq!(monitor.reset(|name| name == b"command"), 1);
+        assert!(monitor.history(b"command").is_empty() && monitor.history(b"\xff").is_empty());
+    }
+}

@@ -1,0 +1,85 @@
+//! CLIENT PAUSE: connections take on no requests for a time. What they have taken on goes on, and keys expire.
+
+use crate::clock::Clock;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Which requests wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Paused {
+    /// Those that may change something.
+    Writes,
+    /// All.
+    All,
+}
+
+/// Whether connections are paused.
+#[derive(Debug)]
+pub struct Pause {
+    /// Whether they may be: all that is looked at for each request.
+    is_on: AtomicBool,
+    state: Mutex<Option<(Paused, u64)>>,
+    ended: Notify,
+    clock: Clock,
+}
+
+impl Pause {
+    /// Not yet.
+    pub fn new(clock: Clock) -> Self {
+        Self { is_on: AtomicBool::new(false), state: Mutex::default(), ended: Notify::new(), clock }
+    }
+
+    /// Lets requests wait until then. Of two pauses the wider counts, for as long as the longer.
+    pub fn begin(&self, paused: Paused, until_ms: u64) {
+        let mut state = self.state.lock();
+        let now_ms = self.clock.now_ms();
+        let before = state.filter(|&(_, until)| until > now_ms);
+        *state = Some(before.map_or((paused, until_ms), |(before, until)| (paused.max(before), until_ms.max(until))));
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Lets them go on.
+    pub fn end(&self) {
+        *self.state.lock() = None;
+        self.is_on.store(false, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    /// Whether a request waits that may change something, or not.
+    #[inline]
+    pub fn holds(&self, may_write: impl FnOnce() -> bool) -> bool {
+        self.is_on.load(Ordering::Acquire) && self.holds_now(may_write)
+    }
+
+    #[cold]
+    fn holds_now(&self, may_write: impl FnOnce() -> bool) -> bool {
+        match self.now() {
+            Some((Paused::All, _)) => true,
+            Some((Paused::Writes, _)) => may_write(),
+            None => false,
+        }
+    }
+
+    /// What is paused, and until when.
+    fn now(&self) -> Option<(Paused, u64)> {
+        let now_ms = self.clock.now_ms();
+        let now = self.state.lock().filter(|&(_, until)| until > now_ms);
+        if now.is_none() {
+            self.is_on.store(false, Ordering::Release);
+        }
+        now
+    }
+
+    /// Waits until requests may go on.
+    pub async fn ended(&self) {
+        loop {
+            let ended = self.ended.notified();
+            let Some((_, until_ms)) = self.now() else { return };
+            let left = until_ms.saturating_sub(self.clock.now_ms()).max(1);
+            // However it ends: it is looked at again.
+            let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What a connection does to others and to itself: CLIENT KILL, REPLY and PAUSE, MONITOR, SHUTDOWN.
+
+use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, check_script, on_every_engine, wait_until, words};
+use std::time::{Duration, Instant};
+
+#[test]
+fn refusals_are_redis_s() {
+    check_script(
+        r#"
+        CLIENT KILL
+        -ERR wrong number of arguments for 'client\x7ckill' command
+        CLIENT KILL 1.2.3.4:5
+        -ERR No such client
+        CLIENT KILL ID 10 more
+        -ERR syntax error
+        CLIENT KILL ID x
+        -ERR client-id should be greater than 0
+        CLIENT KILL ID 0
+        -ERR client-id should be greater than 0
+        CLIENT KILL TYPE none
+        -ERR Unknown client type 'none'
+        CLIENT KILL USER none
+        -ERR No such user 'none'
+        CLIENT KILL SKIPME perhaps
+        -ERR syntax error
+        CLIENT KILL ID 99999
+        :0
+        CLIENT KILL TYPE replica ADDR 1.2.3.4:5
+        :0
+        CLIENT REPLY perhaps
+        -ERR syntax error
+        CLIENT PAUSE x
+        -ERR timeout is not an integer or out of range
+        CLIENT PAUSE -1
+        -ERR timeout is negative
+        CLIENT PAUSE 0 x
+        -ERR CLIENT PAUSE mode must be WRITE or ALL
+        CLIENT UNPAUSE
+        +OK
+        SHUTDOWN x
+        -ERR syntax error
+        SHUTDOWN SAVE NOSAVE
+        -ERR syntax error
+        SHUTDOWN ABORT NOW
+        -ERR syntax error
+        SHUTDOWN ABORT
+        -ERR No shutdown in progress.
+        MULTI
+        +OK
+        SHUTDOWN
+        -ERR Command not allowed inside a transaction
+        DISCARD
+        +OK
+        "#,
+    );
+}
+
+#[test]
+fn connections_are_killed_by_what_is_known_of_them() {
+    on_every_engine(|server| {
+        let mut me = server.client();
+        let mut others = [server.client(), server.client(), server.client()];
+        let id = others[0].value(&["CLIENT", "ID"]).integer().to_string();
+        others[1].call(&["SUBSCRIBE", "c"]);
+        others[2].expect("PING", "+PONG\r\n");
+        me.expect(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        me.expect(&format!("CLIENT KILL ID {id}"), ":0\r\n");
+        me.expect("CLIENT KILL TYPE pubsub", ":1\r\n");
+        let address = others[2].stream().local_addr().expect("connected").to_string();
+        me.expect(&format!("CLIENT KILL {address}"), "+OK\r\n");
+        assert!(others.iter_mut().all(Client::is_closed));
+        assert_eq!(server.info_number("connected_clients"), 2, "this one and that which asks");
+        // What it has asked for after that, it does not get.
+        me.send(b"CLIENT KILL SKIPME no\r\nPING\r\n");
+        // The connection that asked for the number may still be there.
+        let reply = me.until_closed();
+        assert!(reply == b":1\r\n" || reply == b":2\r\n", "{}", reply.escape_ascii());
+        server.assert_serving();
+    });
+}
+
+#[test]
+fn replies_that_nobody_wants_are_left_out_and_the_others_keep_their_order() {
+    const REQUESTS: &str = "SET a 1|CLIENT REPLY SKIP|GET a|GET a|CLIENT REPLY SKIP|CLIENT REPLY ON|MGET a b|\
+        CLIENT REPLY OFF|SET b 2|MGET a b|NOSUCH|MSET a 5 c 6|MULTI|INCR a|EXEC|BLPOP list 0.01|CLIENT REPLY SKIP|PING|\
+        CLIENT REPLY ON|MGET a b c|CLIENT REPLY SKIP|MULTI|INCR a|CLIENT REPLY SKIP|EXEC|GET a|\
+        CLIENT REPLY OFF|SUBSCRIBE c|PING|UNSUBSCRIBE c|CLIENT REPLY ON|PING last";
+    let bytes: Vec<u8> = REQUESTS.split('|').flat_map(|line| crate::harness::request(&words(line))).collect();
+    let end = b"$4\r\nlast\r\n";
+    let replies = |mut client: Client| {
+        client.send(&bytes);
+        let mut replies = Vec::new();
+        while !replies.ends_with(end) {
+            replies.extend(client.reply());
+        }
+        String::from_utf8(replies).expect("text")
+    };
+    let oracle = RedisOracle::start();
+    let expected = replies(oracle.client());
+    on_every_engine(|server| assert_eq!(replies(server.client()), expected));
+}
+
+#[test]
+fn a_pause_holds_writes_or_everything_and_ends() {
+    on_every_engine(|server| {
+        let (mut me, mut writer, mut reader) = (server.client(), server.client(), server.client());
+        me.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+        reader.expect("GET a", "$-1\r\n");
+        writer.send(b"GET a\r\nSET a 1\r\nGET a\r\n");
+        assert_eq!(writer.reply(), b"$-1\r\n");
+        assert!(writer.is_silent());
+        wait_until("the writer is blocked", || server.info_number("blocked_clients") == 1);
+        reader.expect("GET a", "$-1\r\n");
+        me.expect("CLIENT UNPAUSE", "+OK\r\n");
+        assert_eq!(writer.reply(), b"+OK\r\n");
+        assert_eq!(writer.reply(), b"$1\r\n1\r\n");
+        let start = Instant::now();
+        me.expect("CLIENT PAUSE 60", "+OK\r\n");
+        reader.expect("PING", "+PONG\r\n");
+        assert!(start.elapsed() >= Duration::from_millis(55));
+        assert_eq!(server.info_number("blocked_clients"), 0);
+    });
+}
+
+#[test]
+fn a_monitor_sees_the_commands_of_all() {
+    on_every_engine(|server| {
+        let mut monitor = server.client();
+        monitor.expect("MONITOR", "+OK\r\n");
+        let mut client = server.client();
+        let address = client.stream().local_addr().expect("connected").to_string();
+        client.expect("SET foo \"a b\\n\\x00\"", "+OK\r\n");
+        client.expect("SELECT 3", "+OK\r\n");
+        client.call(&["AUTH", "user", "password"]);
+        client.call(&["CONFIG", "GET", "port"]);
+        client.call(&["NOSUCH"]);
+        for line in ["MULTI", "GET foo", "EXEC", "PING"] {
+            client.call(&words(line));
+        }
+        for (database, wanted) in [
+            (0, r#""SET" "foo" "a b\n\x00""#),
+            (3, r#""SELECT" "3""#),
+            (3, r#""AUTH" "(redacted)" "(redacted)""#),
+            (3, r#""MULTI""#),
+            (3, r#""GET" "foo""#),
+            (3, r#""EXEC""#),
+            (3, r#""PING""#),
+        ] {
+            let line = String::from_utf8(monitor.reply()).expect("text");
+            let (time, shown) = line.split_once(' ').expect("a time");
+            assert!(time.starts_with("+1") && time.contains('.'), "{line}");
+            assert_eq!(shown, format!("[{database} {address}] {wanted}\r\n"));
+        }
+        assert!(client.value(&["CLIENT", "LIST"]).text().contains("flags=O"));
+        monitor.expect("GET foo", "-ERR Replica can't interact with the keyspace\r\n");
+        monitor.expect("RESET", "+RESET\r\n");
+        client.expect("PING", "+PONG\r\n");
+        assert!(monitor.is_silent());
+    });
+}
+
+#[test]
+fn shutdown_ends_the_server_and_keeps_the_data() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        client.expect("SET a 1", "+OK\r\n");
+        client.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+        let mut paused = server.client();
+        paused.send(b"SET b 1\r\n");
+        wait_until("it is paused", || server.info_number("blocked_clients") == 1);
+        client.send(b"SHUTDOWN NOSAVE\r\n");
+        assert_eq!(client.until_closed(), b"");
+        let (status, data, log) = server.wait_for_end();
+        assert!(status.success(), "{log}");
+        data.start(setup, &[]).client().expect("GET a", "$1\r\n1\r\n");
+    }
+}

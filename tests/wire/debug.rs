@@ -1,0 +1,117 @@
+//! DEBUG: fingerprints of the data that are Redis's, and data that is the same after it was saved and loaded.
+
+use crate::harness::{EVERY_ENGINE, RedisOracle, Server, words};
+
+/// Values of every type and encoding, in two databases.
+fn fill(call: &mut dyn FnMut(&str)) {
+    let many = |first: &str, item: &dyn Fn(usize) -> String, count: usize| {
+        (0..count).fold(first.to_owned(), |line, index| format!("{line} {}", item(index)))
+    };
+    for line in [
+        "FLUSHALL",
+        "SELECT 0",
+        "SET text hello",
+        "SET number 12345",
+        "SET expiring x PXAT 99999999999999",
+        "SET \"\\x00\\xff\" \"\\r\\n\\x80\"",
+        "APPEND grown 12",
+        "RPUSH list a 1 -7 \"\" b",
+        "SADD integers 1 2 300000",
+        "SADD members a b 3",
+        "HSET hash a 1 2 b",
+        "ZADD zset 1.5 a -inf b 3 c 0.1 d 1e300 e",
+        "GEOADD geo 13.361389 38.115556 Palermo",
+        "XADD stream 1-1 a 1 b 2",
+        "XADD stream 5-3 a 1",
+        "XADD stream 7-0 other 1",
+        "XDEL stream 5-3",
+        "XGROUP CREATE stream group 0",
+        "XREADGROUP GROUP group alice COUNT 1 STREAMS stream >",
+        "PFADD hll a b c",
+    ] {
+        call(line);
+    }
+    call(&many("RPUSH list:large", &|index| format!("{}element{index}", "x".repeat(index % 50)), 1500));
+    call(&many("SADD set:large", &|index| format!("member{index}"), 600));
+    call(&many("HSET hash:large", &|index| format!("field{index} {}", index * 7), 600));
+    call(&many("ZADD zset:large", &|index| format!("{}.25 member{index}", index % 30), 600));
+    call(&format!("SET long {}", "0123456789".repeat(5000)));
+    call("SELECT 3");
+    call("SET text other");
+    call("SELECT 0");
+}
+
+const KEYS: &str = "DEBUG DIGEST-VALUE text number expiring grown list list:large integers members set:large hash \
+                    hash:large zset zset:large geo stream hll long none";
+
+#[test]
+fn a_digest_is_redis_s() {
+    let oracle = RedisOracle::start_with(&["--enable-debug-command", "yes"]);
+    let mut theirs = oracle.client();
+    fill(&mut |line| drop(theirs.call(&words(line))));
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut ours = server.client();
+        fill(&mut |line| drop(ours.call(&words(line))));
+        for request in [KEYS, "DEBUG DIGEST"] {
+            assert_eq!(ours.value(&words(request)), theirs.value(&words(request)), "{request}");
+        }
+        ours.call(&["SET", "text", "changed"]);
+        assert_ne!(ours.value(&["DEBUG", "DIGEST"]), theirs.value(&["DEBUG", "DIGEST"]));
+    }
+}
+
+#[test]
+fn data_is_the_same_after_it_was_saved_and_loaded() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        fill(&mut |line| drop(client.call(&words(line))));
+        for reload in ["RELOAD", "LOADAOF"] {
+            // In one read: what is changed just before is there.
+            let last: Vec<Vec<&str>> = ["INCR counter", "DEBUG DIGEST", "DEBUG reload", "DEBUG DIGEST", "GET counter"]
+                .map(|line| line.split(' ').map(|word| if word == "reload" { reload } else { word }).collect())
+                .into();
+            let replies = client.pipeline(&last);
+            assert_eq!(replies[2].text(), "OK", "{reload}");
+            assert_eq!(replies[1], replies[3], "{reload}");
+            assert_eq!(replies[0].integer().to_string(), replies[4].text());
+        }
+        client.expect("PTTL none", ":-2\r\n");
+        client.expect("XLEN stream", ":2\r\n");
+        client.expect("XACK stream group 1-1", ":1\r\n");
+        client.call(&["SET", "soon", "x", "PX", "30"]);
+        client.expect("DEBUG LOADAOF", "+OK\r\n");
+        crate::harness::wait_until("the key expires though it was loaded", || {
+            client.value(&["EXISTS", "soon"]).integer() == 0
+        });
+        client.expect("DEBUG RELOAD NOSAVE", "-ERR DEBUG RELOAD has no options here: it saves, flushes and loads\r\n");
+        server.assert_serving();
+    }
+}
+
+#[test]
+fn without_a_log_there_is_none_to_load() {
+    let server = Server::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes", "--appendonly", "no"]);
+    server.client().expect("DEBUG LOADAOF", "-ERR there is no log: appendonly is no\r\n");
+    server.client().expect("DEBUG RELOAD", "+OK\r\n");
+}
+
+#[test]
+fn elements_over_the_threshold_stand_alone() {
+    let server = Server::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    client.expect("DEBUG QUICKLIST-PACKED-THRESHOLD 5b", "+OK\r\n");
+    client.expect("RPUSH list short", ":1\r\n");
+    client.expect("OBJECT ENCODING list", "$9\r\nquicklist\r\n");
+    client.expect("RPUSH list 1 longer 22", ":4\r\n");
+    client.expect("LINSERT list BEFORE longer \"as long\"", ":5\r\n");
+    client.expect("LRANGE list 0 -1", "*5\r\n$5\r\nshort\r\n$1\r\n1\r\n$7\r\nas long\r\n$6\r\nlonger\r\n$2\r\n22\r\n");
+    let refused = "-ERR argument must be a memory value bigger than 1 and smaller than 4gb\r\n";
+    client.expect("DEBUG QUICKLIST-PACKED-THRESHOLD 4gb", refused);
+    client.expect("DEBUG QUICKLIST-PACKED-THRESHOLD 0", "+OK\r\n");
+    client.expect("RPUSH other short", ":1\r\n");
+    client.expect("OBJECT ENCODING other", "$8\r\nlistpack\r\n");
+}

@@ -1,0 +1,121 @@
+//! What the server tells of the commands that it ran: INFO commandstats and errorstats, SLOWLOG, LATENCY.
+
+use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, on_every_engine, words};
+
+/// The lines of a section, without what depends on time.
+fn section(client: &mut Client, name: &str) -> Vec<String> {
+    let text = client.value(&["INFO", name]).text();
+    let fields = |line: &str| line.split(',').filter(|field| !field.contains("usec")).collect::<Vec<_>>().join(",");
+    let mut lines: Vec<String> =
+        text.lines().filter(|line| line.contains("stat_")).map(fields).filter(|line| !line.contains("info")).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn calls_and_errors_are_counted_as_redis_counts_them() {
+    const REQUESTS: &str = "SET a 1|GET a|GET none|MSET a 1 b 2 c 3 d 4|MGET a b c d|DEL a b c d|LPUSH list x|GET list\
+        |INCR list|SET|NOSUCH|CLIENT ID|CLIENT NOSUCH|XGROUP CREATECONSUMER s g c|OBJECT ENCODING list|BLPOP list 0\
+        |MULTI|SET a 1|LPUSH a 1|EXEC|EXEC|MULTI|GET|EXEC|AUTH x|DBSIZE|RENAME a b|WAIT 0 0|XADD s 1 a b\
+        |XGROUP CREATECONSUMER s g c|HELLO 9|BLPOP none 0.01|CONFIG GET port";
+    let oracle = RedisOracle::start();
+    let run = |client: &mut Client| {
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        for line in REQUESTS.split('|') {
+            client.call(&words(line));
+        }
+        [section(client, "commandstats"), section(client, "errorstats")]
+    };
+    let expected = run(&mut oracle.client());
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        assert_eq!(run(&mut server.client()), expected, "on {setup:?}");
+        let mut client = server.client();
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        assert_eq!(section(&mut client, "errorstats"), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn slow_commands_are_kept_with_their_arguments_and_their_connection() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("CLIENT SETNAME me", "+OK\r\n");
+        client.expect("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 4", "+OK\r\n");
+        let long = "x".repeat(200);
+        let requests = [
+            vec!["SLOWLOG", "RESET"],
+            vec!["SET", "a", "1"],
+            vec!["MSET", "a", "1", "b", "2", "c", "3"],
+            vec!["SET", "b", &long],
+            vec!["LPUSH", "a", "x"],
+            vec!["MULTI"],
+            vec!["GET", "c"],
+            vec!["EXEC"],
+        ];
+        requests.iter().for_each(|request| drop(client.call(request)));
+        client.expect("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
+        let entries = client.value(&["SLOWLOG", "GET", "-1"]);
+        let arguments = |index: usize| -> Vec<String> {
+            entries.elements()[index].elements()[3].elements().iter().map(|argument| argument.text()).collect()
+        };
+        assert_eq!(entries.elements().len(), 4, "{entries:?}");
+        assert_eq!(arguments(0), ["GET", "c"], "EXEC itself is no entry, nor is what turns the log off");
+        assert_eq!(arguments(1), ["MULTI"]);
+        assert_eq!(arguments(2), ["LPUSH", "a", "x"]);
+        assert_eq!(arguments(3), ["SET", "b", &format!("{}... (72 more bytes)", "x".repeat(128))]);
+        assert_eq!(entries.elements()[0].elements()[5].text(), "me");
+        assert!(entries.elements()[0].elements()[4].text().starts_with("127.0.0.1:"));
+        client.expect("SLOWLOG LEN", ":4\r\n");
+        client.expect("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1\r\n");
+        client.expect("SLOWLOG RESET", "+OK\r\n");
+        client.expect("SLOWLOG GET", "*0\r\n");
+        client.expect("SET b 1", "+OK\r\n");
+        client.expect("SLOWLOG LEN", ":0\r\n");
+    });
+}
+
+#[test]
+fn what_took_long_is_told_by_the_latency_monitor() {
+    let server = Server::start(EVERY_ENGINE[4], &["--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    client.expect("CONFIG SET latency-monitor-threshold 20", "+OK\r\n");
+    client.expect("DEBUG SLEEP 0.001", "+OK\r\n");
+    client.expect("LATENCY LATEST", "*0\r\n");
+    client.expect("DEBUG SLEEP 0.05", "+OK\r\n");
+    let latest = client.value(&["LATENCY", "LATEST"]);
+    let event = latest.elements()[0].elements();
+    assert_eq!(event[0].text(), "command");
+    assert!((50..5000).contains(&event[2].integer()) && event[3].integer() >= event[2].integer(), "{event:?}");
+    assert_eq!(client.value(&["LATENCY", "HISTORY", "command"]).elements().len(), 1);
+    assert!(client.value(&["LATENCY", "DOCTOR"]).text().contains("command"));
+    client.expect("LATENCY RESET none", ":0\r\n");
+    client.expect("LATENCY RESET", ":1\r\n");
+    client.expect("LATENCY HISTORY command", "*0\r\n");
+}
+
+#[test]
+fn histograms_and_percentiles_show_how_long_commands_took() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        for value in ["1", "2", "3"] {
+            client.call(&["SET", "key", value]);
+        }
+        client.call(&["CLIENT", "ID"]);
+        let histogram = client.value(&["LATENCY", "HISTOGRAM", "set", "client", "nosuch"]);
+        let calls = |name: &str| histogram.field(name).and_then(|row| row.field("calls")).map(|calls| calls.integer());
+        assert_eq!((calls("set"), calls("client|id")), (Some(3), Some(1)), "{histogram:?}");
+        let powers =
+            histogram.field("set").and_then(|row| row.field("histogram_usec")).expect("a histogram").elements();
+        assert_eq!(powers.last().expect("a bucket").integer(), 3, "the buckets are cumulative");
+        client.expect("CONFIG SET latency-tracking-info-percentiles \"0.0 50.0 100.0\"", "+OK\r\n");
+        client.expect(
+            "CONFIG GET latency-tracking-info-percentiles",
+            "*2\r\n$33\r\nlatency-tracking-info-percentiles\r\n$8\r\n0 50 100\r\n",
+        );
+        let info = client.value(&["INFO", "latencystats"]).text();
+        let line = info.lines().find(|line| line.starts_with("latency_percentiles_usec_set:")).expect("its line");
+        assert!(line.contains("p0=") && line.contains(",p50=") && line.contains(",p100="), "{line}");
+    });
+}
