@@ -545,8 +545,12 @@ async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S)
 /// The life of a connection that comes before the data is there.
 async fn serve_early<E: Engine>(server: Arc<Server>, client: Arc<Client>, mut engine: watch::Receiver<Option<Arc<E>>>) {
     let session = async {
-        let engine = engine.wait_for(Option::is_some).await.expect("the server outlives its connections").clone();
-        engine.expect("it was waited for").session()
+        let ready = engine.wait_for(Option::is_some).await.ok().and_then(|engine| engine.clone());
+        match ready {
+            Some(engine) => engine.session(),
+            // The server stops before it has begun, and its connections with it.
+            None => std::future::pending().await,
+        }
     };
     connection::serve_early(Arc::clone(&server), Arc::clone(&client), session).await;
     depart(&server, &client);

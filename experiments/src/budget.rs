@@ -23,6 +23,8 @@ const PER_CLIENT: f64 = 60e-6;
 /// What each key takes to be set before the window, and each of its bytes.
 const PER_KEY: f64 = 0.5e-6;
 const PER_BYTE: f64 = 1e-9;
+/// What a workload of the generator takes to set its own keys: up to a hundred thousand records of a kilobyte.
+const WORKLOAD: f64 = 0.8;
 /// Share of the trials that are expected to be disturbed, and repeated.
 const REPEATED: f64 = 0.05;
 
@@ -82,8 +84,11 @@ fn overhead(sweep: &Sweep) -> f64 {
 }
 
 fn overhead_of(sweep: &Sweep, point: &Point) -> f64 {
-    let keys = sweep.key_maximum as f64;
-    let prefill = keys * (PER_KEY + f64::from(point.data_size) * PER_BYTE);
+    let prefill = match (sweep.prefills(point), point.has_own_commands()) {
+        (false, _) => 0.0,
+        (true, true) => WORKLOAD,
+        (true, false) => sweep.key_maximum as f64 * (PER_KEY + f64::from(point.data_size) * PER_BYTE),
+    };
     OVERHEAD + f64::from(point.clients) * PER_CLIENT + prefill
 }
 

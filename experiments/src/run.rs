@@ -17,6 +17,9 @@ use crate::sampler;
 use crate::sweep::{self, Sweep};
 use crate::trial::{self, Bench, TrialRecord};
 
+/// Files that a server has open besides its connections.
+const FILES_BESIDES: u64 = 64;
+
 /// What `experiments run` was told.
 #[derive(Debug)]
 pub struct Options {
@@ -110,7 +113,7 @@ fn setup(options: &Options) -> Result<Setup> {
         let present: Vec<String> = sweep.servers.iter().filter(|name| able(name)).cloned().collect();
         ensure!(!present.is_empty(), "no server of the sweep {} is on this machine", sweep.name);
         sweep.servers = present;
-        match helps.lacking(&sweep) {
+        match helps.lacking(&sweep).or_else(|| too_many_files(&sweep)) {
             Some(reason) => absent.push(Absent { name: sweep.name, reason, is_sweep: true }),
             None => kept.push(sweep),
         }
@@ -125,6 +128,13 @@ fn setup(options: &Options) -> Result<Setup> {
 /// Whether a server takes the flags of all its variants.
 fn can_run(server: &Server, sweep: &Sweep) -> bool {
     sweep.variants_of(&server.name).iter().all(|variant| server.dialect(&variant.flags).is_some())
+}
+
+/// A sweep with more connections than a process may have files would fail in the middle of the run.
+fn too_many_files(sweep: &Sweep) -> Option<String> {
+    let needed = u64::from(sweep.clients.iter().copied().max()?) + FILES_BESIDES;
+    let limit = rlimit::Resource::NOFILE.get_soft().ok()?;
+    (needed > limit).then(|| format!("it needs {needed} open files in a process, and the limit is {limit} (ulimit -n)"))
 }
 
 /// What the programs say of their flags. A program without a `--help` is believed to have all.

@@ -168,7 +168,7 @@ pub struct RunFlags {
     #[arg(long, conflicts_with_all = ["expiry_range", "rate_steps", "find_knee"])]
     pub verify: bool,
     /// Instead of a load: connect, PING, close, and again; -c at a time, -n in total, or at --rate-limiting per second
-    #[arg(long, conflicts_with_all = ["workload", "ratio", "keys_per_command", "prefill", "verify", "pipeline", "key_pattern", "data_size", "data_size_range", "data_size_list", "expiry_range"])]
+    #[arg(long, conflicts_with_all = ["workload", "ratio", "keys_per_command", "prefill", "verify"])]
     pub connect_storm: bool,
     /// Open loop: requests per second, in total, due at fixed times whether or not replies come
     #[arg(long, value_name = "OPS_PER_SEC")]

@@ -97,8 +97,15 @@ impl Part {
 
     /// When its window began, since 1970, and how long that was.
     fn window(&self) -> (Duration, Duration) {
-        (self.latency.base, Duration::from_secs_f64(self.json["duration_s"].as_f64().unwrap_or(0.0).max(0.0)))
+        (self.latency.base, seconds_of(&self.json["duration_s"]))
     }
+}
+
+/// A file may have been written by anyone: what is no sensible time is none.
+fn seconds_of(json: &Json) -> Duration {
+    const SECONDS_MAX: f64 = 1e9;
+    let seconds = json.as_f64().filter(|seconds| (0.0..SECONDS_MAX).contains(seconds));
+    Duration::from_secs_f64(seconds.unwrap_or(0.0))
 }
 
 /// All tags, in the order in which they first stand in a log.
@@ -152,9 +159,8 @@ fn merged_outcome(
         let (began, length) = part.window();
         outcome.duration = outcome.duration.max(began + length - base);
         let generator = &part.json["generator"];
-        let seconds = |name: &str| Duration::from_secs_f64(generator[name].as_f64().unwrap_or(0.0).max(0.0));
-        outcome.cpu_user += seconds("cpu_user_s");
-        outcome.cpu_system += seconds("cpu_system_s");
+        outcome.cpu_user += seconds_of(&generator["cpu_user_s"]);
+        outcome.cpu_system += seconds_of(&generator["cpu_system_s"]);
         outcome.unsent += part.json["unsent"].as_u64().unwrap_or(0);
         for (name, stats) in names.iter().zip(&mut outcome.commands) {
             add_counts(stats, &part.json["commands"][name.as_str()]);

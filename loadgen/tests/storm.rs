@@ -11,7 +11,11 @@ use common::{Behaviour, Redis, Stub, failure, loadgen, measure, measure_at, stde
 
 #[test]
 fn every_connection_is_made_greeted_and_counted() {
-    for flags in [&["-c", "8", "-t", "2"][..], &["-c", "3", "--resp", "3", "-a", "u:p"], &["--rate-limiting", "1000"]] {
+    for flags in [
+        &["-c", "8", "-t", "2", "--pipeline", "1"][..],
+        &["-c", "3", "--resp", "3", "-a", "u:p"],
+        &["--rate-limiting", "1000"],
+    ] {
         let stub = Stub::start(Behaviour::default());
         let json = measure(&stub, &[&["--connect-storm", "-n", "301"], flags].concat());
         assert_eq!(json["commands"]["CONNECT"]["requests"], 301, "{flags:?}");

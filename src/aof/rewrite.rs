@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Bytes of a base that wait to be written, from which on the walk pauses.
-const WAITING_MAX: usize = 512 * 1024;
+const WAITING_MAX: usize = 256 * 1024;
 /// Bytes that wait though the walk pauses, of keys that change before their turn: who changes more writes them.
 const WAITING_HARD_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of a base that are synced at once: the last fsync is to be a short one.

@@ -187,10 +187,15 @@ pub struct Opened {
     pub records: u64,
 }
 
+/// fsyncs that take longer count as so long: an hour.
+const FSYNC_US_MAX: u64 = 3_600_000_000;
+/// fsyncs that cover more count as so much.
+const FSYNC_BYTES_MAX: u64 = 1 << 40;
+
 impl Segment {
     /// Appends to a file; starts the log thread.
     pub fn start(opened: Opened, control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
-        let histogram = || Histogram::new(2).expect("two significant digits are within the histogram's range");
+        let up_to = |most| Histogram::new_with_max(most, 2).expect("two digits up to that are within its range");
         let writer = Writer {
             file: opened.file,
             path: opened.path,
@@ -223,7 +228,7 @@ impl Segment {
             waiters: Mutex::default(),
             sync_waiters: Mutex::default(),
             bell: Bell::default(),
-            fsyncs: Mutex::new(Fsyncs { us: histogram(), bytes: histogram() }),
+            fsyncs: Mutex::new(Fsyncs { us: up_to(FSYNC_US_MAX), bytes: up_to(FSYNC_BYTES_MAX) }),
         });
         let shared = Arc::clone(&segment);
         let thread = std::thread::Builder::new()

@@ -19,6 +19,7 @@ use batch::Batch;
 use parking_lot::Mutex;
 use session::ActorSession;
 use shard::{Gauges, KeyspaceShard};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -143,22 +144,23 @@ impl Engine for ActorEngine {
 
     async fn walk_image(self: Arc<Self>) {
         let mut port = Port::new(self.router.clone(), self.shards());
-        let mut incomplete: Vec<usize> = (0..self.shards()).collect();
+        let mut incomplete: VecDeque<usize> = (0..self.shards()).collect();
+        // Several slices on one thread would be as long as all of them together.
+        let threads = tokio::runtime::Handle::current().metrics().num_workers();
         while !incomplete.is_empty() {
-            for &shard in &incomplete {
+            let asked = incomplete.len().min(threads);
+            for shard in incomplete.drain(..asked) {
                 if port.send(shard, Batch::walk(shard)).await.is_err() {
                     return;
                 }
             }
-            let mut rest = Vec::new();
-            for _ in incomplete.drain(..) {
+            for _ in 0..asked {
                 let batch = port.recv().await;
                 if !batch.is_image_complete() {
-                    rest.push(batch.shard());
+                    incomplete.push_back(batch.shard());
                 }
                 batch.recycle();
             }
-            incomplete = rest;
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest that commands wait for a walk.
-const SLICE: Duration = Duration::from_micros(200);
-/// Between two slices of an owner: the walk takes a sixth of its time at most.
+const SLICE: Duration = Duration::from_micros(100);
+/// Between two slices on a thread: the walk takes an eleventh of its time at most.
 pub const PAUSE: Duration = Duration::from_millis(1);
 
 /// One owner's part of an image.

@@ -16,6 +16,9 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Waits that are longer count as so long: a minute.
+const WAIT_NS_MAX: u64 = 60_000_000_000;
+
 /// One keyspace behind one mutex.
 pub struct MutexEngine {
     owned: Mutex<Owned>,
@@ -46,7 +49,7 @@ impl MutexEngine {
                 keyspace,
                 commands: 0,
                 uncontended: 0,
-                waits_ns: Histogram::new(2).expect("two significant digits are within the histogram's range"),
+                waits_ns: Histogram::new_with_max(WAIT_NS_MAX, 2).expect("two digits up to that are within its range"),
                 expire_lag_ms: 0,
             }),
             segment,

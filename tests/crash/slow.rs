@@ -70,6 +70,8 @@ fn under_always_no_reply_comes_before_a_slow_fsync_and_the_server_goes_on_meanwh
         assert_eq!(writer.reply(), b"+OK\r\n");
         assert!(start.elapsed() >= SLOW, "{setup:?}: a reply came before its fsync");
         readers.iter_mut().for_each(|reader| assert_eq!(reader.reply(), b"$1\r\nv\r\n"));
+        let longest = slow.server.info_number("aof_fsync_us_max") as u128;
+        assert!((SLOW.as_micros()..2 * SLOW.as_micros()).contains(&longest), "{setup:?}: INFO tells of {longest} us");
     });
 }
 

@@ -8,7 +8,7 @@ use super::*;
 /// Bytes between two that are changed: not all of them, for repairs are on a real disk.
 const STEP: usize = 53;
 
-fn state_in(dir: &Path) -> Result<Vec<String>, String> {
+pub(super) fn state_in(dir: &Path) -> Result<Vec<String>, String> {
     let mut recovered = recover(&Log {
         disk: &SystemDisk,
         dir,

@@ -1,8 +1,9 @@
 //! Rewriting on a disk that fails, or loses power, at every one of its calls; and two bugs that are planted to show that
 //! this would tell.
 
+use super::repairs::state_in;
 use super::*;
-use crate::aof::{Base, LogThread, Rewrite, Rewriter};
+use crate::aof::{Base, Inspection, LogThread, Plan, Rewrite, Rewriter};
 use crate::keyspace::ImageSink;
 
 /// Steps before the rewriting begins; the others run while it does, and behind it.
@@ -302,4 +303,60 @@ fn a_base_that_is_damaged_or_cut_anywhere_is_refused() {
             }
         }
     }
+}
+
+/// Keys that a record of a base, or one behind it, may concern, with what depends on them.
+const LOST_MAX: usize = 6;
+
+#[test]
+fn a_rewritten_log_that_is_damaged_anywhere_is_fixed_to_an_epoch_and_salvaged_but_for_one_record() {
+    /// Bytes between two that are changed: not all of them, for repairs are on a real disk.
+    const STEP: usize = 61;
+    let (meanwhile, behind) = parts();
+    let mut scenario = Scenario::begin();
+    scenario.rewrite(Bug::None, meanwhile).expect("nothing fails");
+    scenario.end_epoch();
+    behind.iter().for_each(|step| scenario.step(step));
+    scenario.finish();
+    let files = scenario.writer.disk.files();
+    let mut repaired = [0, 0];
+    for (damaged, bytes) in files.iter().filter(|(path, _)| ChainEntry::chain_of(path).is_some()) {
+        let is_base = damaged.to_string_lossy().contains("base");
+        for position in (16..bytes.len()).step_by(STEP) {
+            for salvages in [false, true] {
+                let dir = tempfile::tempdir().expect("a temporary directory");
+                for (path, bytes) in &files {
+                    let mut bytes = bytes.clone();
+                    if path == damaged {
+                        bytes[position] ^= 1;
+                    }
+                    std::fs::write(dir.path().join(path.file_name().expect("a file")), bytes).expect("written");
+                }
+                let log = Inspection::of(dir.path(), BOOT.into()).expect("the manifest is whole");
+                if !log.chains[0].is_damaged() {
+                    assert!(!is_base, "damage of a base is damage, wherever it is");
+                    continue;
+                }
+                let what = format!("{}, byte {position}, salvaged: {salvages}", damaged.display());
+                let plan = if salvages { Plan::salvage(&log).expect(&what) } else { Plan::fix(&log) };
+                plan.carry_out(&log, "backup").expect(&what);
+                let state = state_in(dir.path()).unwrap_or_else(|reason| panic!("{what}: {reason}"));
+                match (salvages, is_base) {
+                    (true, _) => {
+                        let whole = scenario.states.last().expect("there are states");
+                        let lost = whole.iter().filter(|line| !state.contains(line)).count();
+                        assert!(lost <= LOST_MAX, "{what}: {lost} keys are lost: {:?}", plan.notes);
+                    }
+                    // Without its base there is no state that the rest leads on from.
+                    (false, true) => assert_eq!(state, [""; 0], "{what}"),
+                    (false, false) => {
+                        let is_mark = scenario.marks.iter().any(|mark| scenario.states[*mark] == state);
+                        assert!(is_mark, "{what}: {state:?}");
+                    }
+                }
+                repaired[usize::from(salvages)] += 1;
+            }
+        }
+    }
+    assert!(repaired.iter().all(|count| *count > 20), "{repaired:?}");
 }

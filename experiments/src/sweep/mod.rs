@@ -11,15 +11,19 @@
 //!
 //! The name of a sweep is its file's stem. A file is validated once, when it is read; an unknown field is an error.
 
+mod short;
+mod values;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+pub use self::short::Short;
+pub use self::values::{FlagValue, Ratio};
 use crate::plan::Point;
 
 /// Fields that hold a list which the grid crosses: what plots may have on their horizontal axis.
@@ -121,27 +125,6 @@ pub struct Sweep {
     pub variants: Vec<Variant>,
 }
 
-/// What a sweep's `[short]` table replaces when a run has to fit a budget: fewer points, never fewer repeats than ten.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "each replaces the field of the same name")]
-pub struct Short {
-    pub servers: Option<Vec<String>>,
-    pub clients: Option<Vec<u32>>,
-    pub pipeline: Option<Vec<u32>>,
-    pub ratio: Option<Vec<Ratio>>,
-    pub data_size: Option<Vec<u32>>,
-    pub key_pattern: Option<Vec<String>>,
-    pub key_maximum: Option<u64>,
-    pub repeats: Option<u32>,
-    /// The shortest window that answers the question.
-    pub test_seconds_min: Option<f64>,
-    #[serde(default)]
-    pub loadgen: BTreeMap<String, Vec<FlagValue>>,
-    /// The variants that remain.
-    pub variants: Option<Vec<String>>,
-}
-
 /// Flags that servers of a sweep get, under a name of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -156,31 +139,6 @@ pub struct Variant {
     /// Share of the time for which the lab stops the server: a slowdown of known size, for A/A sweeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_percent: Option<f64>,
-}
-
-/// A value of a flag, as it is given to the generator. A sweep may write a number for it, or `true` where the flag takes
-/// no value, and `false` where it is not given.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "Scalar", into = "String")]
-pub struct FlagValue(String);
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Scalar {
-    Switch(bool),
-    Integer(i64),
-    Number(f64),
-    Text(String),
-}
-
-/// SETs to GETs, written `1:10`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Ratio {
-    /// Share of SETs.
-    pub sets: u32,
-    /// Share of GETs.
-    pub gets: u32,
 }
 
 mod defaults {
@@ -243,37 +201,6 @@ impl Sweep {
         self.repeats = self.repeats.min(2);
         self.retries = 0;
         self
-    }
-
-    /// The sweep with the lists of its `[short]` table.
-    pub fn reduced(mut self) -> Result<Self> {
-        let Some(short) = self.short.take() else { return Ok(self) };
-        replace(&mut self.clients, short.clients);
-        replace(&mut self.pipeline, short.pipeline);
-        replace(&mut self.ratio, short.ratio);
-        replace(&mut self.data_size, short.data_size);
-        replace(&mut self.key_pattern, short.key_pattern);
-        replace(&mut self.key_maximum, short.key_maximum);
-        replace(&mut self.repeats, short.repeats);
-        self.loadgen.extend(short.loadgen);
-        if let Some(kept) = short.variants {
-            self.variants.retain(|variant| kept.contains(&variant.name));
-            self.equals.retain(|name| kept.contains(name));
-        }
-        if let Some(kept) = short.servers {
-            for variant in &mut self.variants {
-                // One that was for other servers only must not become one for all.
-                let was_for_some = !variant.servers.is_empty();
-                variant.servers.retain(|server| kept.contains(server));
-                if was_for_some && variant.servers.is_empty() {
-                    variant.name.clear();
-                }
-            }
-            self.variants.retain(|variant| !variant.name.is_empty());
-            self.servers = kept;
-        }
-        self.validate().with_context(|| format!("in `[short]` of the sweep {}", self.name))?;
-        Ok(self)
     }
 
     /// The variant called `name`.
@@ -372,88 +299,6 @@ impl Sweep {
     }
 }
 
-impl FlagValue {
-    /// The value as a word.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The words that give it to the generator under the name `flag`.
-    pub fn words(&self, flag: &str) -> Vec<String> {
-        match self.0.as_str() {
-            "true" => vec![format!("--{flag}")],
-            "false" => Vec::new(),
-            value => vec![format!("--{flag}"), value.to_owned()],
-        }
-    }
-
-    /// The value as a part of a file's name.
-    pub fn file_name(&self) -> String {
-        self.0.replace([':', ',', '/'], "-")
-    }
-}
-
-impl From<Scalar> for FlagValue {
-    fn from(scalar: Scalar) -> Self {
-        Self(match scalar {
-            Scalar::Switch(value) => value.to_string(),
-            Scalar::Integer(value) => value.to_string(),
-            Scalar::Number(value) => value.to_string(),
-            Scalar::Text(value) => value,
-        })
-    }
-}
-
-impl From<&str> for FlagValue {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl From<FlagValue> for String {
-    fn from(value: FlagValue) -> Self {
-        value.0
-    }
-}
-
-impl fmt::Display for FlagValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for Ratio {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let parsed = text.split_once(':').and_then(|(sets, gets)| Some((sets.parse().ok()?, gets.parse().ok()?)));
-        match parsed {
-            None | Some((0, 0)) => bail!("a ratio is SETS:GETS, such as 1:10, not {text:?}"),
-            Some((sets, gets)) => Ok(Self { sets, gets }),
-        }
-    }
-}
-
-impl TryFrom<String> for Ratio {
-    type Error = anyhow::Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Ratio> for String {
-    fn from(ratio: Ratio) -> Self {
-        ratio.to_string()
-    }
-}
-
-impl fmt::Display for Ratio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.sets, self.gets)
-    }
-}
-
 /// Reads the sweeps a run is asked for. Arguments are files, folders of `.toml` files, or names in `home`; none at all
 /// means `home` itself. A sweep marked `quick` found in a folder is taken with `quick`, and the others without.
 pub fn load(arguments: &[PathBuf], home: &Path, quick: bool) -> Result<Vec<Sweep>> {
@@ -494,12 +339,6 @@ fn load_one(argument: &Path, home: &Path, quick: bool) -> Result<Vec<Sweep>> {
     Ok(vec![Sweep::read(path)?])
 }
 
-fn replace<T>(field: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *field = value;
-    }
-}
-
 fn check_list<T: PartialEq + fmt::Debug>(field: &str, values: &[T]) -> Result<()> {
     ensure!(!values.is_empty(), "`{field}` is empty");
     for (index, value) in values.iter().enumerate() {
@@ -521,8 +360,8 @@ fn check_flag(flag: &str, values: &[FlagValue]) -> Result<()> {
     ensure!(!OWN_FLAGS.contains(&flag), "`loadgen`: the lab sets --{flag} itself");
     for value in values {
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:,/".contains(c);
-        let fit = !value.0.is_empty() && value.0.chars().all(plain);
-        ensure!(fit, "`loadgen`: the value {:?} of {flag} is not of letters, digits and . - _ : , /", value.0);
+        let fit = !value.as_str().is_empty() && value.as_str().chars().all(plain);
+        ensure!(fit, "`loadgen`: the value {:?} of {flag} is not of letters, digits and . - _ : , /", value.as_str());
     }
     check_list(flag, &values.iter().map(FlagValue::file_name).collect::<Vec<_>>())
 }

@@ -1,0 +1,109 @@
+//! Figures as people read them, and the colours of servers.
+
+use crate::dimension::Line;
+use crate::results::RunRecord;
+use crate::summary::Metric;
+
+/// The name of a metric, as a column has it.
+pub fn title(metric: Metric) -> &'static str {
+    match metric {
+        Metric::OpsPerSec => "ops/s",
+        Metric::P50Us => "p50 µs",
+        Metric::P99Us => "p99 µs",
+        Metric::P999Us => "p99.9 µs",
+        Metric::SingleKeyP99Us => "one-key p99 µs",
+        Metric::ServerCpuUsPerOp => "server CPU µs/op",
+        Metric::ServerRssPeakMib => "peak MiB",
+        Metric::GeneratorCpuUsPerOp => "generator CPU µs/op",
+    }
+}
+
+/// A figure at the precision that its metric deserves.
+pub fn figure(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::OpsPerSec => grouped(value),
+        Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us if value >= 100.0 => grouped(value),
+        Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us => format!("{value:.1}"),
+        Metric::ServerCpuUsPerOp | Metric::GeneratorCpuUsPerOp => format!("{value:.2}"),
+        Metric::ServerRssPeakMib => format!("{value:.1}"),
+    }
+}
+
+/// A whole number with its thousands apart.
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap_or("")).collect();
+    groups.join(",")
+}
+
+/// A place on an axis at the precision that such places deserve.
+pub(super) fn short_number(value: f64) -> String {
+    if value < 10.0 { format!("{value:.1}") } else { grouped(value) }
+}
+
+/// Three digits.
+pub(super) fn significant(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 1000.0 => grouped(value),
+        size if size >= 1e-3 => format!("{value:.*}", (2 - size.log10().floor() as i32).max(0) as usize),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+pub(super) fn probability(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+/// Colours that people with colour blindness tell apart (Okabe and Ito), by server, then for servers of other names.
+const COLOURS: [(&str, (u8, u8, u8)); 8] = [
+    ("mutex", (230, 159, 0)),
+    ("dashmap", (0, 158, 115)),
+    ("actor", (0, 114, 178)),
+    ("redis-server", (213, 94, 0)),
+    ("valkey-server", (204, 121, 167)),
+    ("", (86, 180, 233)),
+    ("", (90, 90, 90)),
+    ("", (150, 130, 20)),
+];
+
+pub(super) fn colour_of(record: &RunRecord, server: &str) -> (u8, u8, u8) {
+    let known = |name: &str| COLOURS.iter().find(|(known, _)| *known == name).map(|(_, colour)| *colour);
+    known(server).unwrap_or_else(|| {
+        let others: Vec<&str> =
+            record.setup.servers.iter().map(|s| s.name.as_str()).filter(|name| known(name).is_none()).collect();
+        let spare = COLOURS.iter().filter(|(known, _)| known.is_empty()).map(|(_, colour)| *colour);
+        let place = others.iter().position(|name| *name == server).unwrap_or(0);
+        spare.cycle().nth(place).expect("there are spare colours")
+    })
+}
+
+pub(super) fn line_swatch(record: &RunRecord, line: &Line) -> String {
+    swatch(colour_of(record, &line.server), line.rank)
+}
+
+/// A dot as the plots have it: the first line of a server has full ones, the others hollow ones.
+pub(super) fn swatch((red, green, blue): (u8, u8, u8), rank: usize) -> String {
+    let inside = if rank == 0 { format!("rgb({red},{green},{blue})") } else { "#fff".to_owned() };
+    format!("border-color:rgb({red},{green},{blue});background:{inside}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_grouped_by_thousands() {
+        assert_eq!(
+            [grouped(0.4), grouped(999.0), grouped(1234.0), grouped(1_234_567.0)],
+            ["0", "999", "1,234", "1,234,567"]
+        );
+    }
+
+    #[test]
+    fn parameters_have_three_digits() {
+        let texts = [0.0, 0.012_345, 0.5, 12.345, 123_456.0, 1.234e-7].map(significant);
+        assert_eq!(texts, ["0", "0.0123", "0.500", "12.3", "123,456", "1.23e-7"]);
+    }
+}

@@ -1,0 +1,297 @@
+//! The part of the page that shows one sweep: plots and a table for each of its facets.
+
+use anyhow::Result;
+
+use super::conclusions::{self, CrossingView, ScalingView};
+use super::figures::colour_of;
+use super::figures::{figure, grouped, line_swatch, probability, title};
+use crate::analysis::{self, Comparison, JUDGED};
+use crate::chart::{Chart, Mark, Scale, Series, Unit};
+use crate::compare::{Verdict, smallest_effect};
+use crate::dimension::{Dimension, Line};
+use crate::results::RunRecord;
+use crate::summary::{Metric, PointSummary, Summary};
+use crate::sweep::{Sweep, Variant};
+
+/// The plots of a facet.
+const PLOTS: [(Metric, &str, Scale, Unit); 5] = [
+    (Metric::OpsPerSec, "Throughput, operations per second", Scale::Linear, Unit::Count),
+    (Metric::P99Us, "Latency p99", Scale::Logarithmic, Unit::Microseconds),
+    (Metric::SingleKeyP99Us, "Latency p99 of the commands of one key", Scale::Logarithmic, Unit::Microseconds),
+    (Metric::ServerCpuUsPerOp, "Server CPU per operation", Scale::Linear, Unit::Microseconds),
+    (Metric::ServerRssPeakMib, "Server memory, peak resident", Scale::Linear, Unit::Mebibytes),
+];
+
+pub(super) struct SweepView {
+    pub(super) name: String,
+    pub(super) question: String,
+    pub(super) settings: String,
+    /// Names and flags of the variants.
+    pub(super) variants: Vec<(String, String)>,
+    pub(super) baseline: String,
+    pub(super) verdicts: String,
+    pub(super) facets: Vec<Facet>,
+    pub(super) crossings: Vec<CrossingView>,
+    pub(super) scaling: Vec<ScalingView>,
+}
+
+/// One plot set and one table: the points of a sweep that differ in their line and along the horizontal axis only.
+pub(super) struct Facet {
+    pub(super) title: String,
+    pub(super) x_title: String,
+    /// Repeats per point: one number, or the least and the most.
+    pub(super) n: String,
+    /// The lines, with the style of each one's swatch.
+    pub(super) legend: Vec<(String, String)>,
+    pub(super) plots: Vec<Plot>,
+    pub(super) columns: Vec<&'static str>,
+    pub(super) judged: Vec<&'static str>,
+    pub(super) rows: Vec<Row>,
+}
+
+pub(super) struct Plot {
+    pub(super) title: &'static str,
+    /// The file that holds it alone.
+    pub(super) file: String,
+    pub(super) svg: String,
+}
+
+pub(super) struct Row {
+    pub(super) x: String,
+    pub(super) line: String,
+    pub(super) swatch: String,
+    /// The first row of its group of equal `x`.
+    pub(super) first: bool,
+    pub(super) cells: Vec<Cell>,
+    pub(super) variation: String,
+    pub(super) judgements: Vec<Judgement>,
+    pub(super) n: usize,
+    pub(super) hits: String,
+    pub(super) notes: String,
+    pub(super) lines: Vec<usize>,
+}
+
+/// A verdict with the ratio that it rests on.
+#[derive(Default)]
+pub(super) struct Judgement {
+    pub(super) word: &'static str,
+    pub(super) class: &'static str,
+    pub(super) ratio: String,
+    pub(super) detail: String,
+}
+
+pub(super) struct Cell {
+    pub(super) value: f64,
+    pub(super) text: String,
+    pub(super) interval: String,
+}
+
+/// Which facet of which sweep.
+struct FacetPlace<'a> {
+    record: &'a RunRecord,
+    sweep: &'a Sweep,
+    axis: &'a Dimension,
+    number: usize,
+    title: &'a str,
+}
+
+/// What each row of a facet shows.
+struct RowParts<'a> {
+    columns: &'a [Metric],
+    judged: &'a [Metric],
+    comparisons: &'a [Comparison<'a>],
+}
+
+pub(super) fn sweep_view(record: &RunRecord, summary: &Summary, sweep: &Sweep) -> Result<SweepView> {
+    let axis = Dimension::axis_of(sweep);
+    // Equals are judged as noise, not as faster or slower.
+    let comparisons = if sweep.equals.is_empty() { analysis::comparisons(summary, sweep) } else { Vec::new() };
+    let facets = analysis::facets(summary, sweep, &axis);
+    let facets = facets.iter().enumerate();
+    let facets = facets.map(|(number, (title, points))| {
+        let place = FacetPlace { record, sweep, axis: &axis, number, title };
+        facet(&place, points, &comparisons)
+    });
+    Ok(SweepView {
+        name: sweep.name.clone(),
+        question: sweep.question.clone(),
+        settings: settings(sweep),
+        variants: sweep.variants.iter().map(variant_view).collect(),
+        baseline: analysis::baseline_name(sweep),
+        verdicts: conclusions::verdict_counts(&comparisons),
+        facets: facets.collect::<Result<_>>()?,
+        crossings: analysis::crossings(summary, sweep)
+            .iter()
+            .map(|one| conclusions::crossing_view(&axis, one))
+            .collect(),
+        scaling: analysis::scaling(summary, sweep).iter().map(conclusions::scaling_view).collect(),
+    })
+}
+
+fn variant_view(variant: &Variant) -> (String, String) {
+    let mut flags = variant.flags.join(" ");
+    if let Some(percent) = variant.stopped_percent {
+        flags.push_str(&format!(", stopped by the lab for {percent} % of the time"));
+    }
+    (variant.name.clone(), flags)
+}
+
+/// What is the same at every point, and the method's numbers.
+fn settings(sweep: &Sweep) -> String {
+    let fixed = Dimension::all(sweep).into_iter().filter(|dimension| dimension.count(sweep) == 1);
+    let point = crate::plan::points(sweep).swap_remove(0);
+    let fixed: Vec<String> =
+        fixed.map(|dimension| format!("{} {}", dimension.title(), dimension.label(&point))).collect();
+    format!(
+        "{}; {} keys, all prefilled; {} s warm-up, {} s window, {} repeats, {}; {} generator thread{}; smallest effect \
+         of interest {} in throughput and CPU, {} in latency",
+        fixed.join(", "),
+        grouped(sweep.key_maximum as f64),
+        sweep.warm_up_seconds,
+        sweep.test_seconds,
+        sweep.repeats,
+        match sweep.retries {
+            0 => "disturbed trials are marked, not repeated".to_owned(),
+            retries => format!("disturbed trials are repeated up to {retries} times"),
+        },
+        sweep.threads,
+        if sweep.threads == 1 { "" } else { "s" },
+        format_args!("{:.0} %", smallest_effect(Metric::OpsPerSec) * 100.0),
+        format_args!("{:.0} %", smallest_effect(Metric::P99Us) * 100.0),
+    )
+}
+
+fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison]) -> Result<Facet> {
+    let (record, sweep, axis) = (place.record, place.sweep, place.axis);
+    let lines = Line::all(sweep, axis);
+    let has = |metric: &Metric| points.iter().all(|one| one.figures.contains_key(metric));
+    let plot = |&(metric, title, scale, unit): &(Metric, &'static str, Scale, Unit)| {
+        let series = lines.iter().map(|line| series(record, sweep, axis, metric, line, points)).collect();
+        let chart = Chart { x_title: axis.title(), x_ticks: axis.ticks(sweep), scale, unit, series };
+        let file = format!("plots/{}-{}-{}.svg", sweep.name, place.number + 1, metric.key());
+        Ok(Plot { title, file, svg: chart.to_svg()? })
+    };
+    let columns: Vec<Metric> = Metric::ALL.into_iter().filter(has).collect();
+    let judged = if comparisons.is_empty() { Vec::new() } else { JUDGED.into_iter().filter(has).collect() };
+    Ok(Facet {
+        title: place.title.to_owned(),
+        x_title: axis.title(),
+        n: repeats(points),
+        legend: lines.iter().map(|line| (line.label.clone(), line_swatch(record, line))).collect(),
+        plots: PLOTS.iter().filter(|(metric, ..)| has(metric)).map(plot).collect::<Result<_>>()?,
+        columns: columns.iter().map(|&metric| title(metric)).collect(),
+        judged: judged.iter().map(|&metric| title(metric)).collect(),
+        rows: rows(place, &lines, points, &RowParts { columns: &columns, judged: &judged, comparisons }),
+    })
+}
+
+fn repeats(points: &[&PointSummary]) -> String {
+    let counts = || points.iter().map(|one| one.lines.len());
+    match (counts().min(), counts().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least}–{most}"),
+        (_, most) => most.unwrap_or(0).to_string(),
+    }
+}
+
+fn series(
+    record: &RunRecord,
+    sweep: &Sweep,
+    axis: &Dimension,
+    metric: Metric,
+    line: &Line,
+    points: &[&PointSummary],
+) -> Series {
+    let own = points.iter().filter(|one| line.holds(&one.point));
+    let marks = own.map(|one| {
+        let estimate = &one.figures[&metric];
+        let x = axis.position(sweep, &one.point);
+        Mark { x, low: estimate.low(), value: estimate.median, high: estimate.high() }
+    });
+    Series { colour: colour_of(record, &line.server), rank: line.rank, marks: marks.collect() }
+}
+
+/// The rows of a table, from left to right on the axis, and line by line at each place of it.
+fn rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], parts: &RowParts) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (position, x) in place.axis.ticks(place.sweep) {
+        let here = points.iter().filter(|one| place.axis.position(place.sweep, &one.point) == position);
+        let here: Vec<&PointSummary> = here.copied().collect();
+        let on_lines =
+            lines.iter().flat_map(|line| here.iter().filter(|one| line.holds(&one.point)).map(move |one| (line, one)));
+        rows.extend(on_lines.enumerate().map(|(index, (line, one))| Row {
+            x: x.clone(),
+            first: index == 0,
+            ..row(place.record, line, one, parts)
+        }));
+    }
+    rows
+}
+
+fn row(record: &RunRecord, line: &Line, one: &PointSummary, parts: &RowParts) -> Row {
+    Row {
+        x: String::new(),
+        line: line.label.clone(),
+        swatch: line_swatch(record, line),
+        first: false,
+        cells: parts.columns.iter().map(|&metric| cell(one, metric)).collect(),
+        variation: analysis::variation(one).map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0)),
+        judgements: parts.judged.iter().map(|&metric| judgement(parts.comparisons, one, metric)).collect(),
+        n: one.lines.len(),
+        hits: one.hit_ratio.map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
+        notes: notes(one),
+        lines: one.lines.clone(),
+    }
+}
+
+fn cell(one: &PointSummary, metric: Metric) -> Cell {
+    let estimate = &one.figures[&metric];
+    let interval = estimate
+        .interval
+        .map_or("no interval".to_owned(), |(low, high)| format!("{} – {}", figure(metric, low), figure(metric, high)));
+    Cell { value: estimate.median, text: figure(metric, estimate.median), interval }
+}
+
+/// What a point is against its baseline; empty for a baseline itself.
+fn judgement(comparisons: &[Comparison], one: &PointSummary, metric: Metric) -> Judgement {
+    let own = |found: &&Comparison| found.metric == metric && found.subject.point == one.point;
+    let Some(found) = comparisons.iter().find(own) else { return Judgement::default() };
+    let difference = &found.difference;
+    Judgement {
+        word: found.verdict.word(metric),
+        class: match found.verdict {
+            Verdict::Better => "good",
+            Verdict::Worse => "bad",
+            _ => "open",
+        },
+        ratio: format!("{:.2} [{:.2} – {:.2}]", difference.ratio, difference.low, difference.high),
+        detail: format!("δ {:+.2}, p {}", difference.cliffs_delta, probability(difference.p_adjusted)),
+    }
+}
+
+fn notes(one: &PointSummary) -> String {
+    let counted = [
+        (one.errors as usize, "error replies"),
+        (one.failed, "failed"),
+        (one.disturbed, "disturbed"),
+        (one.generator_saturated, "generator-bound"),
+        (one.unsteady, "unsteady"),
+    ];
+    let notes = counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    notes.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_that_differ_in_anything_but_the_axis_have_plots_of_their_own() {
+        let text =
+            "question='?'\nservers=['a']\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=1\nclients=[1,2]\npipeline=[1,16]";
+        let both = Sweep::parse("s", text).unwrap();
+        let (_, summary) = crate::testing::run("s", text, |_, _| 1.0);
+        let facets = analysis::facets(&summary, &both, &Dimension::Clients);
+        let titles: Vec<(&str, usize)> = facets.iter().map(|(title, points)| (title.as_str(), points.len())).collect();
+        assert_eq!(titles, [("pipeline 1", 2), ("pipeline 16", 2)]);
+    }
+}
