@@ -231,18 +231,6 @@ fn what_was_promised_survives_kills_and_power_losses_with_another_engine_at_each
     never(&scenarios);
 }
 
-/// Flags with which the log is rewritten over and over.
-const REWRITES: [&str; 4] = ["--auto-aof-rewrite-percentage", "1", "--auto-aof-rewrite-min-size", "0"];
-
-#[test]
-fn what_was_promised_survives_kills_and_power_losses_while_the_log_is_rewritten() {
-    let crashes = vec![Crash::Kill, Crash::PowerLoss, Crash::Kill, Crash::PowerLoss, Crash::PowerLoss];
-    let with_rewrites = |scenario| Scenario { flags: REWRITES.to_vec(), crashes: crashes.clone(), ..scenario };
-    let same = POLICIES.iter().flat_map(|policy| EVERY_ENGINE.map(|setup| Scenario::new(&[setup], policy)));
-    let others = ["always", "everysec", "no", "always"].map(|policy| Scenario::new(&EVERY_ENGINE, policy));
-    never(&same.chain(others).map(with_rewrites).collect::<Vec<_>>());
-}
-
 const MUTEX: Setup = EVERY_ENGINE[0];
 const SEVEN_SHARDS: Setup = EVERY_ENGINE[4];
 
