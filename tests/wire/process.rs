@@ -51,7 +51,7 @@ fn a_bad_line_of_the_config_file_is_named_with_the_reason() {
         ("port abc", "integer"),
         ("appendonly \"yes", "unbalanced quotes"),
         ("engine magic", "mutex, dashmap, actor"),
-        ("maxmemory 1gb", "maxmemory"),
+        ("maxmemory-policy allkeys-lru", "noeviction"),
     ] {
         let data = Data::new();
         let path = data.path().join("shardrace.conf");
