@@ -16,7 +16,9 @@ use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Crossing, Flags, Request, Transaction};
-use crate::keyspace::{Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, hash_of};
+use crate::keyspace::{
+    Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, Table, hash_of,
+};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use dashmap::DashMap;
@@ -53,8 +55,9 @@ struct Database {
 }
 
 impl Database {
-    fn new(shards: usize, imaging: Arc<SharedImaging>) -> Self {
-        let map = Map::with_hasher_and_shard_amount(ProcessHash, shards);
+    /// A database with room for so many keys.
+    fn new(shards: usize, keys: usize, imaging: Arc<SharedImaging>) -> Self {
+        let map = Map::with_capacity_and_hasher_and_shard_amount(keys, ProcessHash, shards);
         let parts = (0..shards).map(|_| Mutex::default()).collect();
         Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, imaging }
     }
@@ -105,7 +108,12 @@ impl DashmapEngine {
         let store = foundation.stores.pop().expect("the dashmap engine's layout has one owner");
         let imaging = Arc::new(SharedImaging::default());
         let engine = Self {
-            databases: (0..store.databases()).map(|_| Database::new(shards, Arc::clone(&imaging))).collect(),
+            databases: (0..store.databases())
+                .map(|number| {
+                    let keys = store.tables().get(number).map_or(0, Table::len);
+                    Database::new(shards, keys, Arc::clone(&imaging))
+                })
+                .collect(),
             is_multi_key_atomic: foundation.is_multi_key_atomic,
             segment: foundation.segments.pop(),
             pubsub: foundation.pubsub,
