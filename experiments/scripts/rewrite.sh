@@ -9,7 +9,7 @@ dir=$(mktemp -d)
 server=$!
 trap 'kill $server 2>/dev/null; wait $server 2>/dev/null; rm -rf "$dir"' EXIT
 cli() { redis-cli -p "$port" "$@" | tr -d '\r'; }
-until cli ping >/dev/null 2>&1; do sleep 0.1; done
+until [ "$(cli ping 2>/dev/null)" = PONG ]; do sleep 0.1; done
 
 load() { # seconds, name, more flags
   time=$1 name=$2; shift 2

@@ -3,11 +3,14 @@
 
   victims.py --loadgen target/release/loadgen --server NAME=COMMAND ... [--rate 5000] [--seconds 8] [--repeats 3]
 
-GETs come at a fixed rate (open loop, 20 connections, latency from the intended send time) for keys of all shards; one
-connection asks for the union, reads the reply and asks again. Alone and beside it, in turn; medians over repeats.
+GETs come at a fixed rate (open loop, 20 connections, latency from the intended send time); one connection asks for the
+union, reads the reply and asks again. Alone and beside it, in turn; medians over repeats. The GETs' keys are on another
+shard than the sets where there are two (their hash slots differ in the lowest bit): a GET of the same shard waits for
+the union in any case, and whatever its connection has asked behind it waits for its turn.
 """
 
 import argparse
+import binascii
 import json
 import os
 import socket
@@ -23,11 +26,20 @@ MEMBERS = 1_000_000
 KEYS = 10_000
 
 
+def slot(tag):
+    """The hash slot of a tag: CRC16 (XMODEM) modulo 16384."""
+    return binascii.crc_hqx(tag.encode(), 0) % 16384
+
+
+OTHER = next(tag for tag in "abcdefgh" if slot(tag) % 2 != slot("large") % 2)
+PREFIX = "{" + OTHER + "}:"
+
+
 def gets(loadgen, server, rate, seconds):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "gets.json")
         subprocess.run(
-            [loadgen, "-p", str(server.port), "-c", "20", "--ratio", "0:1", "--key-maximum", str(KEYS), "-d", "64",
+            [loadgen, "-p", str(server.port), "-c", "20", "--ratio", "0:1", "--key-maximum", str(KEYS), "-d", "64", "--key-prefix", PREFIX,
              "--rate-limiting", str(rate), "--test-time", str(seconds), "--json-out-file", out, "--quiet"],
             check=True, stdout=subprocess.DEVNULL)
         with open(out) as file:
@@ -76,7 +88,7 @@ def main():
     print("|---|---:|---:|---:|")
     for definition in arguments.server:
         server = sides.Server(*definition.split("=", 1))
-        server.pipe(("SET", f"key:{n}", "v" * 64) for n in range(KEYS))
+        server.pipe(("SET", f"{PREFIX}{n}", "v" * 64) for n in range(KEYS + 1))
         server.pipe(("SADD", "{large}:one", f"member:{n}") for n in range(MEMBERS))
         server.pipe(("SADD", "{large}:other", f"member:{n}") for n in range(MEMBERS // 2, MEMBERS + MEMBERS // 2))
         alone, beside, took = [], [], []
