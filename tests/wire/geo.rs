@@ -149,6 +149,22 @@ fn searches_find_what_is_near() {
 }
 
 #[test]
+fn searches_find_what_lies_on_the_last_meridian() {
+    check_script(
+        r#"
+        GEOADD g 180 68.74510585111129 last 180 0 equator -180 0 first 179.999 0 near
+        :4
+        GEOSEARCH g FROMMEMBER last BYBOX 500.5 0 m
+        *1 | $4 | last
+        GEOSEARCH g FROMLONLAT 180 0 BYRADIUS 1 m
+        *1 | $7 | equator
+        GEOSEARCH g FROMMEMBER equator BYRADIUS 1 km ASC COUNT 1
+        *1 | $7 | equator
+        "#,
+    );
+}
+
+#[test]
 fn what_is_wrong_with_a_search_is_said() {
     check_script(
         r#"

@@ -229,7 +229,11 @@ impl Cell {
     /// The cell so many steps to the east and to the north; behind the last one the first follows.
     fn neighbour(self, east: i8, north: i8) -> Self {
         let mask = (1_u64 << self.step) - 1;
-        let step_to = |index: u32, by: i8| u64::from(index).wrapping_add_signed(by.into()) & mask;
+        // The last meridian is one cell further than the last: its cell stays where it is in a direction that is not taken.
+        let step_to = |index: u32, by: i8| match by {
+            0 => u64::from(index),
+            by => u64::from(index).wrapping_add_signed(by.into()) & mask,
+        };
         let latitude = step_to(gather(self.bits), north);
         let longitude = step_to(gather(self.bits >> 1), east);
         Self { bits: spread(latitude) | spread(longitude) << 1, ..self }
