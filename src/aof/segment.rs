@@ -28,7 +28,7 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Under `always`, how long an fsync is put off where fewer replies wait for it than shared the last one: those whose
 /// replies have left are about to write again.
-const GATHERING: Duration = Duration::from_micros(100);
+const GATHERING: Duration = Duration::from_micros(50);
 /// Under `always`, how many zeros a file is padded with at a time: one long fsync for many short ones.
 const PADDING: u64 = 4 * 1024 * 1024;
 /// How much of them is left when there are to be more. What one fsync covers seldom is more.
