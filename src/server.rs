@@ -476,6 +476,7 @@ impl Start {
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(Arc::clone(&engine).end_epochs());
+        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay())));
         tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         tokio::select! {
