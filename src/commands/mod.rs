@@ -4,6 +4,7 @@
 //! else: arity, flags, which arguments are keys, how it spreads over shards and how the parts' replies become one.
 //! Routing, `COMMAND`, the arity errors and docs/COMMANDS.md are read from the rows.
 
+mod access;
 mod arguments;
 mod bitfield;
 mod bits;
