@@ -55,6 +55,7 @@ pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
+use crate::limits::is_frozen;
 use crate::slowlog::Slow;
 use crate::ticks;
 use std::collections::{HashSet, VecDeque};
@@ -425,7 +426,7 @@ impl<S: Store> Keyspace<S> {
         self.dirty
     }
 
-    /// Whether a command that may not write met a key that should be removed.
+    /// Whether a command that may not write met a key that should be removed, or a value to be kept in another way.
     pub fn saw_expired(&self) -> bool {
         self.saw_expired
     }
@@ -467,7 +468,7 @@ impl<S: Store> Keyspace<S> {
 
     /// Where a key lives, counted as a hit or a miss.
     fn locate_counted(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
-        let place = self.locate_live(hash, key);
+        let place = self.locate_shown(hash, key);
         match place {
             Some(_) => self.stats.hits += 1,
             None => self.stats.misses += 1,
@@ -577,6 +578,26 @@ impl<S: Store> Keyspace<S> {
         match self.node_mut(key) {
             None => Ok(None),
             Some(node) => node.object_mut().and_then(C::of_mut).map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// Makes a sorted set that is small large: Redis's SORT does that to those that it reads. Where nothing may be
+    /// changed it is noted, and the command runs once more where it may. O(N log N) where it is small
+    pub fn enlarge_sorted_set(&mut self, key: &[u8]) {
+        let hash = hash_of(key);
+        let Some(place) = self.locate_shown(hash, key) else { return };
+        let is_small = match self.store.at(place, hash, key).value() {
+            Value::Object(Object::SortedSet(set)) => set.is_small(),
+            _ => false,
+        };
+        match is_small {
+            true if self.store.is_writable() => {
+                if let Some(Object::SortedSet(set)) = self.store.at_mut(place, hash, key).object_mut() {
+                    set.make_large();
+                }
+            }
+            true => self.saw_expired = true,
+            false => {}
         }
     }
 
@@ -809,6 +830,19 @@ impl<S: Store> Keyspace<S> {
             return Some(place);
         }
         self.meet_expired(hash, key);
+        None
+    }
+
+    /// As above, for a command that reads: CLIENT PAUSE keeps one that has expired.
+    #[inline]
+    fn locate_shown(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
+        let place = self.store.locate(hash, key)?;
+        if !is_due(self.store.at(place, hash, key), self.now_ms) {
+            return Some(place);
+        }
+        if !is_frozen(self.now_ms) {
+            self.meet_expired(hash, key);
+        }
         None
     }
 
