@@ -594,7 +594,7 @@ impl<S: Session> Requests<S> {
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
             }
             Ok((id, command)) => {
-                if server.pause.holds(|| may_write(command, state) || may_publish(command, state)) {
+                if server.pause.holds(|| may_write(command, state) || may_publish(id, state)) {
                     self.is_paused = true;
                     client.is_paused.store(true, Ordering::Relaxed);
                     return false;
@@ -713,7 +713,8 @@ fn run_local<S: Session>(
     out: &mut Vec<u8>,
 ) {
     session.reply_here(state.context.resp3, out, |reply| {
-        commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: false }, args, reply);
+        let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None };
+        commands::dispatch_local(id, &mut call, args, reply);
     });
 }
 
@@ -798,10 +799,9 @@ fn may_write(command: &Command, state: &ConnectionState) -> bool {
 
 /// Whether a command, or one of the transaction that it ends, sends messages. To Redis, which sends them to its replicas
 /// too, that is almost a change.
-fn may_publish(command: &Command, state: &ConnectionState) -> bool {
-    let publishes = |name: &str| matches!(name, "publish" | "spublish");
-    let ends_such = |multi: &Multi| multi.transaction.commands().any(|(id, _)| publishes(commands::command(id).name));
-    publishes(command.name) || (command.name == "exec" && state.multi.as_ref().is_some_and(ends_such))
+fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
+    let ends_such = |multi: &Multi| multi.transaction.commands().any(|(id, _)| commands::publishes(id));
+    commands::publishes(id) || (commands::command(id).name == "exec" && state.multi.as_ref().is_some_and(ends_such))
 }
 
 /// Whether a command, or one of the transaction that it ends, may need memory.

@@ -70,6 +70,11 @@ pub fn is_secret(command: &Command, args: Args<'_>, position: usize) -> bool {
     }
 }
 
+/// Whether a command sends a message to a channel.
+pub fn publishes(id: CommandId) -> bool {
+    matches!(command(id).name, "publish" | "spublish")
+}
+
 /// What a command depends on of its connection's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context {

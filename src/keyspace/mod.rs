@@ -60,6 +60,8 @@ use crate::slowlog::Slow;
 use crate::ticks;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use tokio_util::sync::CancellationToken;
 
 /// Counts of what commands found and what expired.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +93,9 @@ pub struct Keyspace<S> {
     /// Changed keys that somebody waits for, with their databases, in the order in which they changed.
     ready: VecDeque<(usize, Box<[u8]>)>,
     /// Who was served by the running command, and what.
-    served: Vec<(Arc<Waiter>, Vec<u8>)>,
+    served: Vec<(Arc<Waiter>, Vec<u8>, Option<CancellationToken>)>,
+    /// What those who are served now have to wait for.
+    served_behind: Option<CancellationToken>,
     /// What was said about keys.
     notices: Notices,
     /// When the running command began.
@@ -123,6 +127,7 @@ impl<S: Store> Keyspace<S> {
             caller: Caller::default(),
             ready: VecDeque::new(),
             served: Vec::new(),
+            served_behind: None,
             notices: Notices::default(),
             began_at: ticks::now(),
             slow: Vec::new(),
@@ -272,6 +277,12 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Sends a message to a channel, in its place among the events; gives where it will be told how many got it.
+    /// O(length)
+    pub fn publish(&mut self, channel: &[u8], is_shard: bool, message: &[u8]) -> Arc<AtomicUsize> {
+        self.notices.push_message(channel, is_shard, message)
+    }
+
     /// Chooses which events are kept for [`notices`](Self::notices). The engine does before commands run.
     #[inline]
     pub fn set_notified(&mut self, classes: Class) {
@@ -388,13 +399,18 @@ impl<S: Store> Keyspace<S> {
 
     /// Notes the reply of a waiter that was claimed: it leaves when the log allows it.
     pub fn note_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
-        self.served.push((waiter, reply));
+        self.served.push((waiter, reply, self.served_behind.clone()));
+    }
+
+    /// Lets those who are served from now on wait for an end as well, or no more.
+    pub fn serve_behind(&mut self, end: Option<CancellationToken>) {
+        self.served_behind = end;
     }
 
     /// Gives the replies of those who were served, once what they show is in the log at `marks`.
     pub fn deliver(&mut self, marks: &[LogMark]) {
-        for (waiter, reply) in self.served.drain(..) {
-            waiter.serve(Served { reply, marks: marks.to_vec() });
+        for (waiter, reply, behind) in self.served.drain(..) {
+            waiter.serve(Served { reply, marks: marks.to_vec(), behind });
         }
     }
 

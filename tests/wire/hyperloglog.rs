@@ -216,7 +216,8 @@ fn what_was_added_before_damage_was_met_is_there_after_a_restart_and_breaks_no_w
         let server = Server::start(setup, &["--appendfsync", "always"]);
         let (mut client, mut watcher) = (server.client(), server.client());
         // Half of the registers.
-        client.expect("SET h \"HYLL\\x01\\x00\\x00\\x00\\x05\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x5f\\xff\"", "+OK\r\n");
+        client
+            .expect("SET h \"HYLL\\x01\\x00\\x00\\x00\\x05\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x5f\\xff\"", "+OK\r\n");
         client.expect("PEXPIRE h 1000000", ":1\r\n");
         watcher.expect("WATCH h", "+OK\r\n");
         let before = client.value(&["GET", "h"]);
@@ -225,7 +226,8 @@ fn what_was_added_before_damage_was_met_is_there_after_a_restart_and_breaks_no_w
         assert!(added != before, "some of them have their register in the half that is there");
         watcher.expect("MULTI", "+OK\r\n");
         watcher.expect("EXEC", "*0\r\n");
-        let mut client = server.kill().start(setup, &[]).client();
+        let server = server.kill().start(setup, &[]);
+        let mut client = server.client();
         assert!(client.value(&["GET", "h"]) == added, "{setup:?}");
         assert!(client.value(&["PTTL", "h"]).integer() > 0);
     }

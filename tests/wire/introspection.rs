@@ -144,7 +144,8 @@ fn arity_keys_and_flags_of_every_command_are_those_of_redis() {
             assert_eq!(flags(row).contains(flag), flags(their_row).contains(flag), "flag {flag} of {name}");
         }
         assert_eq!(part(row, 6), part(their_row, 6), "categories of {name}");
-        let specifications = |row: &Value| part(row, 8).elements().iter().map(|one| one.field("flags").cloned()).collect();
+        let specifications =
+            |row: &Value| part(row, 8).elements().iter().map(|one| one.field("flags").cloned()).collect();
         let (of_ours, of_theirs): (Vec<_>, Vec<_>) = (specifications(row), specifications(their_row));
         // Keys that patterns name, and that SORT stores to, have no specification here.
         let known = if name.starts_with("sort") { 1 } else { of_theirs.len() };
