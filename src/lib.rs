@@ -5,6 +5,7 @@
 //! [`aof`].
 
 pub mod aof;
+pub mod background;
 mod buffers;
 pub mod calls;
 pub mod check_aof;
@@ -34,4 +35,5 @@ pub mod rewriting;
 pub mod routing;
 pub mod server;
 pub mod slowlog;
+pub mod spool;
 pub mod ticks;

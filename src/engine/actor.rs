@@ -131,6 +131,10 @@ impl Engine for ActorEngine {
         }
     }
 
+    fn owners(&self) -> usize {
+        self.shards()
+    }
+
     /// As a group over all shards: a point of the order of all commands, as epochs are.
     async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
         let mut port = Port::new(self.router.clone(), self.shards());
