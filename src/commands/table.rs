@@ -402,6 +402,7 @@ command_table! {
         ("command|info", -2, STATUS, Server, "2.8.13", "O(N), N = commands named", "[command-name [command-name ...]]", "Describes commands to clients.") => super::introspection::command_info;
         ("command|docs", -2, STATUS, Server, "7.0.0", "O(N), N = commands named", "[command-name [command-name ...]]", "Describes commands to people.") => super::introspection::command_docs;
         ("command|getkeys", -3, STATUS, Server, "2.8.13", "O(N), N = arguments", "command [arg [arg ...]]", "The keys of a request.") => super::introspection::command_getkeys;
+        ("command|getkeysandflags", -3, STATUS, Server, "7.0.0", "O(N), N = arguments", "command [arg [arg ...]]", "The keys of a request, and what becomes of them.") => super::introspection::command_getkeysandflags;
         ("command|list", -2, STATUS, Server, "7.0.0", "O(N), N = commands", "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "The names of the commands.") => super::introspection::command_list;
         ("pubsub|channels", -2, PUBSUB, PubSub, "2.8.0", "O(N), N = channels that have subscribers", "[pattern]", "The channels that have subscribers.") => pubsub::channels;
         ("pubsub|numpat", 2, PUBSUB, PubSub, "2.8.0", "O(1)", "", "How many patterns have subscribers.") => pubsub::numpat;
