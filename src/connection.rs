@@ -642,8 +642,8 @@ impl<S: Session> Requests<S> {
                     queue(session, state, id, args, out);
                     return true;
                 }
-                let is_about_messages = command.flags.has(Flags::PUBSUB) || matches!(command.name, "reset" | "monitor");
-                if (is_about_messages || tells_of_commands(command)) && session.replied() < session.taken_on() {
+                let is_about_messages = command.flags.has(Flags::MESSAGES);
+                if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.taken_on() {
                     return false;
                 }
                 let is_local = command.request == Request::Local && !command.defers(args);
@@ -712,11 +712,6 @@ fn tell_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
     if !slow.is_empty() {
         slow.drain(..).for_each(|slow| server.note_slow(client, slow));
     }
-}
-
-/// Whether a command tells of those before it, so that they have to have run.
-fn tells_of_commands(command: &Command) -> bool {
-    matches!(command.name, "info" | "slowlog" | "latency" | "config")
 }
 
 /// Queues a command for EXEC.

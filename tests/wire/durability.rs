@@ -584,6 +584,29 @@ fn a_damaged_manifest_is_refused_by_name() {
 }
 
 #[test]
+fn a_log_without_its_manifest_is_not_taken_for_none() {
+    let (data, _) = three_records(MUTEX);
+    let segment = segment_with_records(&data);
+    let manifest = data.log_files().into_iter().find(|path| path.extension().unwrap() == "manifest").unwrap();
+    let text = std::fs::read(&manifest).unwrap();
+    std::fs::remove_file(&manifest).unwrap();
+    let ended = data.start_refused(MUTEX, &[]);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    for named in [segment.to_str().unwrap(), "3 records", "shardrace.manifest"] {
+        assert!(ended.stderr.contains(named), "{named}: {}", ended.stderr);
+    }
+    std::fs::write(&manifest, text).unwrap();
+    assert_eq!(data.start(MUTEX, &[]).client().value(&["DBSIZE"]), Value::Integer(3));
+
+    // A first start that ended before it wrote the manifest has left no records.
+    let data = Server::start(MUTEX, &[]).kill();
+    for path in data.log_files().into_iter().filter(|path| path.extension().unwrap() == "manifest") {
+        std::fs::remove_file(path).unwrap();
+    }
+    assert_eq!(data.start(MUTEX, &[]).client().value(&["DBSIZE"]), Value::Integer(0));
+}
+
+#[test]
 fn always_syncs_for_replies_and_many_clients_share_one_fsync() {
     const CLIENTS: usize = 96;
     const WRITES: usize = 10;
