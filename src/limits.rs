@@ -18,6 +18,9 @@ pub static STREAM_NODE_BYTES_MAX: Limit = Limit(AtomicUsize::new(4096));
 /// Entries of a block of a stream: `stream-node-max-entries`; 0 for no limit.
 pub static STREAM_NODE_ENTRIES_MAX: Limit = Limit(AtomicUsize::new(100));
 
+/// Bytes that one read takes in at most: `read-size`.
+pub static READ_SIZE: Limit = Limit(AtomicUsize::new(64 * 1024));
+
 /// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
 pub static EXPIRES_ACTIVELY: AtomicBool = AtomicBool::new(true);
 

@@ -45,6 +45,10 @@ pub struct Foundation {
     pub seed: u64,
     /// Batches that wait for a shard at most.
     pub mailbox_capacity: NonZeroUsize,
+    /// Batches that a shard serves in one turn at most.
+    pub turn_batches: NonZeroUsize,
+    /// Reads of a connection whose batches may be out at once, for each shard.
+    pub reads_in_flight: NonZeroUsize,
     /// Shards of the dashmap engine's table.
     pub map_shards: NonZeroUsize,
     /// Whether commands over several keys, and transactions, are one step; see `multi-key`.
@@ -138,6 +142,19 @@ pub trait Session: Send + Sync + 'static {
 
     /// The commands with a reply that took long, for the caller to take.
     fn slow(&mut self) -> &mut Vec<Slow>;
+
+    /// Times the stages of what is submitted until the next flush: see [`crate::stages`].
+    fn watch(&mut self) {}
+
+    /// The ticks that stages other than parsing took within what was submitted since [`watch`](Self::watch).
+    fn ticks_within(&self) -> u64 {
+        0
+    }
+
+    /// Whether replies that were watched have come to the output since the last call.
+    fn take_watched(&mut self) -> bool {
+        false
+    }
 
     /// Whether replies are still to come.
     fn is_waiting(&self) -> bool;
