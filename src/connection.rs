@@ -7,7 +7,7 @@ use crate::buffers;
 use crate::calls;
 use crate::clients::Client;
 use crate::commands::{
-    self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Mute, Request,
+    self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Multi, Mute, Request,
 };
 use crate::config::Directive;
 use crate::deferred::{self, Deferred, Parties};
@@ -633,7 +633,7 @@ impl<S: Session> Requests<S> {
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
             }
             Ok((id, command)) => {
-                if server.pause.holds(|| may_write(command, state)) {
+                if server.pause.holds(|| may_write(command, state) || may_publish(id, state)) {
                     self.is_paused = true;
                     client.is_paused.store(true, Ordering::Relaxed);
                     return false;
@@ -747,7 +747,8 @@ fn run_local<S: Session>(
     out: &mut Vec<u8>,
 ) {
     session.reply_here(state.context.resp3, out, |reply| {
-        commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: false }, args, reply);
+        let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None };
+        commands::dispatch_local(id, &mut call, args, reply);
     });
 }
 
@@ -828,6 +829,13 @@ fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
 fn may_write(command: &Command, state: &ConnectionState) -> bool {
     let ends_writes = || state.multi.as_ref().is_some_and(|multi| multi.transaction.is_write());
     command.is_write() || (command.name == "exec" && ends_writes())
+}
+
+/// Whether a command, or one of the transaction that it ends, sends messages. To Redis, which sends them to its replicas
+/// too, that is almost a change.
+fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
+    let ends_such = |multi: &Multi| multi.transaction.commands().any(|(id, _)| commands::publishes(id));
+    commands::publishes(id) || (commands::command(id).name == "exec" && state.multi.as_ref().is_some_and(ends_such))
 }
 
 /// Whether a command, or one of the transaction that it ends, may need memory.

@@ -5,6 +5,7 @@
 //! [`aof`].
 
 pub mod aof;
+pub mod background;
 mod buffers;
 pub mod calls;
 pub mod check_aof;
@@ -35,5 +36,6 @@ pub mod rewriting;
 pub mod routing;
 pub mod server;
 pub mod slowlog;
+pub mod spool;
 pub mod stages;
 pub mod ticks;

@@ -3,6 +3,7 @@
 use crate::aof::{
     DirLock, Disk, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover,
 };
+use crate::background;
 use crate::calls;
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
@@ -18,7 +19,7 @@ use crate::limits;
 use crate::pause::Pause;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
-use crate::rewriting::{self, Rewriting};
+use crate::rewriting::Rewriting;
 use crate::slowlog::{Slow, SlowLog};
 use crate::stages;
 use crate::ticks;
@@ -485,7 +486,8 @@ impl Start {
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(Arc::clone(&engine).end_epochs());
-        tokio::spawn(rewriting::run(Arc::clone(&server), Arc::clone(&engine)));
+        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay())));
+        tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         tokio::select! {
             () = stop => {}

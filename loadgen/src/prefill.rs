@@ -58,7 +58,6 @@ pub(crate) fn delete_keys(config: &Config, target: &Target) -> Result<(), Error>
         for (tag, member) in keys.by_ref().take(BATCH_REQUESTS as usize) {
             batch.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
             encoder.append_further_key(&mut batch, tag, member);
-            batch.extend_from_slice(b"\r\n");
             requests += 1;
         }
         if requests == 0 {

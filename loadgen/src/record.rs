@@ -76,16 +76,16 @@ impl CommandStats {
     }
 
     #[inline]
-    fn count_reply(&mut self, verdict: Verdict, bytes: u64) {
-        self.requests += 1;
+    fn count_replies(&mut self, count: u64, verdict: Verdict, bytes: u64) {
+        self.requests += count;
         self.bytes_received += bytes;
         match verdict {
             Verdict::Done => {}
             Verdict::Found { hits, misses } => {
-                self.hits += hits;
-                self.misses += misses;
+                self.hits += hits * count;
+                self.misses += misses * count;
             }
-            Verdict::Error => self.errors += 1,
+            Verdict::Error => self.errors += count,
         }
     }
 
@@ -192,19 +192,28 @@ impl Recorder {
         Self { current: Interval::new(0, counted), boundary_ns: start_ns + INTERVAL_NS, counted, intervals }
     }
 
+    /// Requests of so many bytes together were sent.
     #[inline]
-    pub(crate) fn count_request(&mut self, command: CommandId, target: usize, bytes: u64) {
+    pub(crate) fn count_sent(&mut self, command: CommandId, target: usize, bytes: u64) {
         self.current.commands[usize::from(command)].bytes_sent += bytes;
         if let Some(stats) = self.current.targets.get_mut(target) {
             stats.bytes_sent += bytes;
         }
     }
 
+    /// So many replies came that say the same, of so many bytes together.
     #[inline]
-    pub(crate) fn count_reply(&mut self, command: CommandId, target: usize, verdict: Verdict, bytes: u64) {
-        self.current.commands[usize::from(command)].count_reply(verdict, bytes);
+    pub(crate) fn count_replies(
+        &mut self,
+        command: CommandId,
+        target: usize,
+        count: u64,
+        verdict: Verdict,
+        bytes: u64,
+    ) {
+        self.current.commands[usize::from(command)].count_replies(count, verdict, bytes);
         if let Some(stats) = self.current.targets.get_mut(target) {
-            stats.count_reply(verdict, bytes);
+            stats.count_replies(count, verdict, bytes);
         }
     }
 

@@ -206,7 +206,7 @@ impl<'a> Storm<'a> {
         let slot = &mut self.slots[index];
         *slot = Slot { target, intended_ns, began_ns: now_ns, replies_left: self.replies, ..Slot::new() };
         if let Some(recorder) = &mut self.recorder {
-            recorder.count_request(CONNECT, target, self.greeting.len() as u64);
+            recorder.count_sent(CONNECT, target, self.greeting.len() as u64);
         }
         match opened {
             Ok(stream) => slot.stream = Some(stream),
@@ -280,7 +280,7 @@ impl<'a> Storm<'a> {
         self.last_reply_ns = now_ns;
         if let Some(recorder) = &mut self.recorder {
             recorder.roll(now_ns);
-            recorder.count_reply(CONNECT, slot.target, verdict, slot.received);
+            recorder.count_replies(CONNECT, slot.target, 1, verdict, slot.received);
             recorder.record_latency(CONNECT, slot.target, now_ns - slot.began_ns, now_ns - slot.intended_ns, 1);
         }
         if let Some(stream) = slot.stream.take() {

@@ -145,26 +145,39 @@ impl Values {
         }
     }
 
+    /// What every value begins with, if that is always the same; otherwise nothing. Whoever appends
+    /// it beforehand appends the values "after their head".
+    pub(crate) fn prepared_head(&self) -> &[u8] {
+        if let Draw::Fixed { head, .. } = &self.draw { head } else { &[] }
+    }
+
     /// Appends a value as a bulk string.
     #[inline]
     pub(crate) fn append(&self, out: &mut Vec<u8>, rng: &mut SmallRng) {
-        let size = self.next_size(rng);
-        self.append_sized(out, size, rng.next_u64() as usize);
+        out.extend_from_slice(self.prepared_head());
+        self.append_after_head(out, rng);
     }
 
-    /// Appends a value of this size, that begins at some place of the block.
+    /// Appends what follows [`Self::prepared_head`]: a value that begins at some place of the block.
     #[inline]
-    pub(crate) fn append_sized(&self, out: &mut Vec<u8>, size: usize, random: usize) {
-        let from = random % VALUE_OFFSETS;
-        self.append_head(out, size);
+    pub(crate) fn append_after_head(&self, out: &mut Vec<u8>, rng: &mut SmallRng) {
+        let size = self.next_size(rng);
+        let from = rng.next_u64() as usize % VALUE_OFFSETS;
+        self.append_drawn_head(out, size);
         out.extend_from_slice(&self.block[from..from + size]);
         out.extend_from_slice(b"\r\n");
     }
 
     /// Appends a value that begins with its stamp, or as much of it as there is room for.
     pub(crate) fn append_stamped(&self, out: &mut Vec<u8>, written: &Written) {
+        out.extend_from_slice(self.prepared_head());
+        self.append_stamped_after_head(out, written);
+    }
+
+    /// Appends what follows [`Self::prepared_head`] of a value that begins with its stamp.
+    pub(crate) fn append_stamped_after_head(&self, out: &mut Vec<u8>, written: &Written) {
         let (stamp, rest) = self.stamped(written.size, &written.stamp);
-        self.append_head(out, written.size);
+        self.append_drawn_head(out, written.size);
         out.extend_from_slice(stamp);
         out.extend_from_slice(rest);
         out.extend_from_slice(b"\r\n");
@@ -184,11 +197,10 @@ impl Values {
         (&stamp[..stamped], &self.block[..size - stamped])
     }
 
+    /// Appends the head of a value whose size was drawn.
     #[inline]
-    fn append_head(&self, out: &mut Vec<u8>, size: usize) {
-        if let Draw::Fixed { head, .. } = &self.draw {
-            out.extend_from_slice(head);
-        } else {
+    fn append_drawn_head(&self, out: &mut Vec<u8>, size: usize) {
+        if !matches!(self.draw, Draw::Fixed { .. }) {
             out.push(b'$');
             out.extend_from_slice(itoa::Buffer::new().format(size).as_bytes());
             out.extend_from_slice(b"\r\n");

@@ -64,7 +64,7 @@ fn a_request_is_made_without_allocating() {
         let mut send = |requests: usize| {
             for request in 0..requests {
                 out.clear();
-                workload.append_next(&mut out, request % 50);
+                workload.append_run(&mut out, request % 50, 1 + request as u64 % 20);
             }
         };
         send(100);

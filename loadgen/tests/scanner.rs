@@ -1,7 +1,7 @@
 //! The reply scanner against itself (any split equals one feed), against any bytes, and against
 //! `redis-protocol` as an oracle. proptest prints the seed of a failure.
 
-use loadgen::resp::{ReplyKind, ReplyScanner, ScanError, Scanned};
+use loadgen::resp::{ReplyKind, ReplyRun, ReplyScanner, ScanError, Scanned};
 use proptest::prelude::*;
 use redis_protocol::resp2::decode::decode as decode2;
 use redis_protocol::resp2::encode::extend_encode as encode2;
@@ -26,6 +26,30 @@ fn scan_in_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Trace {
                     replies.push((base + at, kind));
                 }
                 Ok(Scanned::Incomplete) => break,
+                Err(error) => return (replies, Some(error)),
+            }
+        }
+        base += piece.len();
+    }
+    (replies, None)
+}
+
+/// The same, with replies that are alike taken together, up to as many as `most` says.
+fn scan_in_runs<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, most: u64) -> Trace {
+    let mut scanner = ReplyScanner::new();
+    let (mut replies, mut base) = (Vec::new(), 0);
+    for piece in pieces {
+        let mut at = 0;
+        loop {
+            match scanner.scan_run(&piece[at..], most) {
+                Ok(Some(ReplyRun { kind, count, length })) => {
+                    assert!((1..=most).contains(&count) && length <= piece.len() - at);
+                    // All but the first lie in this piece whole, so they are as long as the last.
+                    let each = length / count as usize;
+                    at += length;
+                    replies.extend((0..count as usize).rev().map(|after| (base + at - after * each, kind)));
+                }
+                Ok(None) => break,
                 Err(error) => return (replies, Some(error)),
             }
         }
@@ -154,8 +178,29 @@ proptest! {
     }
 
     #[test]
+    fn replies_taken_together_are_those_taken_one_by_one(
+        frames in prop::collection::vec((frame2(), 1_usize..9), 1..5), most in 1_u64..20, size in 1_usize..200,
+    ) {
+        let repeated = |(frame, times): &(Frame2, usize)| bytes2(frame).repeat(*times);
+        let stream: Vec<u8> = frames.iter().flat_map(repeated).collect();
+        let one_by_one = scan_in_pieces([&stream[..]]);
+        prop_assert_eq!(scan_in_runs([&stream[..]], most), one_by_one.clone());
+        prop_assert_eq!(scan_in_runs(stream.chunks(size), most), one_by_one);
+    }
+
+    #[test]
+    fn replies_alike_come_as_one_run(times in 1_u64..50, most in 1_u64..50, length in 0_usize..2000) {
+        for reply in ["+OK\r\n".to_owned(), "$-1\r\n".to_owned(), format!("${length}\r\n{}\r\n", "x".repeat(length))] {
+            let run = ReplyScanner::new().scan_run(reply.repeat(times as usize).as_bytes(), most);
+            prop_assert_eq!(run.map(|run| run.map(|run| run.count)), Ok(Some(times.min(most))));
+        }
+    }
+
+    #[test]
     fn any_bytes_are_scanned_the_same_however_they_are_split(stream in resp_like(), size in 1_usize..5) {
-        prop_assert_eq!(scan_in_pieces(stream.chunks(size)), scan_in_pieces([&stream[..]]));
+        let whole = scan_in_pieces([&stream[..]]);
+        prop_assert_eq!(scan_in_pieces(stream.chunks(size)), whole.clone());
+        prop_assert_eq!(scan_in_runs([&stream[..]], 9), whole);
     }
 
     #[test]

@@ -502,13 +502,14 @@ fn open_segment(
 ) -> Result<Opened, String> {
     let path = ChainEntry::increment_path(log.dir, chain.number, index, chain.last);
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
-    let file = log.disk.append_to(&path).map_err(describe)?;
+    let mut file = log.disk.append_to(&path).map_err(describe)?;
     let mut start = Vec::new();
     let fresh = || Tail { salt: Salt(fastrand::u32(..)), len: 0, before: 0, base: 0, records: 0 };
     let Tail { salt, len, before, base, records } = tail.unwrap_or_else(fresh);
     if tail.is_none() {
         // What may stand there is a part of a header.
         log.disk.cut(&path, 0).map_err(describe)?;
+        file = log.disk.append_to(&path).map_err(describe)?;
         start.extend_from_slice(&segment_header(salt));
     }
     frame_note_onto(&mut start, salt, Note::Epoch(epoch, log.control.policy()));

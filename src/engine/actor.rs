@@ -134,6 +134,10 @@ impl<C: Channels> Engine for ActorEngine<C> {
         }
     }
 
+    fn owners(&self) -> usize {
+        self.shards()
+    }
+
     /// As a group over all shards: a point of the order of all commands, as epochs are.
     async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
         let mut port = Port::new(self.router.clone(), self.shards());

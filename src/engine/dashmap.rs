@@ -365,6 +365,10 @@ impl Engine for DashmapEngine {
         inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
     }
 
+    fn owners(&self) -> usize {
+        1
+    }
+
     async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
         images::begin(&self.databases, parts);
     }

@@ -67,6 +67,8 @@ pub trait Engine: Metered {
     fn session(self: &Arc<Self>) -> Self::Session;
     /// Runs until the runtime ends: removes keys whose time has come, `hz` times a second.
     fn expire_for_ever(self: Arc<Self>, hz: u64) -> impl Future<Output = ()> + Send;
+    /// How many owners the keys have.
+    fn owners(&self) -> usize;
     /// Begins an image of all keys at one point of the order of all commands, with one part for each owner.
     fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) -> impl Future<Output = ()> + Send;
     /// Walks over the keys, in slices between commands, until all that were there are in the image that was begun.

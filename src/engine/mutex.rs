@@ -8,7 +8,7 @@ use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Databases, Effects, Keyspace};
+use crate::keyspace::{Databases, Effects, Keyspace, Store};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use crate::stages::Stage;
@@ -148,6 +148,10 @@ impl Engine for MutexEngine {
 
     async fn end_epochs(self: Arc<Self>) {
         inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
+    }
+
+    fn owners(&self) -> usize {
+        1
     }
 
     async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {

@@ -680,6 +680,45 @@ fn the_policy_changes_while_clients_wait() {
 }
 
 #[test]
+fn under_always_files_are_padded_with_zeros_which_are_no_part_of_the_log() {
+    for setup in [MUTEX, EVERY_ENGINE[3]] {
+        let flags = ["--appendfsync", "always"];
+        let len_of = |data: &Data| std::fs::metadata(segment_with_records(data)).unwrap().len();
+        let server = Server::start(setup, &flags);
+        let mut client = server.client();
+        (0..10).for_each(|number| client.expect(&format!("SET {{k}}{number} {number}"), "+OK\r\n"));
+        assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding");
+        assert!(server.info_number("aof_current_size") < 10_000, "{setup:?}: the padding counts");
+        let data = server.kill();
+        // What check-aof says of it, a server does too: nothing.
+        let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+        let said = crate::harness::run_to_its_end(check.arg("check-aof").arg(data.path()));
+        assert_eq!(said.status.code(), Some(0), "{setup:?}: {said:?}");
+        let server = data.start(setup, &flags);
+        assert!(!server.log().contains("cut at"), "{setup:?}: {}", server.log());
+        let mut client = server.client();
+        assert_eq!(client.value(&["DBSIZE"]), Value::Integer(10), "{setup:?}");
+        // The next start pads what it goes on in.
+        client.expect("SET {k}10 10", "+OK\r\n");
+        assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding after the start");
+        // So does another policy.
+        client.expect("CONFIG SET appendfsync everysec", "+OK\r\n");
+        crate::harness::wait_until("the padding is taken away", || {
+            client.expect("SET {k}10 10", "+OK\r\n");
+            len_of(server.data()) < 100_000
+        });
+        client.expect("CONFIG SET appendfsync always", "+OK\r\n");
+        client.expect("SET {k}10 10", "+OK\r\n");
+        assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding under the policy again");
+        // And so does a clean stop.
+        let (_, data, _) = server.stop();
+        assert!(len_of(&data) < 100_000, "{setup:?}: padding after a clean stop");
+        let server = data.start(setup, &flags);
+        assert_eq!(server.client().value(&["DBSIZE"]), Value::Integer(11), "{setup:?}");
+    }
+}
+
+#[test]
 fn without_a_log_nothing_is_written() {
     let data = Data::new();
     for setup in EVERY_ENGINE {

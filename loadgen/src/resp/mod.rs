@@ -11,5 +11,5 @@ mod value;
 
 pub use client::{Client, Protocol};
 pub use request::encode_request;
-pub use scanner::{Elements, MAX_DEPTH, ReplyKind, ReplyScanner, ScanError, Scanned};
+pub use scanner::{Elements, MAX_DEPTH, ReplyKind, ReplyRun, ReplyScanner, ScanError, Scanned};
 pub use value::Value;

@@ -21,7 +21,9 @@ pub(super) struct Connection {
     pub(super) partial_hash: Fnv,
     /// What the replies outstanding should be, where they are verified.
     pub(super) expected: VecDeque<Fnv>,
-    pub(super) pending: VecDeque<Pending>,
+    pending: VecDeque<Pending>,
+    /// The requests in `pending`, counted.
+    outstanding: u64,
     /// What the socket did not take at once.
     unsent: Vec<u8>,
     unsent_from: usize,
@@ -29,12 +31,15 @@ pub(super) struct Connection {
     pub(super) sent: u64,
 }
 
-/// A request without its reply.
+/// Requests without their replies: some of one command, that have their times in common.
+///
+/// Invariant: `count > 0`.
 #[derive(Clone, Copy)]
 pub(super) struct Pending {
     pub(super) intended_ns: u64,
     pub(super) sent_ns: u64,
     pub(super) command: CommandId,
+    pub(super) count: u64,
 }
 
 impl Connection {
@@ -56,10 +61,44 @@ impl Connection {
             partial_hash: Fnv::default(),
             expected: VecDeque::new(),
             pending: VecDeque::with_capacity(pipeline),
+            outstanding: 0,
             unsent: Vec::new(),
             unsent_from: 0,
             sent: 0,
         })
+    }
+
+    /// How many requests have no reply.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// The requests whose replies come next.
+    pub(super) fn oldest(&self) -> Option<&Pending> {
+        self.pending.front()
+    }
+
+    pub(super) fn await_replies(&mut self, requests: Pending) {
+        self.outstanding += requests.count;
+        let times = |of: &Pending| (of.intended_ns, of.sent_ns, of.command);
+        match self.pending.back_mut() {
+            Some(last) if times(last) == times(&requests) => last.count += requests.count,
+            _ => self.pending.push_back(requests),
+        }
+    }
+
+    /// Takes so many of the oldest requests, which are one at least and not more than
+    /// [`Self::oldest`] has; none when no request is outstanding.
+    #[inline]
+    pub(super) fn take_answered(&mut self, count: u64) -> Option<Pending> {
+        let oldest = self.pending.front_mut()?;
+        let answered = Pending { count, ..*oldest };
+        oldest.count -= count;
+        if oldest.count == 0 {
+            self.pending.pop_front();
+        }
+        self.outstanding -= count;
+        Some(answered)
     }
 
     pub(super) fn has_unsent(&self) -> bool {

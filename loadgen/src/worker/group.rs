@@ -26,15 +26,15 @@ impl Group {
         Self { target, ..Self::default() }
     }
 
-    /// Adds a reply; where its request has other times, the group so far is recorded first.
+    /// Adds replies; where their requests have other times, the group so far is recorded first.
     #[inline]
-    pub(super) fn join(&mut self, request: &Pending, recorder: &mut Recorder, now_ns: u64) {
-        if self.sent_ns != request.sent_ns || self.intended_ns != request.intended_ns {
+    pub(super) fn join(&mut self, requests: &Pending, recorder: &mut Recorder, now_ns: u64) {
+        if self.sent_ns != requests.sent_ns || self.intended_ns != requests.intended_ns {
             self.record(recorder, now_ns);
-            (self.intended_ns, self.sent_ns) = (request.intended_ns, request.sent_ns);
+            (self.intended_ns, self.sent_ns) = (requests.intended_ns, requests.sent_ns);
         }
-        self.seen |= 1 << request.command;
-        self.counts[usize::from(request.command)] += 1;
+        self.seen |= 1 << requests.command;
+        self.counts[usize::from(requests.command)] += requests.count;
     }
 
     /// Records what there is, and forgets it.

@@ -23,7 +23,7 @@ use crate::config::{Config, Stop, Target};
 use crate::keys::{Frontier, Share};
 use crate::outcome::Verified;
 use crate::record::{Recorder, latency_histogram};
-use crate::resp::{Elements, ReplyKind, Scanned};
+use crate::resp::{Elements, ReplyKind, ReplyRun};
 use crate::schedule::{Schedule, part_of};
 use crate::timer::{Alarm, Clock};
 use crate::workload::Workload;
@@ -262,7 +262,7 @@ impl<'a> Worker<'a> {
             };
             self.handed_out += 1;
             let connection = &self.connections[index];
-            let has_room = connection.sent == round && connection.pending.len() < self.config.pipeline.get();
+            let has_room = connection.sent == round && connection.outstanding() < self.config.pipeline.get() as u64;
             if has_room && !connection.has_unsent() {
                 self.lag.saturating_record(now_ns - intended_ns);
             }
@@ -279,7 +279,7 @@ impl<'a> Worker<'a> {
     fn check_patience(&self, now_ns: u64) -> Result<(), Error> {
         let patience_ns = self.config.reply_timeout.as_nanos() as u64;
         let oldest = || {
-            let waiting = self.connections.iter().filter_map(|c| Some((c.pending.front()?.sent_ns, c.target)));
+            let waiting = self.connections.iter().filter_map(|c| Some((c.oldest()?.sent_ns, c.target)));
             waiting.min()
         };
         if self.in_flight == 0 || now_ns.saturating_sub(self.last_reply_ns) < patience_ns {
@@ -339,7 +339,7 @@ impl<'a> Worker<'a> {
         loop {
             let connection = &mut self.connections[index];
             match connection.stream.read(&mut self.read_buffer) {
-                Ok(0) if self.to_send == 0 && connection.pending.is_empty() => break,
+                Ok(0) if self.to_send == 0 && connection.outstanding() == 0 => break,
                 Ok(0) => return Err(Error::closed(self.address(index))),
                 Ok(length) => {
                     let read_ns = self.clock.now_ns();
@@ -366,12 +366,15 @@ impl<'a> Worker<'a> {
         let mut group = Group::of(connection.target);
         let mut at = 0;
         loop {
-            let scanned = connection.scanner.scan(&self.read_buffer[at..length]);
-            let (kind, bytes) = match scanned {
-                Ok(Scanned::Reply { kind, length }) => (kind, length),
-                Ok(Scanned::Incomplete) => break,
-                Err(error) => return Err(Error::protocol(address, error.to_string())),
-            };
+            // A reply that is verified is looked at by itself.
+            let alike = if self.verified.is_some() { None } else { connection.oldest() };
+            let most = alike.map_or(1, |oldest| oldest.count);
+            let ReplyRun { kind, count, length: bytes } =
+                match connection.scanner.scan_run(&self.read_buffer[at..length], most) {
+                    Ok(Some(run)) => run,
+                    Ok(None) => break,
+                    Err(error) => return Err(Error::protocol(address, error.to_string())),
+                };
             let reply = &self.read_buffer[at..at + bytes];
             at += bytes;
             if self.verified.is_some() {
@@ -382,13 +385,13 @@ impl<'a> Worker<'a> {
             if kind == ReplyKind::Push {
                 continue;
             }
-            let request = connection.pending.pop_front().ok_or_else(|| unasked(address))?;
-            self.in_flight -= 1;
+            let answered = connection.take_answered(count).ok_or_else(|| unasked(address))?;
+            self.in_flight -= count;
+            let spec = &self.commands[usize::from(answered.command)];
             if let Some(verified) = &mut self.verified {
                 verified.replies += 1;
                 if connection.expected.pop_front() != Some(hash) {
                     verified.mismatches += 1;
-                    let spec = &self.commands[usize::from(request.command)];
                     verified.first.get_or_insert_with(|| describe(&spec.name, kind, reply_bytes, reply));
                 }
             }
@@ -396,12 +399,11 @@ impl<'a> Worker<'a> {
                 self.error_text = Some(connection.scanner.error_text());
             }
             let elements = || connection.scanner.elements();
-            let spec = &self.commands[usize::from(request.command)];
             let verdict =
                 spec.replies.judge(kind, elements).ok_or_else(|| mismatched(address, &spec.name, kind, elements()))?;
             if let Some(recorder) = &mut self.recorder {
-                group.join(&request, recorder, now_ns);
-                recorder.count_reply(request.command, connection.target, verdict, reply_bytes);
+                group.join(&answered, recorder, now_ns);
+                recorder.count_replies(answered.command, connection.target, count, verdict, reply_bytes);
             }
         }
         connection.partial_bytes += (length - at) as u64;
@@ -422,14 +424,16 @@ impl<'a> Worker<'a> {
         if connection.has_unsent() {
             return Ok(());
         }
-        let room = (self.config.pipeline.get() - connection.pending.len()) as u64;
-        let allowed = match self.schedule {
-            None if !connection.pending.is_empty() || now_ns >= self.deadline_ns => 0,
+        let outstanding_before = connection.outstanding();
+        let room = self.config.pipeline.get() as u64 - outstanding_before;
+        let mut allowed = match self.schedule {
+            None if outstanding_before > 0 || now_ns >= self.deadline_ns => 0,
             _ => room.min(self.to_send),
         };
-        let pending_before = connection.pending.len();
+        // Each request of a schedule has a time of its own, and each that is verified a reply.
+        let is_one_by_one = self.schedule.is_some() || self.verified.is_some();
         self.write_buffer.clear();
-        for _ in 0..allowed {
+        while allowed > 0 {
             let mut intended_ns = now_ns;
             if let Some(schedule) = &self.schedule {
                 let number = connection.sent * self.share.clients as u64 + index as u64;
@@ -440,16 +444,18 @@ impl<'a> Worker<'a> {
                 connection.sent += 1;
             }
             let before = self.write_buffer.len();
-            let command = self.workload.append_next(&mut self.write_buffer, index);
-            connection.pending.push_back(Pending { intended_ns, sent_ns: now_ns, command });
+            let most = if is_one_by_one { 1 } else { allowed };
+            let (command, count) = self.workload.append_run(&mut self.write_buffer, index, most);
+            allowed -= count;
+            connection.await_replies(Pending { intended_ns, sent_ns: now_ns, command, count });
             if self.verified.is_some() {
                 connection.expected.extend(self.workload.expected());
             }
             if let Some(recorder) = &mut self.recorder {
-                recorder.count_request(command, connection.target, (self.write_buffer.len() - before) as u64);
+                recorder.count_sent(command, connection.target, (self.write_buffer.len() - before) as u64);
             }
         }
-        let sent = (connection.pending.len() - pending_before) as u64;
+        let sent = connection.outstanding() - outstanding_before;
         self.to_send -= sent;
         self.in_flight += sent;
         if self.write_buffer.is_empty() {

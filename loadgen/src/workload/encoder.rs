@@ -1,9 +1,9 @@
 //! Requests of pairs, from prepared pieces.
 //!
-//! A request is four copies: a head encoded beforehand (it depends on the command and the number
-//! of digits of the key), the key's digits, and for a SET the head of the value and a slice of a
-//! random block. A request over several keys repeats the same for each, and puts each key's place
-//! in its tag behind the digits.
+//! A request is encoded beforehand, up to the bytes of its value, for each number of digits that its
+//! key may have: it is copied whole, and the digits are filled in; the value of a SET is a slice of a
+//! random block. A request over several keys repeats the same for each, and puts each key's place in
+//! its tag behind the digits.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -17,11 +17,13 @@ pub(crate) const KEY_DIGITS_MAX: usize = 20;
 /// Writes SETs and GETs.
 #[derive(Debug)]
 pub(crate) struct Encoder {
-    /// By the number of the tag's digits: the request up to them.
-    set_heads: Vec<Vec<u8>>,
-    get_heads: Vec<Vec<u8>>,
-    /// By the same, a further key of a request.
-    key_heads: Vec<Vec<u8>>,
+    /// A SET up to its value.
+    set: Form,
+    get: Form,
+    /// A further key of an MSET, up to its value.
+    key_to_value: Form,
+    /// A further key of an MGET.
+    bare_key: Form,
     mset_head: Vec<u8>,
     mget_head: Vec<u8>,
     /// By member: what follows the digits. Nothing, where a key is on its own.
@@ -30,35 +32,47 @@ pub(crate) struct Encoder {
     expiry: Option<Expiry>,
 }
 
+/// What is said of a key.
+///
+/// Invariant: a text has room for its digits, and for an ending, from `digits_from` on.
+#[derive(Debug)]
+struct Form {
+    /// By the number of the tag's digits.
+    texts: Vec<Text>,
+}
+
+#[derive(Debug)]
+struct Text {
+    bytes: Vec<u8>,
+    digits_from: usize,
+}
+
 impl Encoder {
     pub(crate) fn new(config: &Config) -> Self {
         let keys = config.keys_per_tag();
         let opening = if keys == 1 { config.key_prefix.clone() } else { format!("{}{{", config.key_prefix) };
         let endings = key_endings(keys);
-        let heads = |command: &str| {
-            let head = |digits: usize| {
-                let length = opening.len() + digits + endings[0].len();
-                format!("{command}${length}\r\n{opening}").into_bytes()
-            };
-            (0..=KEY_DIGITS_MAX).map(head).collect()
-        };
+        let values = Values::new(&config.value_sizes, config.seed);
+        let form = |command: &str, after: &[u8]| Form::new(command, &opening, &endings[0], after);
+        let to_value = [b"\r\n", values.prepared_head()].concat();
         let set_arguments = if config.expiry.is_some() { 5 } else { 3 };
         Self {
-            set_heads: heads(&format!("*{set_arguments}\r\n$3\r\nSET\r\n")),
-            get_heads: heads("*2\r\n$3\r\nGET\r\n"),
-            key_heads: heads(""),
+            set: form(&format!("*{set_arguments}\r\n$3\r\nSET\r\n"), &to_value),
+            get: form("*2\r\n$3\r\nGET\r\n", b"\r\n"),
+            key_to_value: form("", &to_value),
+            bare_key: form("", b"\r\n"),
             mset_head: format!("*{}\r\n$4\r\nMSET\r\n", 1 + 2 * keys).into_bytes(),
             mget_head: format!("*{}\r\n$4\r\nMGET\r\n", 1 + keys).into_bytes(),
             endings,
-            values: Values::new(&config.value_sizes, config.seed),
+            values,
             expiry: config.expiry,
         }
     }
 
     #[inline]
     pub(crate) fn append_set(&self, out: &mut Vec<u8>, tag: u64, member: usize, rng: &mut SmallRng) {
-        self.append_key(out, &self.set_heads, tag, member);
-        self.append_value(out, rng);
+        self.append_form(out, &self.set, tag, member);
+        self.values.append_after_head(out, rng);
         if let Some(expiry) = self.expiry {
             append_expiry(out, expiry, rng);
         }
@@ -66,14 +80,8 @@ impl Encoder {
 
     /// Appends a SET of a value that begins with its stamp.
     pub(crate) fn append_set_stamped(&self, out: &mut Vec<u8>, tag: u64, member: usize, written: &Written) {
-        self.append_key(out, &self.set_heads, tag, member);
-        self.append_value_stamped(out, written);
-    }
-
-    /// Appends the end of the key's line and a value that begins with its stamp.
-    pub(crate) fn append_value_stamped(&self, out: &mut Vec<u8>, written: &Written) {
-        out.extend_from_slice(b"\r\n");
-        self.values.append_stamped(out, written);
+        self.append_form(out, &self.set, tag, member);
+        self.values.append_stamped_after_head(out, written);
     }
 
     pub(crate) fn values(&self) -> &Values {
@@ -82,38 +90,66 @@ impl Encoder {
 
     #[inline]
     pub(crate) fn append_get(&self, out: &mut Vec<u8>, tag: u64, member: usize) {
-        self.append_key(out, &self.get_heads, tag, member);
-        out.extend_from_slice(b"\r\n");
+        self.append_form(out, &self.get, tag, member);
     }
 
     pub(crate) fn append_multi_key_head(&self, out: &mut Vec<u8>, is_set: bool) {
         out.extend_from_slice(if is_set { &self.mset_head } else { &self.mget_head });
     }
 
-    /// Appends a key of a request over several, without its line end.
+    /// Appends a key of a request over several, such as MGET.
     #[inline]
     pub(crate) fn append_further_key(&self, out: &mut Vec<u8>, tag: u64, member: usize) {
-        self.append_key(out, &self.key_heads, tag, member);
+        self.append_form(out, &self.bare_key, tag, member);
     }
 
-    /// Appends the end of the key's line and a value.
+    /// Appends a key of an MSET and its value.
     #[inline]
-    pub(crate) fn append_value(&self, out: &mut Vec<u8>, rng: &mut SmallRng) {
-        out.extend_from_slice(b"\r\n");
-        self.values.append(out, rng);
+    pub(crate) fn append_further_pair(&self, out: &mut Vec<u8>, tag: u64, member: usize, rng: &mut SmallRng) {
+        self.append_form(out, &self.key_to_value, tag, member);
+        self.values.append_after_head(out, rng);
     }
 
-    // Always, because with four callers the compiler would call it, at 30 instructions a request.
+    /// Appends a key of an MSET and its value, which begins with its stamp.
+    pub(crate) fn append_further_pair_stamped(&self, out: &mut Vec<u8>, tag: u64, member: usize, written: &Written) {
+        self.append_form(out, &self.key_to_value, tag, member);
+        self.values.append_stamped_after_head(out, written);
+    }
+
+    // Always, because with several callers the compiler would call it, at 30 instructions a request.
     #[inline(always)]
-    fn append_key(&self, out: &mut Vec<u8>, heads: &[Vec<u8>], tag: u64, member: usize) {
-        let mut buffer = itoa::Buffer::new();
-        let digits = buffer.format(tag).as_bytes();
-        out.extend_from_slice(&heads[digits.len()]);
-        out.extend_from_slice(digits);
+    fn append_form(&self, out: &mut Vec<u8>, form: &Form, tag: u64, member: usize) {
+        let digits = tag.checked_ilog10().map_or(1, |log| log as usize + 1);
+        let Text { bytes, digits_from } = &form.texts[digits];
+        let digits_from = out.len() + digits_from;
+        out.extend_from_slice(bytes);
+        let (places, rest) = out[digits_from..].split_at_mut(digits);
+        fill_in(places, tag);
         let ending = &self.endings[member];
         if !ending.is_empty() {
-            out.extend_from_slice(ending);
+            rest[..ending.len()].copy_from_slice(ending);
         }
+    }
+}
+
+impl Form {
+    fn new(command: &str, opening: &str, ending: &[u8], after: &[u8]) -> Self {
+        let text = |digits: usize| {
+            let before = format!("{command}${}\r\n{opening}", opening.len() + digits + ending.len());
+            let digits_from = before.len();
+            Text { bytes: [before.as_bytes(), &vec![b'0'; digits], ending, after].concat(), digits_from }
+        };
+        Self { texts: (0..=KEY_DIGITS_MAX).map(text).collect() }
+    }
+}
+
+/// Writes a number that has as many digits as there are places.
+#[inline]
+fn fill_in(places: &mut [u8], number: u64) {
+    let mut rest = number;
+    for place in places.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
     }
 }
 

@@ -40,12 +40,13 @@ impl Workload {
         })
     }
 
-    /// Appends the next request of connection number `client` of this thread.
+    /// Appends the next requests of connection number `client` of this thread, as long as they are
+    /// of one command, one at least and `most` at most. Says which command, and how many.
     #[inline]
-    pub fn append_next(&mut self, out: &mut Vec<u8>, client: usize) -> CommandId {
+    pub fn append_run(&mut self, out: &mut Vec<u8>, client: usize, most: u64) -> (CommandId, u64) {
         match &mut self.0 {
-            Load::Pairs(pairs) => pairs.append_next(out, client),
-            Load::Mix(mix) => mix.append_next(out, client),
+            Load::Pairs(pairs) => pairs.append_run(out, client, most),
+            Load::Mix(mix) => (mix.append_next(out, client), 1),
         }
     }
 }
@@ -88,6 +89,18 @@ impl Turns {
         self.owed -= self.total;
         true
     }
+
+    /// Whether the next request belongs to the part, and so many after it likewise; `most` in all.
+    #[inline]
+    pub(crate) fn next_run(&mut self, most: u64) -> (bool, u64) {
+        let is_part = self.next();
+        let mut count = 1;
+        while count < most && (self.owed + self.part >= self.total) == is_part {
+            self.next();
+            count += 1;
+        }
+        (is_part, count)
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +115,11 @@ mod tests {
                 let taken = (0..total).filter(|_| turns.next()).count();
                 assert_eq!(taken as u64, part, "{part} of {total}");
             }
+        }
+        let (mut runs, mut turns) = (Turns::new(3, 10), Turns::new(3, 10));
+        for most in 1..100 {
+            let (is_part, count) = runs.next_run(most % 7);
+            assert!(count <= (most % 7).max(1) && (0..count).all(|_| turns.next() == is_part));
         }
         let mut even = Turns::new(5, 10);
         assert!((0..10).all(|n| even.next() == (n % 2 == 1)));

@@ -38,7 +38,27 @@ impl Pairs {
     }
 
     #[inline]
-    pub(super) fn append_next(&mut self, out: &mut Vec<u8>, client: usize) -> CommandId {
+    pub(super) fn append_run(&mut self, out: &mut Vec<u8>, client: usize, most: u64) -> (CommandId, u64) {
+        if self.multi_key.is_some() || self.model.is_some() {
+            return (self.append_chosen(out, client), 1);
+        }
+        let (is_set, count) = self.sets.next_run(most);
+        if is_set {
+            for _ in 0..count {
+                let key = self.set_keys.next(&mut self.rng, client);
+                self.encoder.append_set(out, key, 0, &mut self.rng);
+            }
+            (SET, count)
+        } else {
+            for _ in 0..count {
+                self.encoder.append_get(out, self.get_keys.next(&mut self.rng, client), 0);
+            }
+            (GET, count)
+        }
+    }
+
+    /// Appends a request that may take several keys, or is told to the model.
+    fn append_chosen(&mut self, out: &mut Vec<u8>, client: usize) -> CommandId {
         let is_set = self.sets.next();
         let keys = if is_set { &mut self.set_keys } else { &mut self.get_keys };
         let mut member = 0;
@@ -105,13 +125,12 @@ impl Encoder {
             model.get_all(tags, self.values());
         }
         for (member, &tag) in tags.iter().enumerate() {
-            self.append_further_key(out, tag, member);
             match (is_set, &mut model) {
-                (false, _) => out.extend_from_slice(b"\r\n"),
-                (true, None) => self.append_value(out, rng),
+                (false, _) => self.append_further_key(out, tag, member),
+                (true, None) => self.append_further_pair(out, tag, member, rng),
                 (true, Some(model)) => {
                     let written = model.set(tag, member, self.values().next_size(rng));
-                    self.append_value_stamped(out, &written);
+                    self.append_further_pair_stamped(out, tag, member, &written);
                 }
             }
         }

@@ -6,7 +6,7 @@ use super::batch::{Batch, GROUP, Op};
 use crate::aof::{Joints, Note, Salt, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Table, hash_of};
+use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Store, Table, hash_of};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use crate::stages::Stage;
