@@ -3,10 +3,9 @@
 //! An idle connection keeps none, so ten thousand of them cost little; and the few that are used over and over stay in
 //! the cache.
 
+use crate::limits;
 use std::cell::RefCell;
 
-/// Bytes that one read takes in at most.
-pub const READ_SIZE: usize = 64 * 1024;
 /// Buffers kept by each thread.
 const POOL_MAX: usize = 16;
 /// A buffer above this size, in bytes, is not kept.
@@ -34,10 +33,10 @@ pub fn give(mut buffer: Vec<u8>) {
     }
 }
 
-/// Lends this thread's [`READ_SIZE`] bytes to read into.
+/// Lends this thread's `read-size` bytes to read into.
 pub fn with_scratch<R>(read: impl FnOnce(&mut [u8]) -> R) -> R {
     SCRATCH.with_borrow_mut(|scratch| {
-        scratch.resize(READ_SIZE, 0);
+        scratch.resize(limits::READ_SIZE.get(), 0);
         read(scratch)
     })
 }

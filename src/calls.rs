@@ -4,15 +4,14 @@
 //! shared cache line. A process has one server, so the counts are the process's.
 
 use crate::commands::{COMMANDS, CommandError, CommandId, command};
+use crate::histogram::{Counts, Histogram, add};
 use crate::ticks;
 use parking_lot::Mutex;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Buckets of a histogram: eight for each doubling, up to 2^41 ticks.
-const BUCKETS: usize = 312;
 /// Different codes of errors that are counted; further ones are counted as one.
 const CODES_MAX: usize = 128;
 /// What further ones are counted as.
@@ -39,7 +38,7 @@ struct Account {
     ticks: AtomicU64,
     failed: AtomicU64,
     rejected: AtomicU64,
-    histogram: OnceLock<Box<[AtomicU32; BUCKETS]>>,
+    histogram: OnceLock<Box<Counts>>,
 }
 
 /// What all threads have counted of one command.
@@ -55,16 +54,6 @@ pub struct Figures {
     pub rejected: u64,
     /// How often it took how long.
     pub histogram: Histogram,
-}
-
-/// Durations in ticks, counted in buckets that are an eighth of their value wide at most.
-#[derive(Debug, Default, Clone)]
-pub struct Histogram(Vec<u64>);
-
-/// Adds to a counter that only this thread changes.
-#[inline]
-fn add(counter: &AtomicU64, value: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
 }
 
 fn with_mine<R>(id: CommandId, act: impl FnOnce(&Account) -> R) -> R {
@@ -156,9 +145,7 @@ pub fn of_all() -> impl Iterator<Item = (CommandId, Figures)> {
 impl Account {
     #[inline]
     fn note_latency(&self, ticks: u64) {
-        let histogram = self.histogram.get_or_init(|| Box::new([const { AtomicU32::new(0) }; BUCKETS]));
-        let bucket = &histogram[bucket_of(ticks)];
-        bucket.store(bucket.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.histogram.get_or_init(Box::default).note(ticks);
     }
 }
 
@@ -168,10 +155,8 @@ impl Figures {
         self.ticks += account.ticks.load(Ordering::Relaxed);
         self.failed += account.failed.load(Ordering::Relaxed);
         self.rejected += account.rejected.load(Ordering::Relaxed);
-        if let Some(histogram) = account.histogram.get() {
-            self.histogram.0.resize(BUCKETS, 0);
-            let counts = self.histogram.0.iter_mut().zip(histogram.iter());
-            counts.for_each(|(sum, count)| *sum += u64::from(count.load(Ordering::Relaxed)));
+        if let Some(counts) = account.histogram.get() {
+            self.histogram.add(counts);
         }
     }
 
@@ -180,71 +165,13 @@ impl Figures {
         self.ticks -= base.ticks;
         self.failed -= base.failed;
         self.rejected -= base.rejected;
-        self.histogram.0.iter_mut().zip(&base.histogram.0).for_each(|(count, base)| *count -= base);
+        self.histogram.take_off(&base.histogram);
     }
 
     /// The time of all calls in microseconds.
     pub fn us(&self) -> u64 {
         (self.ticks as f64 / ticks::per_us()) as u64
     }
-}
-
-impl Histogram {
-    /// How many durations were counted.
-    pub fn len(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// Whether none was.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The duration in ticks below or at which this share of all lies, to an eighth.
-    pub fn quantile(&self, share: f64) -> u64 {
-        let wanted = ((self.len() as f64 * share).ceil() as u64).max(1);
-        let mut seen = 0;
-        let bucket = self.0.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        });
-        bucket.map_or(0, |bucket| start_of(bucket + 1) - 1)
-    }
-
-    /// For each power of two in microseconds from the first that has some to the last: how many took no longer.
-    pub fn by_powers(&self) -> Vec<(u64, u64)> {
-        let per_us = ticks::per_us();
-        let mut powers: Vec<(u64, u64)> = Vec::new();
-        let mut seen = 0;
-        for (bucket, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
-            seen += count;
-            let us = (start_of(bucket) as f64 / per_us).ceil().max(1.0) as u64;
-            let power = us.next_power_of_two();
-            match powers.last_mut() {
-                Some((last, sum)) if *last == power => *sum = seen,
-                _ => powers.push((power, seen)),
-            }
-        }
-        powers
-    }
-}
-
-/// The bucket of a duration.
-#[inline]
-fn bucket_of(ticks: u64) -> usize {
-    if ticks < 8 {
-        return ticks as usize;
-    }
-    let shift = (60 - ticks.leading_zeros()) as usize;
-    ((shift << 3) + (ticks >> shift) as usize).min(BUCKETS - 1)
-}
-
-/// The least duration of a bucket.
-fn start_of(bucket: usize) -> u64 {
-    if bucket < 16 {
-        return bucket as u64;
-    }
-    (8 + (bucket & 7) as u64) << ((bucket >> 3) - 1)
 }
 
 /// Whether a command was slow enough to be told of.
@@ -256,30 +183,4 @@ pub fn is_slow(ticks: u64) -> bool {
 /// The name of a command as INFO writes it.
 pub fn name_of(id: CommandId) -> &'static str {
     command(id).name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_duration_lies_in_its_bucket() {
-        for ticks in (0..5000).chain([1 << 20, (1 << 33) + 12345, 1 << 40]) {
-            let bucket = bucket_of(ticks);
-            assert!(start_of(bucket) <= ticks && ticks < start_of(bucket + 1), "{ticks} in {bucket}");
-            assert!(start_of(bucket + 1) - start_of(bucket) <= 1 + ticks / 8, "{bucket} is too wide");
-        }
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
-    }
-
-    #[test]
-    fn quantiles_come_from_the_counts() {
-        let mut histogram = Histogram(vec![0; BUCKETS]);
-        histogram.0[bucket_of(100)] = 99;
-        histogram.0[bucket_of(1_000_000)] = 1;
-        assert!((100..=112).contains(&histogram.quantile(0.5)));
-        assert!((100..=112).contains(&histogram.quantile(0.99)));
-        assert!((1_000_000..1_130_000).contains(&histogram.quantile(0.999)));
-        assert_eq!(histogram.len(), 100);
-    }
 }

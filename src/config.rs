@@ -73,6 +73,10 @@ directives! {
     Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 chooses by the number of cores");
     MultiKey = ("multi-key", Kind::Choice(&["atomic", "relaxed"]), "atomic", false, "Whether a command over several keys, or a transaction, is one step (atomic), or a step for each key or shard (relaxed; actor and dashmap)");
     MailboxCapacity = ("mailbox-capacity", Kind::Integer(1, 1_000_000), "1024", false, "Batches that wait for a shard at most (actor)");
+    TurnBatches = ("turn-batches", Kind::Integer(1, 65536), "256", false, "Batches that a shard serves in one turn at most before it gives way to connections: what one clock reading and one hand-over to the log cover (actor)");
+    ReadsInFlight = ("reads-in-flight", Kind::Integer(1, 1024), "4", false, "Reads of a connection whose batches may be out at once, for each shard; its socket is not read further until some are back (actor)");
+    ReadSize = ("read-size", Kind::Memory(4096, 16 * MB), "64kb", false, "Bytes that one read from a connection takes in at most: the bound of what one batch to a shard holds");
+    Channel = ("channel", Kind::Choice(&["flume", "tokio"]), "flume", false, "The channels that mailboxes are made of: flume's, or the runtime's mpsc (actor)");
     Port = ("port", Kind::Integer(0, 65535), "6379", false, "TCP port; 0 lets the operating system choose");
     Bind = ("bind", Kind::Text, "127.0.0.1", false, "Address to listen on");
     TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
@@ -113,6 +117,7 @@ directives! {
     SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
     LatencyMonitorThreshold = ("latency-monitor-threshold", Kind::Integer(0, i64::MAX as u64), "0", true, "Milliseconds from which on a command is kept for LATENCY; 0 for never");
     LatencyTracking = ("latency-tracking", YES_NO, "yes", true, "Keep a histogram of the times of each command, for INFO latencystats and LATENCY HISTOGRAM");
+    StagesSample = ("stages-sample", Kind::Integer(0, 1_000_000), "128", true, "One read in so many, on average, is watched for INFO stages, which says where the time of requests goes; 0 for none");
     LatencyTrackingInfoPercentiles = ("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9", true, "Percentiles of the times of each command that INFO latencystats shows");
     Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning"]), "notice", false, "What is logged; RUST_LOG takes precedence");
     Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr");

@@ -7,7 +7,7 @@ use crate::buffers;
 use crate::calls;
 use crate::clients::Client;
 use crate::commands::{
-    self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Mute, Request,
+    self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Multi, Mute, Request,
 };
 use crate::config::Directive;
 use crate::deferred::{self, Deferred, Parties};
@@ -15,6 +15,8 @@ use crate::engine::{LoadingSession, Session};
 use crate::monitor;
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
+use crate::stages::{self, Stage};
+use crate::ticks;
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::pin;
@@ -102,6 +104,8 @@ struct Connection<S> {
     is_blocked: bool,
     /// The messages that leave next.
     due: Option<Due>,
+    /// Whether what was read last is watched: see [`stages`].
+    is_watched: bool,
 }
 
 impl<S: Session> Connection<S> {
@@ -127,6 +131,7 @@ impl<S: Session> Connection<S> {
             written: 0,
             is_blocked: false,
             due: None,
+            is_watched: false,
         }
     }
 
@@ -294,38 +299,45 @@ impl<S: Session> Connection<S> {
 
     /// Reads once: into this thread's buffer where a request begins, behind its start where one goes on.
     fn read(&mut self) -> io::Result<()> {
+        let start = stages::watches_next_read().then(ticks::now);
         if !self.partial.is_empty() || self.requests.deferred.is_some() {
-            return self.read_on();
+            return self.read_on(start);
         }
         buffers::with_scratch(|scratch| {
-            let Some(len) = self.note_read(self.requests.client.stream.try_read(scratch))? else { return Ok(()) };
+            let result = self.requests.client.stream.try_read(scratch);
+            let Some(len) = self.note_read(result, start)? else { return Ok(()) };
             let consumed = self.take_on(&scratch[..len]);
             self.partial.extend_from_slice(&scratch[consumed..len]);
             self.check_partial()
         })
     }
 
-    fn read_on(&mut self) -> io::Result<()> {
+    fn read_on(&mut self, start: Option<u64>) -> io::Result<()> {
         // Room for what has been promised, but at most as much again as has come: a promise takes no memory.
         self.give_back_taken();
         let have = self.partial.len() - self.taken;
         let wanted = self.requests.parser.bytes_wanted(have);
         self.partial.reserve(wanted.min(have).max(PARTIAL_READ_MIN));
         let result = self.requests.client.stream.try_read_buf(&mut self.partial);
-        if self.note_read(result)?.is_some() {
+        if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;
         }
         Ok(())
     }
 
-    /// How many bytes a read gave; none when it has to be tried again or the client sends no more.
-    fn note_read(&mut self, result: io::Result<usize>) -> io::Result<Option<usize>> {
+    /// How many bytes a read gave; none when it has to be tried again or the client sends no more. One that is watched
+    /// says when it began.
+    fn note_read(&mut self, result: io::Result<usize>, start: Option<u64>) -> io::Result<Option<usize>> {
         match result {
             Ok(0) => {
                 self.is_at_end = true;
                 Ok(None)
             }
             Ok(len) => {
+                if let Some(start) = start {
+                    stages::note_since(Stage::Read, start);
+                    self.is_watched = true;
+                }
                 self.requests.client.note_input(len, self.requests.server.coarse_now_ms());
                 Ok(Some(len))
             }
@@ -366,7 +378,11 @@ impl<S: Session> Connection<S> {
             self.move_messages();
         }
         let room = self.written + OUTPUT_HIGH_WATER;
+        let watched = std::mem::take(&mut self.is_watched).then(|| self.requests.begin_watch());
         let (consumed, has_stopped) = self.requests.take_on(input, &mut self.out, room);
+        if let Some(start) = watched {
+            self.requests.end_watch(start);
+        }
         self.has_unparsed = has_stopped && consumed < input.len();
         consumed
     }
@@ -382,6 +398,16 @@ impl<S: Session> Connection<S> {
     }
 
     fn write(&mut self) -> io::Result<()> {
+        if self.requests.session.take_watched() {
+            let start = ticks::now();
+            let result = self.write_unsent();
+            stages::note_since(Stage::Write, start);
+            return result;
+        }
+        self.write_unsent()
+    }
+
+    fn write_unsent(&mut self) -> io::Result<()> {
         while self.unsent() > 0 {
             let unsent = self.unsent();
             match self.requests.client.stream.try_write(&self.out[self.written..]) {
@@ -474,7 +500,7 @@ impl<S: Session> Connection<S> {
 impl Connection<LoadingSession> {
     /// The connection as it is, over the data that is there now.
     fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
-        let Self { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due } = self;
+        let Self { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due, is_watched } = self;
         let Requests { server, client, session: early, state, parser, deferred, awaits_replies, is_paused, is_muted } =
             requests;
         session.set_muted(is_muted);
@@ -483,7 +509,7 @@ impl Connection<LoadingSession> {
         }
         let requests =
             Requests { server, client, session, state, parser, deferred, awaits_replies, is_paused, is_muted };
-        Connection { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due }
+        Connection { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due, is_watched }
     }
 }
 
@@ -555,6 +581,18 @@ impl<S: Session> Requests<S> {
         (consumed, has_stopped)
     }
 
+    /// Begins to watch what is taken on next; gives when.
+    fn begin_watch(&mut self) -> u64 {
+        self.session.watch();
+        ticks::now()
+    }
+
+    /// What was taken on since `start` is parsed.
+    fn end_watch(&self, start: u64) {
+        let took = ticks::now().saturating_sub(start);
+        stages::note(Stage::Parse, took.saturating_sub(self.session.ticks_within()));
+    }
+
     /// Takes on the request that the parser found at the start of `input`; false when it has to wait for the replies to
     /// those before it.
     fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
@@ -594,7 +632,7 @@ impl<S: Session> Requests<S> {
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
             }
             Ok((id, command)) => {
-                if server.pause.holds(|| may_write(command, state)) {
+                if server.pause.holds(|| may_write(command, state) || may_publish(id, state)) {
                     self.is_paused = true;
                     client.is_paused.store(true, Ordering::Relaxed);
                     return false;
@@ -604,8 +642,8 @@ impl<S: Session> Requests<S> {
                     queue(session, state, id, args, out);
                     return true;
                 }
-                let is_about_messages = command.flags.has(Flags::PUBSUB) || matches!(command.name, "reset" | "monitor");
-                if (is_about_messages || tells_of_commands(command)) && session.replied() < session.taken_on() {
+                let is_about_messages = command.flags.has(Flags::MESSAGES);
+                if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.taken_on() {
                     return false;
                 }
                 let is_local = command.request == Request::Local && !command.defers(args);
@@ -676,11 +714,6 @@ fn tell_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
     }
 }
 
-/// Whether a command tells of those before it, so that they have to have run.
-fn tells_of_commands(command: &Command) -> bool {
-    matches!(command.name, "info" | "slowlog" | "latency" | "config")
-}
-
 /// Queues a command for EXEC.
 fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId, args: Args<'_>, out: &mut Vec<u8>) {
     let multi = state.multi.as_mut().expect("the caller has seen it");
@@ -713,7 +746,8 @@ fn run_local<S: Session>(
     out: &mut Vec<u8>,
 ) {
     session.reply_here(state.context.resp3, out, |reply| {
-        commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: false }, args, reply);
+        let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None };
+        commands::dispatch_local(id, &mut call, args, reply);
     });
 }
 
@@ -794,6 +828,13 @@ fn not_for_subscribers(id: CommandId, args: Args<'_>) -> CommandError {
 fn may_write(command: &Command, state: &ConnectionState) -> bool {
     let ends_writes = || state.multi.as_ref().is_some_and(|multi| multi.transaction.is_write());
     command.is_write() || (command.name == "exec" && ends_writes())
+}
+
+/// Whether a command, or one of the transaction that it ends, sends messages. To Redis, which sends them to its replicas
+/// too, that is almost a change.
+fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
+    let ends_such = |multi: &Multi| multi.transaction.commands().any(|(id, _)| commands::publishes(id));
+    commands::publishes(id) || (commands::command(id).name == "exec" && state.multi.as_ref().is_some_and(ends_such))
 }
 
 /// Whether a command, or one of the transaction that it ends, may need memory.

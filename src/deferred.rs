@@ -288,7 +288,8 @@ fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, 
         if commands::command(id).request == Request::Local {
             let Parties { server, client, session, state } = parties;
             session.reply_here(state.context.resp3, out, |reply| {
-                commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: true }, args, reply);
+                let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None };
+                commands::dispatch_local(id, &mut call, args, reply);
             });
         } else {
             // HELLO and SELECT may have changed it.
@@ -326,7 +327,8 @@ impl Deferred {
         // A transaction that the session does not wait for is back.
         let (Self::Waiting { place, .. } | Self::Asleep(place, ..)) = self else { return };
         if let Some(served) = place.waiter.served() {
-            return session.released(&served.marks).await;
+            session.released(&served.marks).await;
+            return served.behind().await;
         }
         let changed = async {
             match self {
@@ -431,9 +433,12 @@ fn write_all<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>
     let Parties { server, client, session, state } = parties;
     session.reply_here(state.context.resp3, out, |reply| {
         reply.array(transaction.len());
+        let mut receivers = transaction.receivers();
         for (id, args, encoded) in transaction.replies() {
             if commands::command(id).request == Request::Local {
-                commands::dispatch_local(id, &mut LocalCall { server, client, state, is_in_exec: true }, args, reply);
+                let receivers = if commands::publishes(id) { receivers.next() } else { None };
+                let mut call = LocalCall { server, client, state, is_in_exec: true, receivers };
+                commands::dispatch_local(id, &mut call, args, reply);
             } else {
                 reply.raw(encoded);
             }
@@ -455,7 +460,7 @@ fn wait_on<S: Session>(
     match place.waiter.state() {
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
-            if parties.session.is_released(&served.marks) {
+            if parties.session.is_released(&served.marks) && served.is_behind() {
                 note_served(&transaction, parties, &served.reply);
                 parties.session.reply_here(resp3, out, |reply| reply.raw(&served.reply));
                 return None;

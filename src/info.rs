@@ -6,6 +6,7 @@ use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::rdb::SAVES;
 use crate::server::Server;
+use crate::stages::{self, Stage};
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
@@ -16,7 +17,7 @@ type Fields = Vec<(String, String)>;
 type Section = (&'static str, fn(&Server, &EngineMetrics) -> Fields);
 
 /// The sections in the order they are shown.
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     ("Server", server_section),
     ("Clients", clients_section),
     ("Memory", memory_section),
@@ -28,11 +29,12 @@ const SECTIONS: [Section; 12] = [
     ("Errorstats", errorstats_section),
     ("Latencystats", latencystats_section),
     ("Engine", engine_section),
+    ("Stages", stages_section),
     ("Keyspace", keyspace_section),
 ];
 
 /// The sections that are shown only when they are asked for, or all are.
-const LARGE: [&str; 2] = ["Commandstats", "Latencystats"];
+const LARGE: [&str; 3] = ["Commandstats", "Latencystats", "Stages"];
 
 /// The text of INFO: the named sections, or those that are shown by default.
 pub fn render(server: &Server, wanted: &[String]) -> String {
@@ -273,6 +275,12 @@ fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         figures.extend(lock_figures(metrics.lock_free, waits));
     }
     figures
+}
+
+fn stages_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let mut stages = fields([("stages_sample", &server.config.number(Directive::StagesSample))]);
+    stages.extend(Stage::ALL.map(|stage| (format!("stage_{}", stage.name()), stages::figures(stage).to_string())));
+    stages
 }
 
 fn actor_figures(metrics: &EngineMetrics) -> Fields {

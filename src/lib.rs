@@ -5,6 +5,7 @@
 //! [`aof`].
 
 pub mod aof;
+pub mod background;
 mod buffers;
 pub mod calls;
 pub mod check_aof;
@@ -17,6 +18,7 @@ pub mod connection;
 mod deferred;
 pub mod docs;
 pub mod engine;
+pub mod histogram;
 pub mod hyperloglog;
 pub mod import;
 pub mod info;
@@ -34,4 +36,6 @@ pub mod rewriting;
 pub mod routing;
 pub mod server;
 pub mod slowlog;
+pub mod spool;
+pub mod stages;
 pub mod ticks;

@@ -4,7 +4,7 @@
 //! log is replayed nothing is refused that was accepted once: the limits get their configured values afterwards.
 
 use crate::keyspace::LEN_MAX;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The longest string a command may make, in bytes: `proto-max-bulk-len`.
 pub static STRING_LEN_MAX: Limit = Limit(AtomicUsize::new(LEN_MAX));
@@ -18,8 +18,20 @@ pub static STREAM_NODE_BYTES_MAX: Limit = Limit(AtomicUsize::new(4096));
 /// Entries of a block of a stream: `stream-node-max-entries`; 0 for no limit.
 pub static STREAM_NODE_ENTRIES_MAX: Limit = Limit(AtomicUsize::new(100));
 
+/// Bytes that one read takes in at most: `read-size`.
+pub static READ_SIZE: Limit = Limit(AtomicUsize::new(64 * 1024));
+
 /// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
 pub static EXPIRES_ACTIVELY: AtomicBool = AtomicBool::new(true);
+
+/// Until when, in Unix time in milliseconds, keys whose time has come stay where they are, though nobody sees them:
+/// CLIENT PAUSE. 0 for no pause.
+pub static FROZEN_UNTIL_MS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether CLIENT PAUSE lets no key go at this time.
+pub fn is_frozen(now_ms: u64) -> bool {
+    FROZEN_UNTIL_MS.load(Ordering::Relaxed) > now_ms
+}
 
 /// A number that may change at any time; whoever reads it goes by what it was then.
 #[derive(Debug)]

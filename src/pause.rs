@@ -1,6 +1,8 @@
-//! CLIENT PAUSE: connections take on no requests for a time. What they have taken on goes on, and keys expire.
+//! CLIENT PAUSE: connections take on no requests for a time. What they have taken on goes on. Keys whose time comes are
+//! not seen, as ever, but removed when the pause is over: nothing changes meanwhile.
 
 use crate::clock::Clock;
+use crate::limits::FROZEN_UNTIL_MS;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -36,13 +38,17 @@ impl Pause {
         let mut state = self.state.lock();
         let now_ms = self.clock.now_ms();
         let before = state.filter(|&(_, until)| until > now_ms);
-        *state = Some(before.map_or((paused, until_ms), |(before, until)| (paused.max(before), until_ms.max(until))));
+        let (paused, until_ms) =
+            before.map_or((paused, until_ms), |(before, until)| (paused.max(before), until_ms.max(until)));
+        *state = Some((paused, until_ms));
+        FROZEN_UNTIL_MS.store(until_ms, Ordering::Relaxed);
         self.is_on.store(true, Ordering::Release);
     }
 
     /// Lets them go on.
     pub fn end(&self) {
         *self.state.lock() = None;
+        FROZEN_UNTIL_MS.store(0, Ordering::Relaxed);
         self.is_on.store(false, Ordering::Release);
         self.ended.notify_waiters();
     }

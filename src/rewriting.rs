@@ -1,6 +1,7 @@
 //! When the log is rewritten, and how that went: BGREWRITEAOF, and by itself when the log has grown.
 
 use crate::aof::{Base, Rewrite, Rewriter};
+use crate::background::IMAGE;
 use crate::config::{Config, Directive};
 use crate::engine::{Engine, ImagePart};
 use crate::keyspace::ImageSink;
@@ -11,8 +12,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
-/// How often the length of the log is looked at.
-const LOOK: Duration = Duration::from_millis(100);
 /// How long nothing is rewritten by itself after a failure: this long, then twice as long each time.
 const RETRY_FIRST: Duration = Duration::from_secs(60);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
@@ -119,10 +118,34 @@ impl Rewriting {
         }
     }
 
+    /// Waits until it is asked for.
+    pub async fn wait_for_request(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Rewrites the log if it is time to.
+    pub async fn rewrite_if_due<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
+        let Some(rewriter) = self.rewriter.get() else { return };
+        if !self.may_begin(&server.config) {
+            return;
+        }
+        let before = self.size();
+        tracing::info!("Background append only file rewriting started");
+        let outcome = rewrite(server, rewriter, engine).await;
+        if let Ok(written) = outcome {
+            tracing::info!(
+                "Background AOF rewrite finished successfully: {before} bytes before, {written} in the base"
+            );
+        }
+        IMAGE.give_back();
+        self.end(outcome.map(drop));
+    }
+
     /// Whether it is time to rewrite; then it is noted as begun.
     fn may_begin(&self, config: &Config) -> bool {
         let mut state = self.state.lock();
-        if SAVES.is_saving() || !(state.is_requested || state.has_grown(self.size(), config)) {
+        let is_due = state.is_requested || state.has_grown(self.size(), config);
+        if SAVES.is_saving() || !is_due || !IMAGE.take() {
             return false;
         }
         state.is_requested = false;
@@ -172,27 +195,6 @@ impl State {
         let doublings = self.failures.saturating_sub(1).min(16);
         let pause = RETRY_FIRST.saturating_mul(1 << doublings).min(RETRY_MAX);
         self.failures > 0 && self.failed.is_some_and(|failed| failed.elapsed() < pause)
-    }
-}
-
-/// Rewrites the log whenever it is time to, until the runtime ends.
-pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
-    let rewriting = &server.rewriting;
-    let Some(rewriter) = rewriting.rewriter.get() else { return };
-    loop {
-        // Whether it was asked for or not, it is looked at again.
-        let _ = tokio::time::timeout(LOOK, rewriting.bell.notified()).await;
-        if rewriting.may_begin(&server.config) {
-            let before = rewriting.size();
-            tracing::info!("Background append only file rewriting started");
-            let outcome = rewrite(&server, rewriter, &engine).await;
-            if let Ok(written) = outcome {
-                tracing::info!(
-                    "Background AOF rewrite finished successfully: {before} bytes before, {written} in the base"
-                );
-            }
-            rewriting.end(outcome.map(drop));
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::aof::{
     DirLock, Disk, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover,
 };
+use crate::background;
 use crate::calls;
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
@@ -18,9 +19,11 @@ use crate::limits;
 use crate::pause::Pause;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
-use crate::rewriting::{self, Rewriting};
+use crate::rewriting::Rewriting;
 use crate::slowlog::{Slow, SlowLog};
+use crate::stages;
 use crate::ticks;
+use actors::{Channels, FlumeChannels, TokioChannels};
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::Future;
@@ -167,6 +170,7 @@ impl Server {
     pub fn apply_config(&self) {
         self.log_control.set_policy(self.config.number(Directive::Appendfsync) as u8);
         self.config.apply_limits();
+        limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         let limits = self.config.output_limits();
@@ -176,6 +180,7 @@ impl Server {
         apply_limits(&self.config);
         self.look_at_memory();
         calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
+        stages::SAMPLE.store(self.config.number(Directive::StagesSample) as u32, Ordering::Relaxed);
         calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
     }
 
@@ -237,6 +242,7 @@ impl Server {
     pub fn reset_stats(&self) {
         *self.base.lock() = self.totals(&self.metrics());
         calls::reset();
+        stages::reset();
     }
 
     fn totals(&self, metrics: &EngineMetrics) -> Totals {
@@ -296,20 +302,23 @@ pub fn run_on(config: Config, ground: Ground) -> Result<(), String> {
         let listener = listen(&config)?;
         apply_limits(&config);
         let engine = config.text(Directive::Engine);
+        let channel = config.text(Directive::Channel);
         let start = Start { config, listener, ground, threads: threads.get(), cores };
         match engine.as_str() {
             "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
-            _ => {
-                let build = |foundation| {
-                    let engine = Arc::new(ActorEngine::new(foundation));
-                    engine.start();
-                    engine
-                };
-                start.serve(build).await
-            }
+            _ => match channel.as_str() {
+                "tokio" => start.serve(start_actors::<TokioChannels>).await,
+                _ => start.serve(start_actors::<FlumeChannels>).await,
+            },
         }
     })
+}
+
+fn start_actors<C: Channels>(foundation: Foundation) -> Arc<ActorEngine<C>> {
+    let engine = Arc::new(ActorEngine::new(foundation));
+    engine.start();
+    engine
 }
 
 /// Connections that are woken by one visit to the network: few enough that what they read is still in the cache when
@@ -422,6 +431,8 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         clock: clock.clone(),
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
+        turn_batches: or_default(config.number(Directive::TurnBatches), || 1),
+        reads_in_flight: or_default(config.number(Directive::ReadsInFlight), || 1),
         map_shards: or_default(wanted, || 4 * cores),
         pubsub: Arc::clone(&server.pubsub),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
@@ -475,7 +486,8 @@ impl Start {
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(Arc::clone(&engine).end_epochs());
-        tokio::spawn(rewriting::run(Arc::clone(&server), Arc::clone(&engine)));
+        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay())));
+        tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         tokio::select! {
             () = stop => {}

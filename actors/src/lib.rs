@@ -6,9 +6,11 @@ mod reorder;
 mod replies;
 mod sequencer;
 mod shard;
+mod tokio_channel;
 mod yielding;
 
 pub use channel::{Channels, Closed, FlumeChannels, FlumeReceiver, Receiver, ReplyQueue, Sender, TrySendError};
+pub use tokio_channel::{TokioChannels, TokioReceiver};
 pub use port::{Port, PortClosed};
 pub use reorder::ReorderBuffer;
 pub use replies::LockFreeReplyQueue;

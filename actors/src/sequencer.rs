@@ -37,16 +37,23 @@ pub struct Sequencer<S: Shard, C: Channels = FlumeChannels> {
 
 impl<S: Shard, C: Channels> Sequencer<S, C> {
     /// Places work until every router and port is gone.
-    pub async fn run(mut self) {
-        while let Some(Placement { work, unplaced }) = self.mailbox.recv().await {
+    pub async fn run(self) {
+        let Self { mut mailbox, mailboxes } = self;
+        let all = AllMailboxes(mailboxes);
+        while let Some(Placement { work, unplaced }) = mailbox.recv().await {
             match work {
-                Work::Group { parts, reply_to } => self.place_group(parts, reply_to).await,
-                Work::Meeting { shards, batch, reply_to } => self.place_meeting(&shards, batch, reply_to).await,
+                Work::Group { parts, reply_to } => all.place_group(parts, reply_to).await,
+                Work::Meeting { shards, batch, reply_to } => all.place_meeting(&shards, batch, reply_to).await,
             }
             unplaced.fetch_sub(1, Ordering::Release);
         }
     }
+}
 
+/// Where the sequencer places work.
+struct AllMailboxes<S: Shard, C: Channels>(Mailboxes<S, C>);
+
+impl<S: Shard, C: Channels> AllMailboxes<S, C> {
     async fn place_group(&self, mut parts: Vec<(usize, S::Batch)>, reply_to: Arc<Replies<S::Batch, C>>) {
         if parts.len() == 1 {
             let (shard, batch) = parts.remove(0);
@@ -71,7 +78,7 @@ impl<S: Shard, C: Channels> Sequencer<S, C> {
 
     async fn place(&self, shard: usize, content: Content<S, C>) {
         // A shard that is gone took the process with it, or the process is at its end: nobody waits.
-        let _ = self.mailboxes[shard].send(Envelope(content)).await;
+        let _ = self.0[shard].send(Envelope(content)).await;
     }
 }
 

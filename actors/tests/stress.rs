@@ -1,11 +1,11 @@
-//! Real threads, real channels: what the explored schedules cannot show (memory orderings, flume itself).
+//! Real threads, real channels: what the explored schedules cannot show (memory orderings, flume and tokio's channels themselves).
 //!
 //! One second in `cargo test`; `SOAK_SECONDS=600 cargo test -p actors --release --test stress -- --nocapture` for as
 //! long as it takes. `STRESS_SEED` chooses the sizes of the rounds; a failure prints it.
 
 mod ledger;
 
-use actors::{FlumeChannels, Port, ReorderBuffer, Router, Shard, TurnLimit, run_shard, yield_now};
+use actors::{Channels, FlumeChannels, Port, ReorderBuffer, Router, Shard, TokioChannels, TurnLimit, run_shard, yield_now};
 use fastrand::Rng;
 use ledger::{Id, Ledger, Place, Visit};
 use std::collections::HashMap;
@@ -95,12 +95,12 @@ impl Round {
     }
 
     /// Runs it to the end and returns how many requests were executed.
-    async fn run(self, random: &mut Rng) -> usize {
-        let (router, mailboxes, sequencer) = Router::<RegisterShard>::new(self.shards, self.mailbox_capacity);
+    async fn run<C: Channels>(self, random: &mut Rng) -> usize {
+        let (router, mailboxes, sequencer) = Router::<RegisterShard, C>::new(self.shards, self.mailbox_capacity);
         let start = |(index, mailbox)| {
             let executed_of = vec![0; self.connections];
             let shard = RegisterShard { index, executed_of, register: None, history: Vec::new() };
-            tokio::spawn(run_shard::<_, FlumeChannels>(shard, mailbox, TurnLimit(self.turn)))
+            tokio::spawn(run_shard::<_, C>(shard, mailbox, TurnLimit(self.turn)))
         };
         let shards: Vec<_> = mailboxes.into_iter().enumerate().map(start).collect();
         let sequencer = tokio::spawn(sequencer.run());
@@ -139,9 +139,9 @@ async fn await_all(connections: Vec<JoinHandle<()>>, random: &mut Rng) {
     }
 }
 
-struct Connection {
+struct Connection<C: Channels> {
     index: usize,
-    port: Port<RegisterShard>,
+    port: Port<RegisterShard, C>,
     ledger: Arc<Ledger>,
     sent_to: Vec<u64>,
     next_seq: u64,
@@ -151,8 +151,8 @@ struct Connection {
     released: u64,
 }
 
-impl Connection {
-    fn new(index: usize, router: Router<RegisterShard>, window: usize, ledger: Arc<Ledger>) -> Self {
+impl<C: Channels> Connection<C> {
+    fn new(index: usize, router: Router<RegisterShard, C>, window: usize, ledger: Arc<Ledger>) -> Self {
         let sent_to = vec![0; router.shards()];
         let port = Port::new(router, window);
         let (gathering, reorder) = (HashMap::new(), ReorderBuffer::default());
@@ -261,10 +261,17 @@ fn rounds_of_every_size_on_real_threads_lose_nothing_and_have_one_order() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().expect("a runtime");
     let mut random = Rng::with_seed(seed);
     let (mut rounds, mut executed) = (0, 0);
-    while rounds == 0 || Instant::now() < end {
+    while rounds < 2 || Instant::now() < end {
         let round = Round::any(&mut random);
-        println!("STRESS_SEED={seed} round {rounds}: {round:?}");
-        let run = async { tokio::time::timeout(Duration::from_secs(ROUND_SECONDS_MAX), round.run(&mut random)).await };
+        let is_flume = rounds % 2 == 0;
+        println!("STRESS_SEED={seed} round {rounds}: {round:?} over {}", if is_flume { "flume" } else { "tokio" });
+        let run = async {
+            match is_flume {
+                true => round.run::<FlumeChannels>(&mut random).await,
+                false => round.run::<TokioChannels>(&mut random).await,
+            }
+        };
+        let run = async { tokio::time::timeout(Duration::from_secs(ROUND_SECONDS_MAX), run).await };
         executed += runtime.block_on(run).expect("no wake-up is lost");
         rounds += 1;
     }

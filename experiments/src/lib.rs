@@ -35,6 +35,7 @@ pub mod rng;
 pub mod run;
 pub mod sampler;
 pub mod side_by_side;
+pub mod stages;
 pub mod summary;
 pub mod sweep;
 #[cfg(test)]

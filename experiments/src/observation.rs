@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::generator::Measurement;
 use crate::results::RunFolder;
 use crate::sampler::{self, Sample};
+use crate::stages::{self, Stages};
 use crate::trial::{FOREIGN_CORES_MAX, TrialRecord};
 
 /// The layout of `trials.jsonl`.
@@ -92,6 +93,9 @@ pub struct Observation {
     /// Share of the window in which the lab had stopped the server: the slowdown that an A/A sweep injects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_share: Option<f64>,
+    /// Where the time of requests went, where the server says so.
+    #[serde(default, skip_serializing_if = "Stages::is_empty")]
+    pub stages: Stages,
 }
 
 /// The observations of a run.
@@ -138,6 +142,7 @@ impl Observation {
             attempts: record.attempts.len(),
             drift: drift(found, &attempt.samples).map(rounded),
             stopped_share: attempt.stopped_share.map(rounded),
+            stages: stages::parse(&attempt.stages),
         })
     }
 
@@ -250,7 +255,7 @@ mod tests {
         let line = r#"{"trial":"s/p/r01","started_unix_ms":1,"seconds":1.0,"requests":1,"errors":0,"hits":3,"misses":1,
             "ops_per_sec":1.5,"p50_us":1.0,"p99_us":2.0,"p999_us":3.0,"generator_cpu_us_per_op":1.0,"generator_threads":1,
             "server_cores":0.5,"generator_cores":0.96,"foreign_cores":0.3,"rss_prefilled_bytes":1,"rss_peak_bytes":2,
-            "attempts":1,"drift":-0.2}"#
+            "attempts":1,"drift":-0.2,"stages":{"queue":{"count":2,"mean":1.5,"p50":1.0,"p99":2.0,"p999":2.0,"max":2.0}}}"#
             .replace('\n', "");
         let text = format!("{{\"format\":\"{FORMAT}\",\"servers\":{{}}}}\n{line}\n");
         let observations = Observations::parse(&text).unwrap();

@@ -70,7 +70,7 @@ impl RunningServer {
 
     /// The number of keys, where the server tells it.
     pub fn key_count(&self) -> Option<i64> {
-        match self.ask(b"DBSIZE")? {
+        match self.ask(&[b"DBSIZE"])? {
             Value::Integer(count) => Some(count),
             _ => None,
         }
@@ -78,9 +78,25 @@ impl RunningServer {
 
     /// INFO as a table; empty where the server does not tell.
     pub fn info(&self) -> BTreeMap<String, String> {
-        let text = self.ask(b"INFO").and_then(|reply| reply.text()).unwrap_or_default();
-        let fields = text.lines().filter_map(|line| line.split_once(':'));
-        fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
+        self.ask(&[b"INFO"]).map(fields).unwrap_or_default()
+    }
+
+    /// The stages of requests, where the server tells of them: see [`crate::stages`].
+    pub fn stages(&self) -> BTreeMap<String, String> {
+        let mut stages = self.ask(&[b"INFO", b"stages"]).map(fields).unwrap_or_default();
+        // Some servers reply all sections where they do not know one.
+        stages.retain(|field, _| crate::stages::is_stage(field));
+        stages
+    }
+
+    /// Lets a server that tells of stages begin them anew.
+    pub fn forget_stages(&self) -> Result<()> {
+        if self.stages().is_empty() {
+            return Ok(());
+        }
+        let reply = self.ask(&[b"CONFIG", b"RESETSTAT"]);
+        ensure!(reply == Some(Value::Simple("OK".to_owned())), "{} refuses CONFIG RESETSTAT: {reply:?}", self.name);
+        Ok(())
     }
 
     fn wait_for_pong(&mut self, interrupt: &Interrupt) -> Result<()> {
@@ -96,14 +112,21 @@ impl RunningServer {
     }
 
     fn pings(&self) -> bool {
-        self.ask(b"PING").is_some_and(|reply| reply == Value::Simple("PONG".to_owned()))
+        self.ask(&[b"PING"]).is_some_and(|reply| reply == Value::Simple("PONG".to_owned()))
     }
 
-    /// The reply to a command without arguments, on a connection of its own. None where there is no reply: whether
+    /// The reply to a command, on a connection of its own. None where there is no reply: whether
     /// the server is alive is asked elsewhere.
-    fn ask(&self, command: &[u8]) -> Option<Value> {
-        Client::connect(&self.address.to_string(), REPLY_LIMIT).and_then(|mut client| client.call(&[command])).ok()
+    fn ask(&self, command: &[&[u8]]) -> Option<Value> {
+        Client::connect(&self.address.to_string(), REPLY_LIMIT).and_then(|mut client| client.call(command)).ok()
     }
+}
+
+/// The lines `name:value` of an INFO.
+fn fields(info: Value) -> BTreeMap<String, String> {
+    let text = info.text().unwrap_or_default();
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
 }
 
 impl OwnedChild {

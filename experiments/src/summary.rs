@@ -9,6 +9,7 @@ use crate::bootstrap::Estimate;
 use crate::observation::{Observation, Observations};
 use crate::plan::{self, Point};
 use crate::results::RunRecord;
+use crate::stages::{self, Stages};
 use crate::sweep::Sweep;
 
 /// The layout of `summary.json`.
@@ -105,6 +106,9 @@ pub struct PointSummary {
     pub failed: usize,
     /// The lines of `trials.jsonl`, counted from 1, in the order of the rounds.
     pub lines: Vec<usize>,
+    /// Where the time of requests went, by medians over the repeats; empty where the server does not say.
+    #[serde(default, skip_serializing_if = "Stages::is_empty")]
+    pub stages: Stages,
 }
 
 /// A run in figures.
@@ -212,5 +216,6 @@ fn summarize(seed: u64, sweep: &Sweep, point: Point, found: &[(usize, &Observati
         unsteady: count(&Observation::unsteady),
         failed: count(&failed),
         lines: found.iter().map(|(line, _)| *line).collect(),
+        stages: stages::medians(&trials.iter().map(|one| &one.stages).collect::<Vec<_>>()),
     })
 }

@@ -49,5 +49,6 @@ fn observation(trial: &str, rate: f64) -> Observation {
         attempts: 1,
         drift: None,
         stopped_share: None,
+        stages: Default::default(),
     }
 }

@@ -53,6 +53,9 @@ pub struct Attempt {
     pub stopped_share: Option<f64>,
     /// The server's INFO after the window.
     pub info: BTreeMap<String, String>,
+    /// Its INFO stages after the window, warm-up included; empty where it has none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages: BTreeMap<String, String>,
     /// The readings that `usage` is made from.
     pub samples: Vec<Sample>,
 }
@@ -121,9 +124,11 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
         check_prefill(&server, bench.sweep)?;
     }
     let server_rss_bytes_prefilled = sampler::resident_bytes(server.pid())?;
+    server.forget_stages()?;
     let brake = bench.sweep.variant(&trial.point.variant).stopped_percent;
     let brake = brake.map(|percent| Brake::apply(server.pid(), percent)).transpose()?;
     let samples = generator::measure(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
+    let stages = server.stages();
     let json = files.json();
     let (start, end) = Measurement::read(&json)?.window();
     let stopped_share = brake.map(|brake| brake.release(start, end));
@@ -135,6 +140,7 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
         server_rss_bytes_peak: sampler::peak_resident_bytes(server.pid())?,
         stopped_share,
         info: server.info(),
+        stages,
         samples,
     })
 }

@@ -288,7 +288,7 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
-        if std::fs::metadata(path).is_ok_and(|file| file.len() > len) {
+        if std::fs::read(path)?.get(len as usize..).is_some_and(|cut| cut.iter().any(|byte| *byte != 0)) {
             self.cuts.lock().expect("nobody panics with the cuts").push((path.to_owned(), len));
         }
         Ok(())

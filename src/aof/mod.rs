@@ -22,6 +22,7 @@ mod scan;
 mod segment;
 #[cfg(test)]
 mod simulated;
+mod strays;
 mod stretch;
 
 pub use control::{FsyncPolicy, LogControl};

@@ -24,6 +24,8 @@
 //! payload: 4 u8 | records u64                the end of a base: so many records of the segment are in it
 //! ```
 //!
+//! Behind the last record there may be zeros: room that was made ahead (see `LogFile::pad`). They are no part of the log.
+//!
 //! The check of the header tells a damaged length from a torn end; the salt, random for each file, keeps clients from
 //! storing values that look like records of it.
 
@@ -231,6 +233,10 @@ pub fn decode(bytes: &[u8], salt: Salt) -> Frame<'_> {
     if salt.check(len, crc) != u32_at(header, 12) {
         return Frame::Broken;
     }
+    // With one salt in four billion zeros would be a record with nothing in it.
+    if header.iter().all(|byte| *byte == 0) {
+        return Frame::Broken;
+    }
     let payload_len = (len & !(JOINT | NOTE)) as usize;
     match rest.get(..payload_len) {
         Some(payload) if crc32fast::hash(payload) != crc => Frame::Broken,
@@ -292,6 +298,10 @@ mod tests {
             assert_eq!(decode(&damaged, SALT), Frame::Broken, "byte {position}");
         }
         assert_eq!(decode(&[0; 100], SALT), Frame::Broken);
+        // The salt whose check of zeros is zero.
+        let salt = Salt(0xc758_f1d7);
+        assert_eq!(salt.check(0, 0), 0);
+        assert_eq!(decode(&[0; 100], salt), Frame::Broken);
     }
 
     #[test]

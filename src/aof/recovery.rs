@@ -21,10 +21,10 @@ use super::record::{
 use super::replay::{GAP, Replay};
 use super::scan::{Scan, consistent_cut};
 use super::segment::{LogThread, Opened, Segment};
+use super::strays;
 use super::stretch::Stretch;
 use crate::keyspace::{Databases, Joint};
 use crate::routing::shard_of;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,6 +73,9 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     let Log { disk, dir, databases, .. } = *log;
     disk.make_dir(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
     let mut manifest = Manifest::read(disk, dir)?;
+    if manifest.chains().is_empty() {
+        strays::must_be_empty(disk, dir)?;
+    }
     let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != log.boot;
     let mut totals = Totals::default();
     let mut stores = empty_stores(databases, 1);
@@ -103,7 +106,7 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
         .and_then(|()| manifest.write(disk, dir))
         .map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
     if had_chains {
-        remove_leftovers(disk, dir, &manifest);
+        strays::remove(disk, dir, &manifest);
     }
     let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
     let (segments, threads) = started.unzip();
@@ -121,25 +124,6 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
         );
     }
     Ok(Recovered { stores, segments, joints, threads, manifest })
-}
-
-/// Removes what a rewriting that did not come to its end has left.
-fn remove_leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
-    for path in leftovers(disk, dir, manifest) {
-        match disk.remove(&path) {
-            Ok(()) => tracing::info!("Removed {}, which is no part of the log", path.display()),
-            Err(error) => tracing::warn!("Can't remove {}, which is no part of the log: {error}", path.display()),
-        }
-    }
-}
-
-/// The files of segments that the manifest does not name. Those of chains that are to come are somebody else's.
-fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
-    let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
-    let last = manifest.chains().iter().map(|chain| chain.number).max().unwrap_or(0);
-    let is_left =
-        |path: &PathBuf| ChainEntry::chain_of(path).is_some_and(|chain| chain <= last) && !named.contains(path);
-    disk.list(dir).unwrap_or_default().into_iter().filter(is_left).collect()
 }
 
 /// Syncs a chain that ends here. Nobody appends to it any more, so nobody would sync what a kill has left in the
@@ -518,13 +502,14 @@ fn open_segment(
 ) -> Result<Opened, String> {
     let path = ChainEntry::increment_path(log.dir, chain.number, index, chain.last);
     let describe = |error: std::io::Error| format!("can't open {} to append: {error}", path.display());
-    let file = log.disk.append_to(&path).map_err(describe)?;
+    let mut file = log.disk.append_to(&path).map_err(describe)?;
     let mut start = Vec::new();
     let fresh = || Tail { salt: Salt(fastrand::u32(..)), len: 0, before: 0, base: 0, records: 0 };
     let Tail { salt, len, before, base, records } = tail.unwrap_or_else(fresh);
     if tail.is_none() {
         // What may stand there is a part of a header.
         log.disk.cut(&path, 0).map_err(describe)?;
+        file = log.disk.append_to(&path).map_err(describe)?;
         start.extend_from_slice(&segment_header(salt));
     }
     frame_note_onto(&mut start, salt, Note::Epoch(epoch, log.control.policy()));

@@ -14,23 +14,15 @@ use super::disk::{Disk, LogFile};
 use super::manifest::{ChainEntry, Manifest};
 use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto, frame_onto, segment_header};
 use super::segment::{NextFile, Segment};
-use crate::keyspace::{Effects, ImageSink, Node, Value};
+use crate::keyspace::{Effects, Node, Value};
 use crate::rdb;
-use parking_lot::{Condvar, Mutex};
+use crate::spool::{Encode, Spool, Target};
+use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Bytes of a base that wait to be written, from which on the walk pauses.
-const WAITING_MAX: usize = 256 * 1024;
-/// Bytes that wait though the walk pauses, of keys that change before their turn: who changes more writes them.
-const WAITING_HARD_MAX: usize = 8 * 1024 * 1024;
-/// Bytes of a base that are synced at once: the last fsync is to be a short one.
-const SYNC_STEP: usize = 8 * 1024 * 1024;
-/// Buffers above this size are given back when they were written.
-const BUFFER_KEPT: usize = 1024 * 1024;
 /// The longest value that a record holds.
 const VALUE_LEN_MAX: usize = u32::MAX as usize / 2;
 /// How long the writing waits for more at most.
@@ -78,7 +70,8 @@ impl Rewriter {
         let file = self.new_file(&increment, segment.salt())?;
         file.sync()?;
         let next = NextFile { increment: chain.last, path: increment, file };
-        let base = Arc::new(Base::new(self.new_file(&base, segment.salt())?, segment.salt()));
+        let encoder = Records { salt: segment.salt(), effects: Effects::new(true) };
+        let base = Arc::new(Base::new(encoder, self.new_file(&base, segment.salt())?, SEGMENT_HEADER as u64));
         Ok(Part { segment: Arc::clone(segment), next: Mutex::new(Some(next)), records: Mutex::new(None), base })
     }
 
@@ -97,7 +90,7 @@ impl Rewriter {
         let describe = |error: io::Error| error.to_string();
         for part in &rewrite.parts {
             let records = part.records.lock().ok_or("the log could not be written when it began")?;
-            part.base.end(records)?;
+            end(&part.base, part.segment.salt(), records)?;
             // The bases are a state that was only together with the marks that the increments begin with.
             part.segment.settle_in_file().map_err(describe)?;
         }
@@ -189,139 +182,40 @@ impl Rewrite {
 }
 
 /// A base while it is written: the keys of one segment.
-///
-/// Whoever has the keys puts them into a buffer; another thread writes that. A base that has failed takes keys as
-/// before, and forgets them: the image goes on to its end, which is what the next one begins from.
-#[derive(Debug)]
-pub struct Base {
-    salt: Salt,
-    queue: Mutex<Queue>,
-    waiting: AtomicUsize,
-    file: Mutex<BaseFile>,
-    has_failed: AtomicBool,
-    is_walked: AtomicBool,
-    filled: Condvar,
-}
+pub type Base = Spool<Records, Arc<dyn LogFile>>;
 
+/// How the keys of a base are written: each as the record of the effect that makes it.
 #[derive(Debug)]
-struct Queue {
-    bytes: Vec<u8>,
+pub struct Records {
+    salt: Salt,
     effects: Effects,
 }
 
-#[derive(Debug)]
-struct BaseFile {
-    file: Arc<dyn LogFile>,
-    buffer: Vec<u8>,
-    len: u64,
-    unsynced: usize,
-    error: Option<String>,
+impl Encode for Records {
+    fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String> {
+        self.effects.select(database);
+        tell(&mut self.effects, node)?;
+        frame_onto(out, self.salt, self.effects.payload());
+        self.effects.clear();
+        Ok(())
+    }
 }
 
-impl Base {
-    fn new(file: Arc<dyn LogFile>, salt: Salt) -> Self {
-        let len = SEGMENT_HEADER as u64;
-        Self {
-            salt,
-            queue: Mutex::new(Queue { bytes: Vec::new(), effects: Effects::new(true) }),
-            waiting: AtomicUsize::new(0),
-            file: Mutex::new(BaseFile { file, buffer: Vec::new(), len, unsynced: 0, error: None }),
-            has_failed: AtomicBool::new(false),
-            is_walked: AtomicBool::new(false),
-            filled: Condvar::new(),
-        }
+impl Target for Arc<dyn LogFile> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
     }
 
-    fn len(&self) -> u64 {
-        self.file.lock().len
+    fn settle(&mut self) -> io::Result<()> {
+        self.sync()
     }
+}
 
-    fn fail(&self, error: &dyn std::fmt::Display) {
-        self.file.lock().error.get_or_insert_with(|| error.to_string());
-        self.forget();
-    }
-
-    fn forget(&self) {
-        self.has_failed.store(true, Ordering::Release);
-        self.queue.lock().bytes = Vec::new();
-    }
-
-    fn is_walked(&self) -> bool {
-        self.is_walked.load(Ordering::Acquire)
-    }
-
-    fn has_some(&self) -> bool {
-        !self.has_failed.load(Ordering::Acquire) && self.waiting.load(Ordering::Acquire) > 0
-    }
-
-    fn end_walk(&self) {
-        self.is_walked.store(true, Ordering::Release);
-        self.filled.notify_one();
-    }
-
-    fn wait(&self, at_most: Duration) {
-        let mut queue = self.queue.lock();
-        if queue.bytes.is_empty() && !self.is_walked() {
-            self.filled.wait_for(&mut queue, at_most);
-        }
-    }
-
-    /// Writes what waits; and syncs what has gathered.
-    pub fn write_out(&self) {
-        let mut file = self.file.lock();
-        if let Err(error) = self.write_to(&mut file) {
-            file.error.get_or_insert_with(|| error.to_string());
-            drop(file);
-            self.forget();
-        }
-    }
-
-    fn write_to(&self, file: &mut BaseFile) -> io::Result<()> {
-        {
-            let mut queue = self.queue.lock();
-            std::mem::swap(&mut queue.bytes, &mut file.buffer);
-        }
-        let written = file.file.write_all(&file.buffer);
-        let len = file.buffer.len();
-        file.buffer.clear();
-        file.buffer.shrink_to(BUFFER_KEPT);
-        // What was forgotten meanwhile is counted still, which nobody asks for any more.
-        self.waiting.fetch_sub(len, Ordering::AcqRel);
-        written?;
-        file.len += len as u64;
-        file.unsynced += len;
-        if file.unsynced >= SYNC_STEP {
-            file.file.sync()?;
-            file.unsynced = 0;
-        }
-        Ok(())
-    }
-
-    /// Writes the end, after which it is on the disk. The error is the first that there was.
-    fn end(&self, records: u64) -> Result<(), String> {
-        self.write_out();
-        let mut file = self.file.lock();
-        if let Some(error) = &file.error {
-            return Err(error.clone());
-        }
-        let mut end = Vec::new();
-        frame_note_onto(&mut end, self.salt, Note::Base(records));
-        file.file.write_all(&end).and_then(|()| file.file.sync()).map_err(|error| error.to_string())?;
-        file.len += end.len() as u64;
-        Ok(())
-    }
-
-    fn add(&self, database: usize, node: &Node) -> Result<(), String> {
-        let mut queue = self.queue.lock();
-        let Queue { bytes, effects } = &mut *queue;
-        effects.select(database);
-        tell(effects, node)?;
-        let before = bytes.len();
-        frame_onto(bytes, self.salt, effects.payload());
-        effects.clear();
-        self.waiting.fetch_add(bytes.len() - before, Ordering::AcqRel);
-        Ok(())
-    }
+/// Ends a base that stands for so many records.
+fn end(base: &Base, salt: Salt, records: u64) -> Result<(), String> {
+    let mut note = Vec::new();
+    frame_note_onto(&mut note, salt, Note::Base(records));
+    base.end(|file| file.write_all(&note).map(|()| note.len() as u64))
 }
 
 /// The effect that makes a node. O(bytes of the value)
@@ -346,25 +240,4 @@ fn tell(effects: &mut Effects, node: &Node) -> Result<(), String> {
         Some(_) => effects.add([b"SET", node.key(), text, b"PXAT", deadline]),
     }
     Ok(())
-}
-
-impl ImageSink for Base {
-    fn put(&self, database: usize, node: &Node) {
-        if self.has_failed.load(Ordering::Acquire) {
-            return;
-        }
-        if let Err(reason) = self.add(database, node) {
-            return self.fail(&reason);
-        }
-        let waiting = self.waiting.load(Ordering::Acquire);
-        if waiting >= WAITING_HARD_MAX {
-            self.write_out();
-        } else if waiting >= WAITING_MAX / 4 {
-            self.filled.notify_one();
-        }
-    }
-
-    fn has_room(&self) -> bool {
-        self.has_failed.load(Ordering::Acquire) || self.waiting.load(Ordering::Acquire) < WAITING_MAX
-    }
 }

@@ -113,7 +113,9 @@ impl Scan {
     /// Looks for records behind the first that is broken: they tell damage from a torn end.
     fn look_behind(&mut self, bytes: &[u8], salt: Salt) {
         let mut position = self.end + 1;
-        while position < bytes.len() {
+        // No record begins with zeros only, and of those there may be many.
+        let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+        while position < bytes.len() - zeros {
             let Some((note, len)) = next(&bytes[position..], salt) else {
                 position += 1;
                 continue;
@@ -124,6 +126,12 @@ impl Scan {
             }
             position += len;
         }
+    }
+
+    /// How much of the file is padding: zeros, and nothing else, behind the last record.
+    pub fn padding(&self, bytes: &[u8]) -> usize {
+        let behind = &bytes[self.end..];
+        if self.salt.is_some() && behind.iter().all(|byte| *byte == 0) { behind.len() } else { 0 }
     }
 
     /// Whether what stands at `end` was damaged on the disk, or changed by somebody: it is neither a torn end nor what a
@@ -202,6 +210,28 @@ mod tests {
         assert_eq!((scan(&hole).is_damaged(false), scan(&hole).is_damaged(true)), (true, false));
         frame_note_onto(&mut hole, SALT, Note::Synced(first_end as u64 + 1));
         assert!(scan(&hole).is_damaged(true), "it had been synced");
+    }
+
+    #[test]
+    fn zeros_behind_the_last_record_are_padding_and_those_behind_a_torn_one_are_not() {
+        let mut first_end = 0;
+        let bytes = segment(|bytes| {
+            frame_onto(bytes, SALT, b"first\0\0");
+            first_end = bytes.len();
+            frame_onto(bytes, SALT, b"second");
+        });
+        let padding_of = |bytes: &[u8]| scan(bytes).padding(bytes);
+        assert_eq!(padding_of(&bytes), 0);
+        let padded = [&bytes[..], &[0; 5000]].concat();
+        assert_eq!((padding_of(&padded), scan(&padded).end, scan(&padded).has_more), (5000, bytes.len(), false));
+        for torn in first_end + 1..bytes.len() {
+            let torn = [&bytes[..torn], &[0; 5000]].concat();
+            assert_eq!((padding_of(&torn), scan(&torn).end), (0, first_end));
+        }
+        // A record behind zeros that ends with zeros is seen.
+        let mut hole = [&bytes[..], &[0; 50]].concat();
+        frame_onto(&mut hole, SALT, b"\0\0\0");
+        assert!(scan(&hole).has_more && padding_of(&hole) == 0);
     }
 
     #[test]

@@ -26,6 +26,13 @@ pub const EPOCH: Duration = Duration::from_millis(800);
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a file that could not be written is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Under `always`, how long an fsync is put off where fewer replies wait for it than shared the last one: those whose
+/// replies have left are about to write again.
+const GATHERING: Duration = Duration::from_micros(50);
+/// Under `always`, how many zeros a file is padded with at a time: one long fsync for many short ones.
+const PADDING: u64 = 4 * 1024 * 1024;
+/// How much of them is left when there are to be more. What one fsync covers seldom is more.
+const PADDING_MIN: u64 = 256 * 1024;
 /// Buffers above this size are given back after they are written.
 const BUFFER_KEPT: usize = 1024 * 1024;
 /// The position behind everything: nothing is held.
@@ -89,6 +96,8 @@ pub struct Segment {
     waiters: Mutex<Vec<(u64, Waker)>>,
     /// Those who wait for the disk, whatever the policy.
     sync_waiters: Mutex<Vec<(u64, Waker)>>,
+    /// The task that wakes them all.
+    relay: Mutex<Option<Waker>>,
     bell: Bell,
     fsyncs: Mutex<Fsyncs>,
 }
@@ -148,12 +157,17 @@ impl Bell {
         }
     }
 
+    /// Waits until it is rung, and leaves it so: who rings it again has nobody to wake.
     fn wait(&self, at_most: Duration) {
         let mut rung = self.rung.lock();
         if !*rung {
             self.condition.wait_for(&mut rung, at_most);
         }
-        *rung = false;
+    }
+
+    /// From now on a ring is a new one.
+    fn answer(&self) {
+        *self.rung.lock() = false;
     }
 }
 
@@ -227,6 +241,7 @@ impl Segment {
             held_from: AtomicU64::new(NOWHERE),
             waiters: Mutex::default(),
             sync_waiters: Mutex::default(),
+            relay: Mutex::default(),
             bell: Bell::default(),
             fsyncs: Mutex::new(Fsyncs { us: up_to(FSYNC_US_MAX), bytes: up_to(FSYNC_BYTES_MAX) }),
         });
@@ -420,6 +435,26 @@ impl Segment {
 
     /// Wakes those whose replies may leave now.
     pub fn wake_released(&self) {
+        let relay = self.relay.lock().take();
+        match relay {
+            Some(relay) => relay.wake(),
+            None => self.wake_waiters(),
+        }
+    }
+
+    /// Wakes for the log thread, which it takes a system call for each: it wakes this task, which wakes the others on
+    /// their own thread. Never ends; where nobody runs it, the log thread wakes them all.
+    pub async fn relay(self: Arc<Self>) {
+        poll_fn(|context| {
+            // Registered first: what is synced from now on wakes this task again.
+            *self.relay.lock() = Some(context.waker().clone());
+            self.wake_waiters();
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn wake_waiters(&self) {
         let mut waiters = self.waiters.lock();
         let released = waiters.extract_if(.., |(lsn, _)| self.is_released(*lsn)).collect::<Vec<_>>();
         drop(waiters);
@@ -565,8 +600,14 @@ impl Segment {
 
     fn run_log_thread(&self) {
         let mut last_sync = Instant::now();
+        let mut last_shared = 0;
         while !self.bell.stop.load(Ordering::Acquire) {
             self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
+            let waiting = || self.waiters.lock().len();
+            if self.control.policy() == FsyncPolicy::Always && waiting() < last_shared {
+                std::thread::sleep(GATHERING);
+            }
+            self.bell.answer();
             let is_wanted = self.bell.wants_sync.swap(false, Ordering::AcqRel);
             let is_due = match self.control.policy() {
                 FsyncPolicy::Always => true,
@@ -575,6 +616,7 @@ impl Segment {
                 FsyncPolicy::No => !self.waiters.lock().is_empty(),
             };
             if is_due {
+                last_shared = waiting();
                 self.sync();
                 last_sync = Instant::now();
             } else if self.control.is_failing() {
@@ -583,6 +625,30 @@ impl Segment {
             }
         }
         self.sync();
+        self.trim(&*self.writer.lock().file);
+    }
+
+    /// Under `always` a file is padded, so that an fsync does not change its length. Where that fails, on a full disk, it
+    /// is longer with each record.
+    fn pad(&self) {
+        let file = &self.writer.lock().file;
+        let padding = file.padding();
+        if self.control.policy() != FsyncPolicy::Always {
+            if padding > 0 {
+                self.trim(&**file);
+            }
+        } else if padding < PADDING_MIN
+            && let Err(error) = file.pad(PADDING)
+        {
+            tracing::debug!("Can't pad the append-only file: {error}");
+        }
+    }
+
+    /// Zeros are legal at the end of a file: no more than room is lost where they stay.
+    fn trim(&self, file: &dyn LogFile) {
+        if let Err(error) = file.trim() {
+            tracing::debug!("Can't trim the append-only file: {error}");
+        }
     }
 
     fn sync(&self) {
@@ -591,6 +657,7 @@ impl Segment {
         if end > before && self.is_broken.load(Ordering::Acquire) {
             self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));
         } else if end > before {
+            self.pad();
             let start = Instant::now();
             self.is_syncing.store(true, Ordering::Relaxed);
             let synced = self.sync_files();
@@ -612,6 +679,7 @@ impl Segment {
         };
         for file in &before {
             file.sync()?;
+            self.trim(&**file);
         }
         self.writer.lock().unsynced.drain(..before.len());
         file.sync()
@@ -660,6 +728,11 @@ impl LogThread {
     /// The segment.
     pub fn segment(&self) -> &Segment {
         &self.segment
+    }
+
+    /// What wakes, on the runtime, those who wait for the log; see [`Segment::relay`].
+    pub fn relay(&self) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.segment).relay()
     }
 
     /// Writes and syncs what is left, and waits for that.

@@ -55,7 +55,12 @@ struct Content {
     bytes: Vec<u8>,
     /// How much of it is sure to survive.
     synced: usize,
+    /// The zeros at its end that were put there ahead.
+    padding: usize,
 }
+
+/// The most that a file is padded with at a time, so that many a write goes beyond it.
+const PADDING_MAX: usize = 300;
 
 impl SimDisk {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -115,7 +120,7 @@ impl SimDisk {
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.state();
         let file = state.files.len();
-        state.files.push(Content { bytes: bytes.to_vec(), synced: bytes.len() });
+        state.files.push(Content { bytes: bytes.to_vec(), synced: bytes.len(), padding: 0 });
         state.names.insert(path.to_owned(), file);
         state.synced_names.insert(path.to_owned(), file);
     }
@@ -124,12 +129,22 @@ impl SimDisk {
 impl Content {
     fn lose_power(&mut self, random: &mut fastrand::Rng) {
         let kept = random.usize(self.synced..=self.bytes.len());
-        // A file system may know of the length before the bytes.
-        match random.u8(..4) {
+        match random.u8(..5) {
+            // A file system may know of the length before the bytes.
             0 => self.bytes[kept..].fill(0),
+            // And of later bytes before those that stand in front of them.
+            1 => {
+                let end = random.usize(kept..=self.bytes.len());
+                self.bytes[kept..end].fill(0);
+            }
             _ => self.bytes.truncate(kept),
         }
-        self.synced = self.bytes.len();
+        (self.synced, self.padding) = (self.bytes.len(), 0);
+    }
+
+    /// Where it is appended to.
+    fn end(&self) -> usize {
+        self.bytes.len() - self.padding
     }
 }
 
@@ -181,6 +196,8 @@ impl Disk for SimDisk {
         if file == next {
             state.files.push(Content::default());
         }
+        // Who opens it does not know what was put there ahead.
+        state.files[file].padding = 0;
         Ok(Arc::new(SimFile { disk: self.clone(), file }))
     }
 
@@ -189,7 +206,7 @@ impl Disk for SimDisk {
         state.call_other()?;
         let content = state.content(path)?;
         content.bytes.truncate(len as usize);
-        content.synced = content.bytes.len();
+        (content.synced, content.padding) = (content.bytes.len(), 0);
         Ok(())
     }
 
@@ -241,7 +258,11 @@ impl LogFile for SimFile {
                 return Err(errno(if failure == Failure::Broken { 5 } else { 28 }));
             }
         };
-        state.files[self.file].bytes.extend_from_slice(&bytes[..len]);
+        let content = &mut state.files[self.file];
+        let (end, over) = (content.end(), len.min(content.padding));
+        content.bytes[end..end + over].copy_from_slice(&bytes[..over]);
+        content.bytes.extend_from_slice(&bytes[over..len]);
+        content.padding -= over;
         Ok(len)
     }
 
@@ -257,7 +278,30 @@ impl LogFile for SimFile {
             return Ok(());
         }
         let content = &mut state.files[self.file];
-        content.synced = content.bytes.len();
+        content.synced = content.end();
+        Ok(())
+    }
+
+    fn padding(&self) -> u64 {
+        self.disk.state().files[self.file].padding as u64
+    }
+
+    fn pad(&self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.call_other()?;
+        let content = &mut state.files[self.file];
+        let len = PADDING_MAX.min(len as usize);
+        content.bytes.resize(content.bytes.len() + len, 0);
+        content.padding += len;
+        Ok(())
+    }
+
+    fn trim(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.call_other()?;
+        let content = &mut state.files[self.file];
+        content.bytes.truncate(content.end());
+        content.padding = 0;
         Ok(())
     }
 }

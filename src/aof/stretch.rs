@@ -6,6 +6,8 @@
 //! last:       header | records
 //! ```
 //!
+//! An increment may be padded with zeros, which are left out too.
+//!
 //! Headers but the first are left out, so positions here are those of one long file. A file that does not end with a note
 //! that it goes on has lost its tail, or was the last one when the server ended: what stands in files behind it is behind
 //! a hole, and no part of the log.
@@ -35,8 +37,10 @@ struct Part {
     increment: Option<u32>,
     /// Where its first record stands in `bytes`.
     start: usize,
-    /// How long the file is.
+    /// How long the file is, without its padding.
     len: usize,
+    /// The zeros at its end.
+    padding: usize,
     /// What its records are framed with; none where it ends within its header.
     salt: Option<Salt>,
     /// Whether what stands before leads to it.
@@ -57,8 +61,10 @@ impl Stretch {
         }
         for (number, path) in &files.increments {
             // A crash between the manifest and the first segment leaves files out: they held nothing.
-            let bytes = read(disk, path)?.unwrap_or_default();
+            let mut bytes = read(disk, path)?.unwrap_or_default();
             let scan = Scan::of(&bytes, path)?;
+            let padding = scan.padding(&bytes);
+            bytes.truncate(bytes.len() - padding);
             let is_of_segment = stretch.scan.salt.is_none() || scan.salt.is_none() || stretch.scan.salt == scan.salt;
             if expected == Some(u64::from(*number)) && stretch.is_whole() && is_of_segment {
                 stretch.go_on_with(path, *number, &bytes, scan);
@@ -66,6 +72,7 @@ impl Stretch {
             } else {
                 stretch.add_behind_a_hole(path, *number, &bytes, &scan);
             }
+            stretch.parts.last_mut().expect("it was just added").padding = padding;
         }
         Ok(stretch)
     }
@@ -117,7 +124,7 @@ impl Stretch {
 
     fn add(&mut self, path: &Path, increment: Option<u32>, start: usize, bytes: &[u8], scan: &Scan, is_reached: bool) {
         let (path, len, salt) = (path.to_owned(), bytes.len(), scan.salt);
-        self.parts.push(Part { path, increment, start, len, salt, is_reached });
+        self.parts.push(Part { path, increment, start, len, padding: 0, salt, is_reached });
     }
 
     /// The first of its files, to name it by.
@@ -185,7 +192,7 @@ impl Part {
     /// Cuts it to a length; to nothing where its header is torn, or another one's.
     fn cut(&self, disk: &dyn Disk, len: usize, salt: Salt) -> io::Result<()> {
         let len = if self.salt == Some(salt) { len } else { 0 };
-        if self.len > len { disk.cut(&self.path, len as u64) } else { Ok(()) }
+        if self.len + self.padding > len { disk.cut(&self.path, len as u64) } else { Ok(()) }
     }
 
     fn missing_header(&self, salt: Salt) -> Vec<u8> {

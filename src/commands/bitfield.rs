@@ -193,7 +193,8 @@ impl Field {
         let offset = match offset.strip_prefix(b"#") {
             None => bit_offset(offset)?,
             Some(index) => {
-                let offset = parse_i64(index).and_then(|index| index.checked_mul(bits));
+                // Redis does not look whether the product has a place in 64 bits.
+                let offset = parse_i64(index).map(|index| index.wrapping_mul(bits));
                 offset.and_then(checked_offset).ok_or(BAD_OFFSET)?
             }
         };

@@ -35,13 +35,21 @@ fn store(node: &mut Node, bytes: &[u8]) {
 pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, elements) = (&args[1], args.from(2));
     let changes = match keyspace.node_mut(key) {
-        Some(node) => add_to_node(node, elements)?,
+        Some(node) => {
+            let (changes, outcome) = add_to_node(node, elements)?;
+            if let Err(corrupt) = outcome {
+                note_half_done(keyspace, key, changes);
+                return Err(corrupt.into());
+            }
+            changes
+        }
         None => {
             let mut bytes = hyperloglog::empty();
-            let changes = add_all(&mut bytes, elements)? + 1;
+            let (changes, outcome) = add_all(&mut bytes, elements);
+            outcome?;
             hyperloglog::forget_count(&mut bytes);
             mark_built(keyspace.node_or_new(key, || NewValue::Text(&bytes)));
-            changes
+            changes + 1
         }
     };
     if changes > 0 {
@@ -52,8 +60,8 @@ pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     Ok(())
 }
 
-/// Adds elements to a HyperLogLog; gives how many changed it. Nothing changes where it is corrupt.
-fn add_to_node(node: &mut Node, elements: Args<'_>) -> Result<usize, CommandError> {
+/// Adds elements to a HyperLogLog; gives how many changed it, and whether it was found corrupt behind them.
+fn add_to_node(node: &mut Node, elements: Args<'_>) -> Result<(usize, Result<(), Corrupt>), CommandError> {
     let (text, encoding) = sketch_of(node.value())?;
     if encoding == Encoding::Dense {
         let text = node.text_mut().expect("a HyperLogLog is a text");
@@ -61,25 +69,35 @@ fn add_to_node(node: &mut Node, elements: Args<'_>) -> Result<usize, CommandErro
         if changes > 0 {
             hyperloglog::forget_count(text);
         }
-        return Ok(changes);
+        return Ok((changes, Ok(())));
     }
     // A copy of it is short, and grows as it needs.
     let mut bytes = text.to_vec();
-    let changes = add_all(&mut bytes, elements)?;
+    let (changes, outcome) = add_all(&mut bytes, elements);
     if changes > 0 {
         hyperloglog::forget_count(&mut bytes);
         store(node, &bytes);
     }
-    Ok(changes)
+    Ok((changes, outcome))
 }
 
-fn add_all(bytes: &mut Vec<u8>, elements: Args<'_>) -> Result<usize, CommandError> {
-    let sparse_len_max = HLL_SPARSE_LEN_MAX.get();
-    let mut changes = 0;
-    for element in elements.iter() {
-        changes += usize::from(hyperloglog::add(bytes, element, sparse_len_max)?);
+fn add_all(bytes: &mut Vec<u8>, elements: Args<'_>) -> (usize, Result<(), Corrupt>) {
+    hyperloglog::add_all(bytes, elements.iter(), HLL_SPARSE_LEN_MAX.get())
+}
+
+/// Elements were added before damage was met. As in Redis they stay, and no watch on the key breaks; but the log, to
+/// which Redis says nothing, gets the value, so that it is there after a restart.
+fn note_half_done<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], changes: usize) {
+    if changes == 0 {
+        return;
     }
-    Ok(changes)
+    keyspace.note_unwatched_change(changes);
+    if keyspace.effects().is_logged()
+        && let Some(Value::Text(text)) = keyspace.look(key)
+    {
+        let bytes = text.to_vec();
+        keyspace.effects().tell([b"SET", key, &bytes, b"KEEPTTL"]);
+    }
 }
 
 /// PFCOUNT key [key ...]: O(N), N = keys; O(1) where the count of one key is cached

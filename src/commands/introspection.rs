@@ -1,8 +1,9 @@
 //! COMMAND: the command table, as clients read it.
 //!
-//! Everything is derived from the rows, in the shapes of Redis 7. What a row does not say is left out: arguments and
-//! history in the docs, and in key specifications whether a command that writes also reads what was there.
+//! Everything is derived from the rows, in the shapes of Redis 7, but for what commands do with their keys (`access`).
+//! What a row does not say is left out: arguments and history in the docs.
 
+use super::access::{self, Words};
 use super::arguments::is;
 use super::glob;
 use super::lookup::{find, find_subcommand};
@@ -13,7 +14,8 @@ use super::{CommandError, Outcome};
 use crate::resp::{Args, Reply};
 
 /// Commands that are dangerous though they do not administer, as Redis classifies them.
-const DANGEROUS: [&str; 6] = ["keys", "flushall", "flushdb", "info", "sort", "sort_ro"];
+const DANGEROUS: [&str; 9] =
+    ["keys", "flushall", "flushdb", "info", "lastsave", "restore", "sort", "sort_ro", "swapdb"];
 
 /// COMMAND: O(N), N = commands
 pub fn command_all(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -79,12 +81,12 @@ fn write_words<'a>(words: impl Iterator<Item = &'a str>, reply: &mut Reply<'_>) 
 /// The ACL categories of a command, in Redis's order.
 fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_fast = row.flags.has(Flags::FAST);
-    let is_admin = row.flags.has(Flags::ADMIN);
+    let is_admin = row.flags.has(Flags::ADMIN) || row.name == "lastsave";
     // A container that is no command of its own has no flags, and no family here.
     let is_container = row.flags == Flags::NONE;
     let is_about_connections = row.group == Group::Connection || row.name.starts_with("command") || row.name == "wait";
     let is_sort = matches!(row.name, "sort" | "sort_ro");
-    let is_about_keys = row.group == Group::Generic && !is_sort && row.name != "wait";
+    let is_about_keys = row.group == Group::Generic && !is_sort && !is_container && row.name != "wait";
     [
         ("@keyspace", is_about_keys || row.request == Request::AllShards),
         ("@read", row.flags.has(Flags::READONLY)),
@@ -143,26 +145,36 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
         OptionKeys::StoredFrom(start) => Some(start),
         _ => None,
     };
-    let single = [first > 0, count_at > 0, streams_from > 0].into_iter().filter(|&is_there| is_there).count();
+    let access = access::of(row);
+    // The keys behind the first one have a specification of their own, where they serve another end.
+    let is_split = first > 0 && last != first as i16 && access.first != access.rest;
+    let single = [first > 0, is_split, count_at > 0, streams_from > 0].into_iter().filter(|&is_there| is_there).count();
     reply.set(single + 2 * usize::from(stored_from.is_some()));
-    if first > 0 {
+    let write_range = |first: u16, last: i16, words: Words, reply: &mut Reply<'_>| {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
         let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
-        write_key_specification(row, Search::Index(first), ("range", &range), reply);
+        write_key_specification(row, Search::Index(first), words, ("range", &range), reply);
+    };
+    if is_split {
+        write_range(first, first as i16, access.first, reply);
+        write_range(first + step, last, access.rest, reply);
+    } else if first > 0 {
+        write_range(first, last, access.first, reply);
     }
     if count_at > 0 {
         let numbered = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
-        write_key_specification(row, Search::Index(count_at), ("keynum", &numbered), reply);
+        let words = if first > 0 { access.rest } else { access.first };
+        write_key_specification(row, Search::Index(count_at), words, ("keynum", &numbered), reply);
     }
     if streams_from > 0 {
         // The first half of what follows the word.
         let range = [("lastkey", -1), ("keystep", 1), ("limit", 2)];
-        write_key_specification(row, Search::Word("STREAMS", streams_from), ("range", &range), reply);
+        write_key_specification(row, Search::Word("STREAMS", streams_from), access.first, ("range", &range), reply);
     }
     if let Some(start) = stored_from {
         let range = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
         for word in ["STORE", "STOREDIST"] {
-            write_key_specification(row, Search::Word(word, start), ("range", &range), reply);
+            write_key_specification(row, Search::Word(word, start), access.rest, ("range", &range), reply);
         }
     }
 }
@@ -176,16 +188,16 @@ enum Search {
     Word(&'static str, u16),
 }
 
-fn write_key_specification(row: &Command, search: Search, find: (&str, &[(&str, i64)]), reply: &mut Reply<'_>) {
-    // What XREADGROUP writes is beside the entries.
-    let access = match search {
-        _ if row.flags.has(Flags::NOT_KEYS) => "not_key",
-        Search::Index(_) if row.is_write() => "RW",
-        _ => "RO",
-    };
+fn write_key_specification(
+    row: &Command,
+    search: Search,
+    words: Words,
+    find: (&str, &[(&str, i64)]),
+    reply: &mut Reply<'_>,
+) {
     reply.map(3);
     reply.bulk(b"flags");
-    write_words([access].into_iter(), reply);
+    write_words(words.iter().copied().chain(access::is_variable(row).then_some("variable_flags")), reply);
     match search {
         Search::Index(index) => write_search("begin_search", "index", &[("index", i64::from(index))], reply),
         Search::Word(word, from) => write_keyword_search(word, from, reply),
@@ -256,6 +268,29 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
 /// COMMAND GETKEYS command [arg [arg ...]]: O(N), N = arguments
 pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
+    let positions = row_with_keys(request)?.keys.positions(request);
+    reply.array(positions.clone().count());
+    positions.for_each(|position| reply.bulk(&request[position]));
+    Ok(())
+}
+
+/// COMMAND GETKEYSANDFLAGS command [arg [arg ...]]: O(N), N = arguments
+pub fn command_getkeysandflags(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let request = args.from(2);
+    let row = row_with_keys(request)?;
+    let access = access::of_request(row, request);
+    let positions = row.keys.positions(request);
+    reply.array(positions.clone().count());
+    for (number, position) in positions.enumerate() {
+        reply.array(2);
+        reply.bulk(&request[position]);
+        write_words(if number == 0 { access.first } else { access.rest }.iter().copied(), reply);
+    }
+    Ok(())
+}
+
+/// The row of the command that a request would run, where it has keys and names them.
+fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
     let row = find_of_request(request).ok_or(CommandError::Text("ERR Invalid command specified"))?;
     if row.keys == Keys::NONE || row.flags.has(Flags::NOT_KEYS) {
         return Err(CommandError::Text("ERR The command has no key arguments"));
@@ -266,10 +301,7 @@ pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Re
     if row.keys.told(request).is_none() {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
-    let positions = row.keys.positions(request);
-    reply.array(positions.clone().count());
-    positions.for_each(|position| reply.bulk(&request[position]));
-    Ok(())
+    Ok(row)
 }
 
 /// The command that a request runs: the subcommand, where its first words name one.

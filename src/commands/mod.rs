@@ -4,6 +4,7 @@
 //! else: arity, flags, which arguments are keys, how it spreads over shards and how the parts' replies become one.
 //! Routing, `COMMAND`, the arity errors and docs/COMMANDS.md are read from the rows.
 
+mod access;
 mod arguments;
 mod bitfield;
 mod bits;
@@ -67,6 +68,11 @@ pub fn is_secret(command: &Command, args: Args<'_>, position: usize) -> bool {
         "config|set" | "config" => position > 2 && args.is(position - 1, "requirepass"),
         _ => false,
     }
+}
+
+/// Whether a command sends a message to a channel.
+pub fn publishes(id: CommandId) -> bool {
+    matches!(command(id).name, "publish" | "spublish")
 }
 
 /// What a command depends on of its connection's state.

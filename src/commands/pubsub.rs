@@ -1,7 +1,8 @@
 //! Publish and subscribe. Channels hold no key, so these run in the connection.
 //!
 //! A connection runs them when all that it asked for before has its replies: what a message tells of has happened, and
-//! what one's own commands cause comes behind their replies.
+//! what one's own commands cause comes behind their replies. A transaction sends its messages where it runs, in their
+//! places among its changes, unless it subscribes too: that its connection does behind it, and gets none from before.
 
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
@@ -10,13 +11,13 @@ use crate::resp::{Args, Reply, quoted};
 
 /// PUBLISH channel message: O(N + M), N = subscribers of the channel, M = patterns of all connections
 pub fn publish(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.count(call.server.pubsub.publish(&args[1], &args[2]));
+    reply.count(call.receivers.unwrap_or_else(|| call.server.pubsub.publish(&args[1], &args[2])));
     Ok(())
 }
 
 /// SPUBLISH shardchannel message: O(N), N = subscribers of the channel
 pub fn spublish(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.count(call.server.pubsub.publish_to_shard(&args[1], &args[2]));
+    reply.count(call.receivers.unwrap_or_else(|| call.server.pubsub.publish_to_shard(&args[1], &args[2])));
     Ok(())
 }
 

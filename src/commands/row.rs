@@ -98,8 +98,13 @@ impl Flags {
 
     /// May wait for something to take.
     pub const BLOCKING: Self = Self(1 << 12);
-    /// Publishes or subscribes. Such a command runs when all requests before it have their replies.
+    /// Publishes or subscribes.
     pub const PUBSUB: Self = Self(1 << 13);
+    /// Runs when all requests before it have their replies: it tells of them. Not shown.
+    pub const TELLS: Self = Self(1 << 24);
+    /// May begin or end the showing of messages, which come right behind its reply. Runs when all requests before it
+    /// have theirs. Not shown.
+    pub const MESSAGES: Self = Self(1 << 25);
     /// Its arguments are no keys, though Redis Cluster routes by them. Not shown.
     pub const NOT_KEYS: Self = Self(1 << 26);
     /// Reads, and keeps what it has found out in the value. Not shown.

@@ -14,20 +14,32 @@ pub fn save<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut R
     Ok(())
 }
 
-/// BGSAVE [SCHEDULE]: O(N), N = bytes of all keys
+/// BGSAVE [SCHEDULE]: O(1), and then O(N), N = bytes of all keys, in slices
 pub fn bgsave<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    // SCHEDULE is for a Redis that rewrites its log meanwhile; nothing here is in the way of a snapshot.
-    if args.len() > 1 && !(args.len() == 2 && args.is(1, "SCHEDULE")) {
+    let may_wait = args.len() == 2 && args.is(1, "SCHEDULE");
+    if args.len() > 1 && !may_wait {
         return Err(CommandError::Syntax);
     }
-    SAVES.save_in_background(keyspace).map_err(refusal)?;
-    reply.simple("Background saving started");
+    match SAVES.save_in_background(keyspace) {
+        Err(NotSaved::InTheWay) if may_wait => {
+            SAVES.schedule();
+            reply.simple("Background saving scheduled");
+        }
+        saved => {
+            saved.map_err(refusal)?;
+            reply.simple("Background saving started");
+        }
+    }
     Ok(())
 }
 
 fn refusal(reason: NotSaved) -> CommandError {
     CommandError::Text(match reason {
         NotSaved::Busy => "ERR Background save already in progress",
+        NotSaved::InTheWay => {
+            "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to \
+             schedule a BGSAVE whenever possible."
+        }
         NotSaved::Failed => "ERR",
     })
 }

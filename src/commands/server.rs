@@ -28,6 +28,8 @@ pub struct LocalCall<'a> {
     pub state: &'a mut ConnectionState,
     /// Whether it runs inside EXEC.
     pub is_in_exec: bool,
+    /// How many got the message of a PUBLISH, where its transaction has sent it.
+    pub receivers: Option<usize>,
 }
 
 impl LocalCall<'_> {

@@ -182,6 +182,7 @@ fn sorted<'v, S: Store>(
 ) -> Result<Vec<Option<Cow<'v, [u8]>>>, CommandError> {
     // A key that has expired goes; then all keys are only looked at.
     keyspace.read(key);
+    keyspace.enlarge_sorted_set(key);
     let keyspace = &*keyspace;
     let source = keyspace.look(key);
     let mut elements = elements_of(source)?;

@@ -6,9 +6,12 @@
 use super::blocking::serve_ready;
 use super::keys::database_number;
 use super::server::{Greeting, Watched};
-use super::{CommandId, Context, Crossing, Flags, Outcome, Request, command, crossing, run_one};
+use super::{CommandId, Context, Crossing, Flags, Outcome, Request, command, crossing, publishes, run_one};
 use crate::keyspace::{Caller, Keyspace, LogMark, Store};
 use crate::resp::{Args, Reply, Span};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// WATCH key [key ...]: O(N), N = keys
 pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -61,6 +64,10 @@ pub struct Transaction {
     ending: Ending,
     /// Where the log stands that covers what the replies show.
     pub marks: Vec<LogMark>,
+    /// Tells those whom it has served that it is over, and with it the part that its connection runs.
+    end: Option<DropGuard>,
+    /// How many got each message that it has sent.
+    receivers: Vec<Arc<AtomicUsize>>,
 }
 
 impl Transaction {
@@ -128,6 +135,11 @@ impl Transaction {
         })
     }
 
+    /// How many got each message that it has sent; nothing where its connection is to send them.
+    pub fn receivers(&self) -> impl Iterator<Item = usize> {
+        self.receivers.iter().map(|receivers| receivers.load(Ordering::Acquire))
+    }
+
     /// The commands with their arguments, and their replies where they have run.
     pub fn replies(&self) -> impl Iterator<Item = (CommandId, Args<'_>, &[u8])> {
         let mut start = 0;
@@ -175,8 +187,18 @@ impl Transaction {
     /// Runs it over a keyspace that has all of its keys.
     pub fn run<S: Store>(&mut self, keyspace: &mut Keyspace<S>) {
         self.replies.clear();
+        self.receivers.clear();
         self.ending = if self.has_lost_its_watch(keyspace) { Ending::Aborted } else { self.run_commands(keyspace) };
+        if !keyspace.has_ready() {
+            return;
+        }
+        if self.commands().any(|(id, _)| command(id).request == Request::Local) {
+            let end = CancellationToken::new();
+            keyspace.serve_behind(Some(end.clone()));
+            self.end = Some(end.drop_guard());
+        }
         serve_ready(keyspace);
+        keyspace.serve_behind(None);
     }
 
     /// A watched key whose time has come has changed, whether or not somebody has noticed.
@@ -189,8 +211,15 @@ impl Transaction {
         watch.is_broken()
     }
 
+    /// Whether messages are sent where it runs. Not where it subscribes: its connection does that when it has run.
+    fn sends_messages(&self) -> bool {
+        self.commands().any(|(id, _)| publishes(id))
+            && !self.commands().any(|(id, _)| command(id).name.ends_with("subscribe"))
+    }
+
     fn run_commands<S: Store>(&mut self, keyspace: &mut Keyspace<S>) -> Ending {
-        let Self { arena, spans, commands, caller, replies, databases, .. } = self;
+        let sends_messages = self.sends_messages();
+        let Self { arena, spans, commands, caller, replies, databases, receivers, .. } = self;
         let mut context = self.context;
         keyspace.select(context.database.into());
         keyspace.set_caller(caller.clone());
@@ -201,6 +230,9 @@ impl Transaction {
             let args = Args::new(arena, &spans[start..end]);
             if command(queued.id).request != Request::Local {
                 has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, context.resp3), true);
+            } else if sends_messages && publishes(queued.id) {
+                let is_shard = command(queued.id).name == "spublish";
+                receivers.push(keyspace.publish(&args[1], is_shard, &args[2]));
             } else {
                 context = context_after(context, queued.id, args, *databases);
                 keyspace.select(context.database.into());

@@ -14,7 +14,7 @@ use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
 use crate::keyspace::{KeyspaceStats, Store};
 use crate::pubsub::PubSub;
-use actors::{FlumeChannels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
+use actors::{Channels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
 use batch::Batch;
 use parking_lot::Mutex;
 use session::ActorSession;
@@ -24,32 +24,34 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Batches a shard serves before it gives way to the connections: what one log write covers.
-const TURN: TurnLimit = TurnLimit(256);
-
-/// The way to the shards.
-pub struct ActorEngine {
-    router: Router<KeyspaceShard>,
+/// The way to the shards, through mailboxes of a family of channels.
+pub struct ActorEngine<C: Channels> {
+    router: Router<KeyspaceShard, C>,
     gauges: Arc<[Gauges]>,
     segments: Vec<Arc<Segment>>,
     pubsub: Arc<PubSub>,
     clock: Clock,
     is_multi_key_atomic: bool,
+    turn_limit: TurnLimit,
+    /// Reads of a connection whose batches may be out at once, for each shard.
+    reads_in_flight: usize,
     /// What has not been started yet.
-    unstarted: Mutex<Option<Unstarted>>,
+    unstarted: Mutex<Option<Unstarted<C>>>,
 }
 
-struct Unstarted {
-    shards: Vec<(KeyspaceShard, Mailbox<KeyspaceShard>)>,
-    sequencer: Sequencer<KeyspaceShard>,
+struct Unstarted<C: Channels> {
+    shards: Vec<(KeyspaceShard, Mailbox<KeyspaceShard, C>)>,
+    sequencer: Sequencer<KeyspaceShard, C>,
 }
 
-impl ActorEngine {
+impl<C: Channels> ActorEngine<C> {
     /// An engine with one shard per store of `foundation`.
     pub fn new(foundation: Foundation) -> Self {
         let Foundation { stores, segments, joints, clock, seed, mailbox_capacity, reply_bytes_max, pubsub, .. } =
             foundation;
         let is_multi_key_atomic = foundation.is_multi_key_atomic;
+        let turn_limit = TurnLimit(foundation.turn_batches.get());
+        let reads_in_flight = foundation.reads_in_flight.get();
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let mut seeds = fastrand::Rng::with_seed(seed);
@@ -65,15 +67,16 @@ impl ActorEngine {
             )
         });
         let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), sequencer }));
-        Self { router, gauges, segments, pubsub, clock, is_multi_key_atomic, unstarted }
+        Self { router, gauges, segments, pubsub, clock, is_multi_key_atomic, turn_limit, reads_in_flight, unstarted }
     }
 
     /// Starts the shards and the sequencer on the current runtime.
     pub fn start(&self) {
         let Unstarted { shards, sequencer } = self.unstarted.lock().take().expect("the engine is started once");
+        let limit = self.turn_limit;
         for (shard, mailbox) in shards {
             tokio::spawn(async move {
-                run_shard::<_, FlumeChannels>(shard, mailbox, TURN).await;
+                run_shard::<_, C>(shard, mailbox, limit).await;
             });
         }
         tokio::spawn(sequencer.run());
@@ -101,10 +104,10 @@ impl ActorEngine {
     }
 }
 
-impl Engine for ActorEngine {
-    type Session = ActorSession;
+impl<C: Channels> Engine for ActorEngine<C> {
+    type Session = ActorSession<C>;
 
-    fn session(self: &Arc<Self>) -> ActorSession {
+    fn session(self: &Arc<Self>) -> ActorSession<C> {
         ActorSession::new(Arc::clone(self))
     }
 
@@ -129,6 +132,10 @@ impl Engine for ActorEngine {
                 port.recv().await.recycle();
             }
         }
+    }
+
+    fn owners(&self) -> usize {
+        self.shards()
     }
 
     /// As a group over all shards: a point of the order of all commands, as epochs are.
@@ -194,7 +201,7 @@ impl Engine for ActorEngine {
     }
 }
 
-impl Metered for ActorEngine {
+impl<C: Channels> Metered for ActorEngine<C> {
     fn metrics(&self) -> EngineMetrics {
         let sum = |figure: fn(&Gauges) -> u64| self.gauges.iter().map(figure).sum();
         EngineMetrics {
@@ -216,7 +223,7 @@ impl Metered for ActorEngine {
     }
 }
 
-impl ActorEngine {
+impl<C: Channels> ActorEngine<C> {
     fn databases(&self) -> Vec<DatabaseMetrics> {
         let count = self.gauges[0].databases.len();
         let mut databases = vec![DatabaseMetrics::default(); count];

@@ -21,6 +21,7 @@ use crate::keyspace::{
 };
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
+use crate::stages::Stage;
 use dashmap::DashMap;
 use images::SharedImaging;
 use parking_lot::Mutex;
@@ -163,7 +164,19 @@ impl DashmapEngine {
 
     /// Runs a command over the locked view and logs what it changed, still under the locks. False when it met an
     /// expired key that it may not remove under read locks.
-    fn run_over(&self, view: View<'_>, id: CommandId, args: Args<'_>, reply: &mut Reply<'_>, lent: &mut Lent) -> bool {
+    ///
+    /// `view` locks what the command needs.
+    fn run_over<'a>(
+        &'a self,
+        view: impl FnOnce() -> View<'a>,
+        id: CommandId,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+        lent: &mut Lent,
+    ) -> bool {
+        let mut start = lent.laps.start();
+        let view = view();
+        lent.laps.lap(Stage::Queue, &mut start);
         let effects = std::mem::take(&mut lent.effects);
         let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
@@ -171,9 +184,11 @@ impl DashmapEngine {
         keyspace.set_notified(self.pubsub.notified());
         commands::execute(id, &mut keyspace, args, reply);
         let complete = !keyspace.saw_expired();
+        lent.laps.lap(Stage::Execute, &mut start);
         if complete {
             lent.slow.append(keyspace.slow());
             self.log(&mut keyspace);
+            lent.laps.lap(Stage::Log, &mut start);
         }
         let stats = keyspace.stats();
         let (_view, _random, effects) = keyspace.into_parts();
@@ -211,25 +226,33 @@ impl DashmapEngine {
     }
 
     /// Each key, or each shard of the map, by itself: nobody promises what happens in between.
-    fn run_relaxed(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent) {
+    fn run_relaxed<'a>(
+        &'a self,
+        id: CommandId,
+        args: Args<'_>,
+        database: usize,
+        reply: &mut Reply<'_>,
+        lent: &mut Lent,
+    ) {
         let command = commands::command(id);
         let mut encoded = Vec::new();
-        let mut run = |view: View<'_>, args: Args<'_>, lent: &mut Lent| {
+        let is_resp3 = reply.is_resp3();
+        let mut run = |view: &dyn Fn() -> View<'a>, args: Args<'_>, lent: &mut Lent| {
             encoded.clear();
-            self.run_over(view, id, args, &mut Reply::new(&mut encoded, reply.is_resp3()), lent);
+            self.run_over(view, id, args, &mut Reply::new(&mut encoded, is_resp3), lent);
             encoded.clone()
         };
         let parts: Vec<Vec<u8>> = if command.request == Request::AllShards {
-            let views = (0..self.shards()).map(|index| View::shard(&self.databases, database, index));
-            views.map(|view| run(view, args, lent)).collect()
+            let run = |index| run(&|| View::shard(&self.databases, database, index), args, lent);
+            (0..self.shards()).map(run).collect()
         } else {
             let step = usize::from(command.keys.step);
             let positions = command.keys.positions(args);
             positions
                 .map(|position| {
-                    let view = View::one(&self.databases, database, hash_of(&args[position]), true);
+                    let view = || View::one(&self.databases, database, hash_of(&args[position]), true);
                     let spans = args.spans_of(std::iter::once(0).chain(position..position + step));
-                    run(view, args.with_spans(&spans), lent)
+                    run(&view, args.with_spans(&spans), lent)
                 })
                 .collect()
         };
@@ -288,13 +311,17 @@ fn is_scattered(id: CommandId) -> bool {
 impl InlineEngine for DashmapEngine {
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
         self.counters.commands.fetch_add(transaction.len() as u64, Ordering::Relaxed);
+        let mut start = lent.laps.start();
         let view = self.transaction_view(transaction);
+        lent.laps.lap(Stage::Queue, &mut start);
         let effects = std::mem::take(&mut lent.effects);
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notified(self.pubsub.notified());
         transaction.run(&mut keyspace);
         lent.slow.append(keyspace.slow());
+        lent.laps.lap(Stage::Execute, &mut start);
         self.log(&mut keyspace);
+        lent.laps.lap(Stage::Log, &mut start);
         self.counters.add(keyspace.stats());
         lent.effects = keyspace.into_parts().2;
     }
@@ -310,10 +337,10 @@ impl InlineEngine for DashmapEngine {
         }
         let mark = reply.mark();
         let is_write = commands::command(id).is_write();
-        if !self.run_over(self.view(id, args, database, is_write), id, args, reply, lent) {
+        if !self.run_over(|| self.view(id, args, database, is_write), id, args, reply, lent) {
             // The same command again, allowed to remove what has expired.
             reply.truncate(mark);
-            self.run_over(self.view(id, args, database, true), id, args, reply, lent);
+            self.run_over(|| self.view(id, args, database, true), id, args, reply, lent);
         }
     }
 
@@ -336,6 +363,10 @@ impl Engine for DashmapEngine {
 
     async fn end_epochs(self: Arc<Self>) {
         inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
+    }
+
+    fn owners(&self) -> usize {
+        1
     }
 
     async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {

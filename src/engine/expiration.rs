@@ -4,7 +4,7 @@
 
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
-use crate::limits::EXPIRES_ACTIVELY;
+use crate::limits::{EXPIRES_ACTIVELY, is_frozen};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -38,11 +38,11 @@ fn remove_due<S: Store>(
     keyspace: &mut Keyspace<S>,
     mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
-    if !EXPIRES_ACTIVELY.load(Ordering::Relaxed) {
+    let now_ms = keyspace.now_ms();
+    if !EXPIRES_ACTIVELY.load(Ordering::Relaxed) || is_frozen(now_ms) {
         return Slice::default();
     }
     let start = Instant::now();
-    let now_ms = keyspace.now_ms();
     let mut lag_ms = 0;
     for removed in 0.. {
         let due = first(keyspace).filter(|(_, (at, _))| *at <= now_ms);

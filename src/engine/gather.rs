@@ -13,12 +13,26 @@ pub struct Gather {
     parts_left: usize,
     /// The replies so far, with their shards.
     parts: Vec<(usize, Vec<u8>)>,
+    /// When the first part was back, if that is watched; otherwise 0.
+    since: u64,
 }
 
 impl Gather {
     /// A gather of `parts` replies.
     pub fn new(response: Response, resp3: bool, key_shards: Vec<u16>, parts: usize) -> Self {
-        Self { response, resp3, key_shards, parts_left: parts, parts: Vec::with_capacity(parts) }
+        Self { response, resp3, key_shards, parts_left: parts, parts: Vec::with_capacity(parts), since: 0 }
+    }
+
+    /// Notes when a part was back that is watched, or 0.
+    pub fn note_since(&mut self, since: u64) {
+        if self.since == 0 {
+            self.since = since;
+        }
+    }
+
+    /// When the first part was back, if that is watched; otherwise 0.
+    pub fn since(&self) -> u64 {
+        self.since
     }
 
     /// Takes in the reply of a shard; true when it was the last.

@@ -9,6 +9,8 @@ use crate::commands::{self, CommandId, Context, Transaction};
 use crate::keyspace::{Effects, LogMark};
 use crate::resp::{Args, Reply};
 use crate::slowlog::Slow;
+use crate::stages::{self, Laps, Stage};
+use crate::ticks;
 use std::sync::Arc;
 
 /// What a session lends to the engine for the time of a command.
@@ -22,6 +24,8 @@ pub struct Lent {
     pub now_ms: u64,
     /// Commands that took long.
     pub slow: Vec<Slow>,
+    /// Where the time of a read goes that is watched.
+    pub laps: Laps,
 }
 
 /// Where the log stands that covers everything executed so far.
@@ -66,6 +70,8 @@ pub struct InlineSession<E> {
     written: u64,
     finished: Option<Box<Transaction>>,
     is_muted: bool,
+    /// Whether the replies of a watched read are in the output.
+    has_watched: bool,
 }
 
 impl<E: InlineEngine> InlineSession<E> {
@@ -74,12 +80,13 @@ impl<E: InlineEngine> InlineSession<E> {
         let effects = Effects::new(engine.segment().is_some());
         Self {
             engine,
-            lent: Lent { random, effects, now_ms: 0, slow: Vec::new() },
+            lent: Lent { random, effects, now_ms: 0, slow: Vec::new(), laps: Laps::default() },
             is_new_read: true,
             has_written: false,
             written: 0,
             finished: None,
             is_muted: false,
+            has_watched: false,
         }
     }
 }
@@ -172,14 +179,22 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     async fn flush(&mut self) {
+        let has_run = !std::mem::replace(&mut self.is_new_read, true);
+        let has_written = std::mem::take(&mut self.has_written);
+        let has_log = self.engine.segment().is_some();
+        let is_watched = self.lent.laps.end(has_run, has_written && has_log);
+        self.has_watched |= is_watched;
         // What the connection replies by itself shows nothing of the log.
-        if std::mem::replace(&mut self.is_new_read, true) {
+        if !has_run {
             return;
         }
-        let has_written = std::mem::take(&mut self.has_written);
         if let Some(segment) = self.engine.segment() {
             // Everything the replies show was appended before this.
             let lsn = segment.appended();
+            if !segment.has_reached(lsn) {
+                // Those who are ready run first: one write, or one fsync, for all.
+                actors::yield_now().await;
+            }
             segment.commit(lsn);
             if has_written {
                 self.written = lsn;
@@ -187,8 +202,24 @@ impl<E: InlineEngine> Session for InlineSession<E> {
             if !has_written && segment.lets_readers_pass() {
                 return;
             }
+            let start = is_watched.then(ticks::now);
             segment.released(lsn).await;
+            if let Some(start) = start {
+                stages::note_since(Stage::Sync, start);
+            }
         }
+    }
+
+    fn watch(&mut self) {
+        self.lent.laps.begin();
+    }
+
+    fn ticks_within(&self) -> u64 {
+        self.lent.laps.sum()
+    }
+
+    fn take_watched(&mut self) -> bool {
+        std::mem::take(&mut self.has_watched)
     }
 
     fn collect(&mut self, _out: &mut Vec<u8>) {}

@@ -45,6 +45,10 @@ pub struct Foundation {
     pub seed: u64,
     /// Batches that wait for a shard at most.
     pub mailbox_capacity: NonZeroUsize,
+    /// Batches that a shard serves in one turn at most.
+    pub turn_batches: NonZeroUsize,
+    /// Reads of a connection whose batches may be out at once, for each shard.
+    pub reads_in_flight: NonZeroUsize,
     /// Shards of the dashmap engine's table.
     pub map_shards: NonZeroUsize,
     /// Whether commands over several keys, and transactions, are one step; see `multi-key`.
@@ -63,6 +67,8 @@ pub trait Engine: Metered {
     fn session(self: &Arc<Self>) -> Self::Session;
     /// Runs until the runtime ends: removes keys whose time has come, `hz` times a second.
     fn expire_for_ever(self: Arc<Self>, hz: u64) -> impl Future<Output = ()> + Send;
+    /// How many owners the keys have.
+    fn owners(&self) -> usize;
     /// Begins an image of all keys at one point of the order of all commands, with one part for each owner.
     fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) -> impl Future<Output = ()> + Send;
     /// Walks over the keys, in slices between commands, until all that were there are in the image that was begun.
@@ -136,6 +142,19 @@ pub trait Session: Send + Sync + 'static {
 
     /// The commands with a reply that took long, for the caller to take.
     fn slow(&mut self) -> &mut Vec<Slow>;
+
+    /// Times the stages of what is submitted until the next flush: see [`crate::stages`].
+    fn watch(&mut self) {}
+
+    /// The ticks that stages other than parsing took within what was submitted since [`watch`](Self::watch).
+    fn ticks_within(&self) -> u64 {
+        0
+    }
+
+    /// Whether replies that were watched have come to the output since the last call.
+    fn take_watched(&mut self) -> bool {
+        false
+    }
 
     /// Whether replies are still to come.
     fn is_waiting(&self) -> bool;

@@ -8,9 +8,10 @@ use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Databases, Effects, Keyspace};
+use crate::keyspace::{Databases, Effects, Keyspace, Store};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
+use crate::stages::Stage;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -90,7 +91,9 @@ impl MutexEngine {
 
 impl InlineEngine for MutexEngine {
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
+        let mut start = lent.laps.start();
         let mut owned = self.lock();
+        lent.laps.lap(Stage::Queue, &mut start);
         owned.commands += transaction.len() as u64;
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
@@ -98,7 +101,9 @@ impl InlineEngine for MutexEngine {
         keyspace.start_timing();
         transaction.run(keyspace);
         lent.slow.append(keyspace.slow());
+        lent.laps.lap(Stage::Execute, &mut start);
         self.log(keyspace);
+        lent.laps.lap(Stage::Log, &mut start);
     }
 
     /// One lock for all keys: nothing else is possible.
@@ -107,7 +112,9 @@ impl InlineEngine for MutexEngine {
     }
 
     fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent) {
+        let mut start = lent.laps.start();
         let mut owned = self.lock();
+        lent.laps.lap(Stage::Queue, &mut start);
         owned.commands += 1;
         let keyspace = &mut owned.keyspace;
         // Another connection's read may have begun later and run first: time does not go back for that.
@@ -117,7 +124,9 @@ impl InlineEngine for MutexEngine {
         keyspace.start_timing();
         commands::execute(id, keyspace, args, reply);
         lent.slow.append(keyspace.slow());
+        lent.laps.lap(Stage::Execute, &mut start);
         self.log(keyspace);
+        lent.laps.lap(Stage::Log, &mut start);
     }
 
     fn now_ms(&self) -> u64 {
@@ -139,6 +148,10 @@ impl Engine for MutexEngine {
 
     async fn end_epochs(self: Arc<Self>) {
         inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
+    }
+
+    fn owners(&self) -> usize {
+        1
     }
 
     async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {

@@ -14,6 +14,7 @@ mod dense;
 mod estimate;
 mod sparse;
 
+use sparse::{Changing, Raised};
 use std::fmt;
 
 /// Registers of a HyperLogLog.
@@ -90,26 +91,39 @@ pub fn add_to_dense(bytes: &mut [u8], element: &[u8]) -> bool {
     dense::raise(&mut bytes[HEADER_LEN..], index, rank)
 }
 
-/// Adds an element, O(N) in the bytes of one that is sparse; gives whether a register changed. One that would get
-/// longer than `sparse_len_max` becomes dense.
-pub fn add(bytes: &mut Vec<u8>, element: &[u8], sparse_len_max: usize) -> Result<bool, Corrupt> {
-    let (index, rank) = place_of(element);
-    raise(bytes, index, rank, sparse_len_max)
+/// Adds elements, each O(N) in the bytes of one that is sparse; gives how many changed a register, and whether it was
+/// found corrupt, which ends it: what was added before stays. One that would get longer than `sparse_len_max` becomes
+/// dense.
+pub fn add_all<'a>(
+    bytes: &mut Vec<u8>,
+    elements: impl IntoIterator<Item = &'a [u8]>,
+    sparse_len_max: usize,
+) -> (usize, Result<(), Corrupt>) {
+    let mut whole = Changing { bytes, behind: 0 };
+    let mut changes = 0;
+    for element in elements {
+        let (index, rank) = place_of(element);
+        match raise(&mut whole, index, rank, sparse_len_max) {
+            Ok(is_raised) => changes += usize::from(is_raised),
+            Err(corrupt) => return (changes, Err(corrupt)),
+        }
+    }
+    (changes, Ok(()))
 }
 
 /// Raises a register to `rank`, if it is lower; gives whether it was.
-fn raise(bytes: &mut Vec<u8>, index: usize, rank: u8, sparse_len_max: usize) -> Result<bool, Corrupt> {
-    if bytes[ENCODING_AT] == 1 {
-        match sparse::raise(bytes, index, rank, sparse_len_max)? {
-            sparse::Raised::No => return Ok(false),
-            sparse::Raised::Yes => {
-                forget_count(bytes);
+fn raise(whole: &mut Changing<'_>, index: usize, rank: u8, sparse_len_max: usize) -> Result<bool, Corrupt> {
+    if whole.bytes[ENCODING_AT] == 1 {
+        match whole.raise(index, rank, sparse_len_max)? {
+            Raised::No => return Ok(false),
+            Raised::Yes => {
+                forget_count(whole.bytes);
                 return Ok(true);
             }
-            sparse::Raised::DoesNotFit => _ = make_dense(bytes)?,
+            Raised::DoesNotFit => _ = make_dense(whole.bytes)?,
         }
     }
-    Ok(dense::raise(&mut bytes[HEADER_LEN..], index, rank))
+    Ok(dense::raise(&mut whole.bytes[HEADER_LEN..], index, rank))
 }
 
 /// Makes one that is sparse dense, O(1); gives whether it was sparse.
@@ -191,8 +205,10 @@ impl Union {
         if self.has_dense {
             make_dense(bytes)?;
         }
+        let mut whole = Changing { bytes, behind: 0 };
         for (index, &rank) in self.ranks.iter().enumerate().filter(|(_, rank)| **rank > 0) {
-            raise(bytes, index, rank, sparse_len_max)?;
+            // One that ended within an opcode can lose a register by a change; Redis leaves it at that.
+            let _ = raise(&mut whole, index, rank, sparse_len_max);
         }
         forget_count(bytes);
         Ok(())
@@ -239,7 +255,7 @@ pub fn self_test(random: &mut fastrand::Rng) -> Result<(), String> {
     for number in 1..=ELEMENTS {
         let element = (number ^ seed).to_le_bytes();
         add_to_dense(&mut dense, &element);
-        add(&mut sparse, &element, 3000).map_err(|error| error.to_string())?;
+        add_all(&mut sparse, [&element[..]], 3000).1.map_err(|error| error.to_string())?;
         if number < checkpoint {
             continue;
         }
@@ -294,8 +310,9 @@ mod tests {
             let (mut bytes, mut dense) = (empty(), empty());
             make_dense(&mut dense).expect("an empty one is well formed");
             for element in &elements {
-                let was_raised = add(&mut bytes, element, sparse_len_max).expect("it is well formed");
-                prop_assert_eq!(was_raised, add_to_dense(&mut dense, element));
+                let (changes, added) = add_all(&mut bytes, [&element[..]], sparse_len_max);
+                added.expect("it is well formed");
+                prop_assert_eq!(changes == 1, add_to_dense(&mut dense, element));
             }
             prop_assert_eq!(ranks(&bytes), naive(&elements));
             prop_assert_eq!(ranks_of_dense(&dense), naive(&elements));
@@ -307,7 +324,8 @@ mod tests {
         fn a_union_is_as_if_all_had_been_added_to_one(a in elements(800), b in elements(800), is_dense: bool) {
             let filled = |elements: &[Vec<u8>]| {
                 let mut bytes = empty();
-                elements.iter().for_each(|element| _ = add(&mut bytes, element, 3000));
+                let (_, added) = add_all(&mut bytes, elements.iter().map(Vec::as_slice), 3000);
+                added.expect("it is well formed");
                 bytes
             };
             let (mut left, right) = (filled(&a), filled(&b));
@@ -333,7 +351,7 @@ mod tests {
             sparse_len_max in 0..4000usize,
         ) {
             let mut whole = empty();
-            damaged.iter().for_each(|element| _ = add(&mut whole, element, 3000));
+            add_all(&mut whole, damaged.iter().map(Vec::as_slice), 3000).1.expect("it is well formed");
             for (at, byte) in flips {
                 let at = HEADER_LEN + at.index(whole.len() - HEADER_LEN);
                 whole[at] = byte;
@@ -345,9 +363,9 @@ mod tests {
                 prop_assert_eq!(make_dense(&mut bytes.clone()).is_ok(), counted.is_ok());
                 decoded(&bytes);
                 let mut changed = bytes.clone();
-                let added = add(&mut changed, &element, sparse_len_max);
+                let (changes, added) = add_all(&mut changed, [&element[..]], sparse_len_max);
                 prop_assert!(counted.is_err() || added.is_ok());
-                prop_assert!(added.is_ok() || changed == bytes);
+                prop_assert!(changes == 1 || changed == bytes);
             }
         }
     }

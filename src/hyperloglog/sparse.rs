@@ -8,6 +8,10 @@
 //!
 //! A well-formed one covers every register, and nothing beyond. What is changed comes out as Redis's own changes do,
 //! byte for byte: an opcode is split where a register of it changes, and equal ranks are joined again nearby.
+//!
+//! SETRANGE can leave one that ends within an XZERO. Redis takes the byte that C puts behind a string, a zero, for the
+//! missing one, and keeps the length of the string as if it had been a part of it: a change there loses its last byte.
+//! Every such step has its counterpart here, so that what was damaged stays damaged in the same way.
 
 use super::{Corrupt, HEADER_LEN, REGISTERS};
 use std::fmt::Write;
@@ -48,19 +52,17 @@ struct Run {
 }
 
 impl Run {
-    /// The opcode at the start of `bytes`.
-    fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
-        match *bytes {
-            [byte, ..] if byte & VAL != 0 => {
-                Ok(Self { rank: (byte >> 2 & 0x1f) + 1, registers: usize::from(byte & 3) + 1, width: 1 })
-            }
-            [byte, low, ..] if byte & XZERO != 0 => {
-                let registers = (usize::from(byte & 0x3f) << 8 | usize::from(low)) + 1;
-                Ok(Self { rank: 0, registers, width: 2 })
-            }
-            [byte, ..] if byte & XZERO == 0 => Ok(Self { rank: 0, registers: usize::from(byte) + 1, width: 1 }),
-            _ => Err(Corrupt),
+    /// The opcode at the start of `bytes`, or nothing at their end. `behind` is the byte behind the last of them.
+    fn decode(bytes: &[u8], behind: u8) -> Option<Self> {
+        let (&byte, rest) = bytes.split_first()?;
+        if byte & VAL != 0 {
+            return Some(Self { rank: (byte >> 2 & 0x1f) + 1, registers: usize::from(byte & 3) + 1, width: 1 });
         }
+        if byte & XZERO == 0 {
+            return Some(Self { rank: 0, registers: usize::from(byte) + 1, width: 1 });
+        }
+        let low = rest.first().copied().unwrap_or(behind);
+        Some(Self { rank: 0, registers: (usize::from(byte & 0x3f) << 8 | usize::from(low)) + 1, width: 2 })
     }
 
     /// Appends the opcode for some registers of a rank; none for none.
@@ -78,38 +80,25 @@ impl Run {
 /// Visits runs of registers with their rank; an error where they are not all registers.
 pub fn for_each_run(mut opcodes: &[u8], mut visit: impl FnMut(Range<usize>, u8)) -> Result<(), Corrupt> {
     let mut first = 0;
-    while !opcodes.is_empty() {
-        let run = Run::decode(opcodes)?;
+    while let Some(run) = Run::decode(opcodes, 0) {
         let end = first + run.registers;
         if end > REGISTERS {
             return Err(Corrupt);
         }
         visit(first..end, run.rank);
         first = end;
-        opcodes = &opcodes[run.width..];
+        opcodes = opcodes.get(run.width..).unwrap_or_default();
     }
     if first == REGISTERS { Ok(()) } else { Err(Corrupt) }
 }
 
-/// Raises a register of a whole string to `rank`, if it is lower. O(N), N = bytes
-pub fn raise(bytes: &mut Vec<u8>, index: usize, rank: u8, len_max: usize) -> Result<Raised, Corrupt> {
-    if rank > RANK_MAX {
-        return Ok(Raised::DoesNotFit);
-    }
-    let Found { at, before, first, run } = find(bytes, index)?;
-    if run.rank >= rank {
-        return Ok(Raised::No);
-    }
-    let mut opcodes = Vec::with_capacity(5);
-    Run::encode(run.rank, index - first, &mut opcodes);
-    Run::encode(rank, 1, &mut opcodes);
-    Run::encode(run.rank, first + run.registers - 1 - index, &mut opcodes);
-    if opcodes.len() > run.width && bytes.len() + opcodes.len() - run.width > len_max {
-        return Ok(Raised::DoesNotFit);
-    }
-    bytes.splice(at..at + run.width, opcodes);
-    join_equal_ranks(bytes, before);
-    Ok(Raised::Yes)
+/// A string that is being changed.
+#[derive(Debug)]
+pub struct Changing<'a> {
+    /// All of it, with its header.
+    pub bytes: &'a mut Vec<u8>,
+    /// The byte behind it: what an XZERO is completed with that has only its first byte.
+    pub behind: u8,
 }
 
 /// The opcode of a register.
@@ -122,31 +111,72 @@ struct Found {
     run: Run,
 }
 
-fn find(bytes: &[u8], index: usize) -> Result<Found, Corrupt> {
-    let (mut at, mut before, mut first) = (HEADER_LEN, HEADER_LEN, 0);
-    loop {
-        let run = Run::decode(&bytes[at..])?;
-        if index < first + run.registers {
-            return Ok(Found { at, before, first, run });
+impl Changing<'_> {
+    /// Raises a register to `rank`, if it is lower. O(N), N = bytes
+    pub fn raise(&mut self, index: usize, rank: u8, len_max: usize) -> Result<Raised, Corrupt> {
+        if rank > RANK_MAX {
+            return Ok(Raised::DoesNotFit);
         }
-        before = at;
-        at += run.width;
-        first += run.registers;
+        let Found { at, before, first, run } = self.find(index)?;
+        if run.rank >= rank {
+            return Ok(Raised::No);
+        }
+        let mut opcodes = Vec::with_capacity(5);
+        Run::encode(run.rank, index - first, &mut opcodes);
+        Run::encode(rank, 1, &mut opcodes);
+        Run::encode(run.rank, first + run.registers - 1 - index, &mut opcodes);
+        if opcodes.len() > run.width && self.bytes.len() + opcodes.len() - run.width > len_max {
+            return Ok(Raised::DoesNotFit);
+        }
+        self.replace(at, run.width, opcodes);
+        self.join_equal_ranks(before);
+        Ok(Raised::Yes)
     }
-}
 
-/// Joins neighbours of equal rank, from the opcode at `at` on, as far as Redis looks.
-fn join_equal_ranks(bytes: &mut Vec<u8>, mut at: usize) {
-    for _ in 0..JOINED_MAX {
-        let Some(run) = bytes.get(at..).and_then(|rest| Run::decode(rest).ok()) else { return };
-        let next = bytes.get(at + 1).filter(|byte| run.rank > 0 && **byte & VAL != 0);
-        let next = next.and_then(|byte| Run::decode(&[*byte]).ok());
-        match next.filter(|next| next.rank == run.rank && next.registers + run.registers <= VAL_LEN_MAX) {
-            Some(next) => {
-                bytes[at + 1] = VAL | (run.rank - 1) << 2 | (run.registers + next.registers - 1) as u8;
-                bytes.remove(at);
+    fn find(&self, index: usize) -> Result<Found, Corrupt> {
+        let (mut at, mut before, mut first) = (HEADER_LEN, HEADER_LEN, 0);
+        loop {
+            let rest = self.bytes.get(at..).unwrap_or_default();
+            let run = Run::decode(rest, self.behind).ok_or(Corrupt)?;
+            if index < first + run.registers {
+                return Ok(Found { at, before, first, run });
             }
-            None => at += run.width,
+            before = at;
+            at += run.width;
+            first += run.registers;
+        }
+    }
+
+    /// Puts opcodes in the place of one. Where that one took in the byte behind, their last byte comes to stand there.
+    fn replace(&mut self, at: usize, width: usize, opcodes: Vec<u8>) {
+        if at + width <= self.bytes.len() {
+            // Where the length stays and nothing is split, Redis changes the opcode in its place.
+            if (width, opcodes.len()) != (1, 1) {
+                self.behind = 0;
+            }
+            self.bytes.splice(at..at + width, opcodes);
+            return;
+        }
+        self.bytes.truncate(at);
+        self.bytes.extend_from_slice(&opcodes);
+        self.behind = self.bytes.pop().expect("a register that is raised has an opcode");
+    }
+
+    /// Joins neighbours of equal rank, from the opcode at `at` on, as far as Redis looks.
+    fn join_equal_ranks(&mut self, mut at: usize) {
+        for _ in 0..JOINED_MAX {
+            let rest = self.bytes.get(at..).unwrap_or_default();
+            let Some(run) = Run::decode(rest, self.behind) else { return };
+            let next = rest.get(1).filter(|byte| run.rank > 0 && **byte & VAL != 0);
+            let next = next.and_then(|byte| Run::decode(&[*byte], 0));
+            match next.filter(|next| next.rank == run.rank && next.registers + run.registers <= VAL_LEN_MAX) {
+                Some(next) => {
+                    self.bytes[at + 1] = VAL | (run.rank - 1) << 2 | (run.registers + next.registers - 1) as u8;
+                    self.bytes.remove(at);
+                    self.behind = 0;
+                }
+                None => at += run.width,
+            }
         }
     }
 }
@@ -154,7 +184,7 @@ fn join_equal_ranks(bytes: &mut Vec<u8>, mut at: usize) {
 /// The opcodes in words: `z:n`, `Z:n`, `v:rank,n`.
 pub fn decoded(mut opcodes: &[u8]) -> String {
     let mut text = String::new();
-    while let Ok(run) = Run::decode(opcodes) {
+    while let Some(run) = Run::decode(opcodes, 0) {
         let separator = if text.is_empty() { "" } else { " " };
         let written = match run {
             Run { rank: 0, registers, width: 1 } => write!(text, "{separator}z:{registers}"),
@@ -162,7 +192,7 @@ pub fn decoded(mut opcodes: &[u8]) -> String {
             Run { rank, registers, .. } => write!(text, "{separator}v:{rank},{registers}"),
         };
         written.expect("writing to memory does not fail");
-        opcodes = &opcodes[run.width..];
+        opcodes = opcodes.get(run.width..).unwrap_or_default();
     }
     text
 }

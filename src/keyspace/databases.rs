@@ -69,11 +69,6 @@ impl Databases {
         self.table_mut().insert_node(node);
     }
 
-    /// Begins an image of all keys as they are now. O(databases)
-    pub fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
-        self.imaging.begin(sink, self.keys(), self.count);
-    }
-
     /// Goes on with the image while `may_go_on` says so; gives whether it is complete. O(N), N = calls of `may_go_on`
     pub fn walk_image(&mut self, mut may_go_on: impl FnMut() -> bool) -> bool {
         while !self.imaging.is_complete() && self.imaging.has_room() && may_go_on() {
@@ -131,6 +126,11 @@ impl Store for Databases {
             lows[low].swap_nodes(&mut highs[0]);
             self.imaging.swap(low, high);
         }
+    }
+
+    /// O(databases)
+    fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
+        self.imaging.begin(sink, self.keys(), self.count);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::databases::Databases;
 use super::deadlines::Deadlines;
+use super::imaging::ImageSink;
 use super::listeners::Listeners;
 use super::node::Node;
 use super::store::{Store, Table};
 use crate::routing::shard_of;
+use std::sync::Arc;
 
 /// The stores of some of `shards` shards, lent.
 ///
@@ -61,6 +63,10 @@ impl Store for Joint<'_> {
 
     fn swap(&mut self, one: usize, other: usize) {
         self.stores.iter_mut().for_each(|store| store.swap(one, other));
+    }
+
+    fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
+        self.stores.iter_mut().for_each(|store| store.begin_image(Arc::clone(&sink)));
     }
 }
 

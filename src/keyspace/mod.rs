@@ -55,10 +55,13 @@ pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
+use crate::limits::is_frozen;
 use crate::slowlog::Slow;
 use crate::ticks;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use tokio_util::sync::CancellationToken;
 
 /// Counts of what commands found and what expired.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +93,9 @@ pub struct Keyspace<S> {
     /// Changed keys that somebody waits for, with their databases, in the order in which they changed.
     ready: VecDeque<(usize, Box<[u8]>)>,
     /// Who was served by the running command, and what.
-    served: Vec<(Arc<Waiter>, Vec<u8>)>,
+    served: Vec<(Arc<Waiter>, Vec<u8>, Option<CancellationToken>)>,
+    /// What those who are served now have to wait for.
+    served_behind: Option<CancellationToken>,
     /// What was said about keys.
     notices: Notices,
     /// When the running command began.
@@ -122,6 +127,7 @@ impl<S: Store> Keyspace<S> {
             caller: Caller::default(),
             ready: VecDeque::new(),
             served: Vec::new(),
+            served_behind: None,
             notices: Notices::default(),
             began_at: ticks::now(),
             slow: Vec::new(),
@@ -271,6 +277,12 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Sends a message to a channel, in its place among the events; gives where it will be told how many got it.
+    /// O(length)
+    pub fn publish(&mut self, channel: &[u8], is_shard: bool, message: &[u8]) -> Arc<AtomicUsize> {
+        self.notices.push_message(channel, is_shard, message)
+    }
+
     /// Chooses which events are kept for [`notices`](Self::notices). The engine does before commands run.
     #[inline]
     pub fn set_notified(&mut self, classes: Class) {
@@ -387,13 +399,18 @@ impl<S: Store> Keyspace<S> {
 
     /// Notes the reply of a waiter that was claimed: it leaves when the log allows it.
     pub fn note_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
-        self.served.push((waiter, reply));
+        self.served.push((waiter, reply, self.served_behind.clone()));
+    }
+
+    /// Lets those who are served from now on wait for an end as well, or no more.
+    pub fn serve_behind(&mut self, end: Option<CancellationToken>) {
+        self.served_behind = end;
     }
 
     /// Gives the replies of those who were served, once what they show is in the log at `marks`.
     pub fn deliver(&mut self, marks: &[LogMark]) {
-        for (waiter, reply) in self.served.drain(..) {
-            waiter.serve(Served { reply, marks: marks.to_vec() });
+        for (waiter, reply, behind) in self.served.drain(..) {
+            waiter.serve(Served { reply, marks: marks.to_vec(), behind });
         }
     }
 
@@ -425,7 +442,7 @@ impl<S: Store> Keyspace<S> {
         self.dirty
     }
 
-    /// Whether a command that may not write met a key that should be removed.
+    /// Whether a command that may not write met a key that should be removed, or a value to be kept in another way.
     pub fn saw_expired(&self) -> bool {
         self.saw_expired
     }
@@ -467,7 +484,7 @@ impl<S: Store> Keyspace<S> {
 
     /// Where a key lives, counted as a hit or a miss.
     fn locate_counted(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
-        let place = self.locate_live(hash, key);
+        let place = self.locate_shown(hash, key);
         match place {
             Some(_) => self.stats.hits += 1,
             None => self.stats.misses += 1,
@@ -577,6 +594,26 @@ impl<S: Store> Keyspace<S> {
         match self.node_mut(key) {
             None => Ok(None),
             Some(node) => node.object_mut().and_then(C::of_mut).map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// Makes a sorted set that is small large: Redis's SORT does that to those that it reads. Where nothing may be
+    /// changed it is noted, and the command runs once more where it may. O(N log N) where it is small
+    pub fn enlarge_sorted_set(&mut self, key: &[u8]) {
+        let hash = hash_of(key);
+        let Some(place) = self.locate_shown(hash, key) else { return };
+        let is_small = match self.store.at(place, hash, key).value() {
+            Value::Object(Object::SortedSet(set)) => set.is_small(),
+            _ => false,
+        };
+        match is_small {
+            true if self.store.is_writable() => {
+                if let Some(Object::SortedSet(set)) = self.store.at_mut(place, hash, key).object_mut() {
+                    set.make_large();
+                }
+            }
+            true => self.saw_expired = true,
+            false => {}
         }
     }
 
@@ -809,6 +846,19 @@ impl<S: Store> Keyspace<S> {
             return Some(place);
         }
         self.meet_expired(hash, key);
+        None
+    }
+
+    /// As above, for a command that reads: CLIENT PAUSE keeps one that has expired.
+    #[inline]
+    fn locate_shown(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
+        let place = self.store.locate(hash, key)?;
+        if !is_due(self.store.at(place, hash, key), self.now_ms) {
+            return Some(place);
+        }
+        if !is_frozen(self.now_ms) {
+            self.meet_expired(hash, key);
+        }
         None
     }
 

@@ -1,10 +1,13 @@
-//! Keyspace notifications: what commands say about keys, for those who subscribed to it.
+//! Keyspace notifications: what commands say about keys, for those who subscribed to it; and among them, in their
+//! places, the messages that a transaction publishes.
 //!
 //! A command says it where it happens, `keyspace.notify(Class::LIST, "lpush", key)`; the engine hands over what was
 //! said when the command's changes are logged, before anybody else touches its keys. The letters are those of Redis's
 //! `notify-keyspace-events`.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// A set of classes of events, and of the two forms in which they are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -123,7 +126,8 @@ impl fmt::Display for Class {
 
 /// What the running commands have said about keys and was not handed over.
 ///
-/// Invariant: the keys stand in `keys` one behind the other, in the order of the notices.
+/// Invariant: keys, and messages behind their channels, stand in `keys` one behind the other, in the order of the
+/// notices.
 #[derive(Debug, Default)]
 pub struct Notices {
     wanted: Class,
@@ -132,22 +136,41 @@ pub struct Notices {
 }
 
 /// A notice, without its key.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Kept {
-    database: u16,
-    event: &'static str,
-    key_end: usize,
+    about: About,
+    end: usize,
 }
 
-/// What was said about a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Notice<'a> {
-    /// The database of the key.
-    pub database: u16,
-    /// What happened.
-    pub event: &'static str,
-    /// The key.
-    pub key: &'a [u8],
+#[derive(Debug)]
+enum About {
+    Key { database: u16, event: &'static str },
+    Channel { name_len: usize, is_shard: bool, receivers: Arc<AtomicUsize> },
+}
+
+/// What was said.
+#[derive(Debug, Clone, Copy)]
+pub enum Notice<'a> {
+    /// About a key.
+    Event {
+        /// The database of the key.
+        database: u16,
+        /// What happened.
+        event: &'static str,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// A message.
+    Message {
+        /// The channel.
+        channel: &'a [u8],
+        /// Whether that is a shard channel.
+        is_shard: bool,
+        /// What to say there.
+        message: &'a [u8],
+        /// Where to tell how many got it.
+        receivers: &'a AtomicUsize,
+    },
 }
 
 impl Notices {
@@ -170,7 +193,18 @@ impl Notices {
     #[cold]
     pub fn push(&mut self, database: usize, event: &'static str, key: &[u8]) {
         self.keys.extend_from_slice(key);
-        self.notices.push(Kept { database: database as u16, event, key_end: self.keys.len() });
+        let about = About::Key { database: database as u16, event };
+        self.notices.push(Kept { about, end: self.keys.len() });
+    }
+
+    /// Keeps a message; gives where it will be told how many got it. O(length)
+    pub fn push_message(&mut self, channel: &[u8], is_shard: bool, message: &[u8]) -> Arc<AtomicUsize> {
+        let receivers = Arc::<AtomicUsize>::default();
+        self.keys.extend_from_slice(channel);
+        self.keys.extend_from_slice(message);
+        let about = About::Channel { name_len: channel.len(), is_shard, receivers: Arc::clone(&receivers) };
+        self.notices.push(Kept { about, end: self.keys.len() });
+        receivers
     }
 
     /// Whether there are none.
@@ -182,10 +216,16 @@ impl Notices {
     /// The notices in the order in which they were told.
     pub fn iter(&self) -> impl Iterator<Item = Notice<'_>> {
         let mut start = 0;
-        self.notices.iter().map(move |&Kept { database, event, key_end }| {
-            let key = &self.keys[start..key_end];
-            start = key_end;
-            Notice { database, event, key }
+        self.notices.iter().map(move |Kept { about, end }| {
+            let text = &self.keys[start..*end];
+            start = *end;
+            match about {
+                About::Key { database, event } => Notice::Event { database: *database, event, key: text },
+                About::Channel { name_len, is_shard, receivers } => {
+                    let (channel, message) = text.split_at(*name_len);
+                    Notice::Message { channel, is_shard: *is_shard, message, receivers }
+                }
+            }
         })
     }
 
@@ -236,8 +276,22 @@ mod tests {
         notices.push(0, "lpush", b"a");
         notices.push(15, "del", b"");
         notices.push(0, "lpop", b"bc");
-        let told: Vec<_> = notices.iter().map(|Notice { database, event, key }| (database, event, key)).collect();
-        assert_eq!(told, [(0, "lpush", &b"a"[..]), (15, "del", b""), (0, "lpop", b"bc")]);
+        notices.push_message(b"chan", true, b"nel");
+        let told: Vec<_> = notices
+            .iter()
+            .map(|notice| match notice {
+                Notice::Event { database, event, key } => (usize::from(database), event, key, &b""[..]),
+                Notice::Message { channel, is_shard, message, receivers } => (
+                    receivers.fetch_add(3, std::sync::atomic::Ordering::Relaxed),
+                    ["", "shard"][usize::from(is_shard)],
+                    channel,
+                    message,
+                ),
+            })
+            .collect();
+        let wanted: [(usize, &str, &[u8], &[u8]); 4] =
+            [(0, "lpush", b"a", b""), (15, "del", b"", b""), (0, "lpop", b"bc", b""), (0, "shard", b"chan", b"nel")];
+        assert_eq!(told, wanted);
         notices.clear();
         assert!(notices.is_empty() && notices.iter().next().is_none());
     }

@@ -185,6 +185,13 @@ impl SortedSet {
         let Encoding::Small(pairs) = &self.0 else { return };
         let is_full = self.len() >= Limit::SortedSetEntries.get() && find(pairs, member).is_none();
         if is_full || member.len() > Limit::SortedSetValue.get() || !pairs.has_room_for(Entry::Bytes(member)) {
+            self.make_large();
+        }
+    }
+
+    /// Makes it large, however few members there are. O(N log N)
+    pub fn make_large(&mut self) {
+        if self.is_small() {
             self.0 = Encoding::Large(Compact::new(self.iter().collect()));
         }
     }

@@ -1,8 +1,10 @@
 //! What an engine supplies: where the nodes live.
 
 use super::deadlines::Deadlines;
+use super::imaging::ImageSink;
 use super::listeners::Listeners;
 use super::node::Node;
+use std::sync::Arc;
 
 /// Access to the nodes of several databases, of which one is selected: whatever a [`Table`] is asked concerns that one.
 pub trait Store: Table {
@@ -16,6 +18,8 @@ pub trait Store: Table {
     fn in_use(&self) -> usize;
     /// Exchanges the nodes of two databases, with their deadlines. Those who listen stay where they are.
     fn swap(&mut self, one: usize, other: usize);
+    /// Begins an image of all nodes as they are now, in a store of every shard; none is being taken.
+    fn begin_image(&mut self, sink: Arc<dyn ImageSink>);
 }
 
 /// Access to nodes, as wide as a command needs it: a whole table, or the locked parts of a shared one.

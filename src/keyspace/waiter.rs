@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// A position in a segment of the log that a reply must wait for: the segment's index, and the position.
 pub type LogMark = (usize, u64);
@@ -17,6 +18,22 @@ pub struct Served {
     pub reply: Vec<u8>,
     /// What must be in the log before the reply leaves.
     pub marks: Vec<LogMark>,
+    /// What must have ended before: the transaction that served it, where its connection has a part in it.
+    pub behind: Option<CancellationToken>,
+}
+
+impl Served {
+    /// Whether what served it has ended.
+    pub fn is_behind(&self) -> bool {
+        self.behind.as_ref().is_none_or(CancellationToken::is_cancelled)
+    }
+
+    /// Waits for that. Dropping the future loses nothing.
+    pub async fn behind(&self) {
+        if let Some(end) = &self.behind {
+            end.cancelled().await;
+        }
+    }
 }
 
 /// How a wait stands.

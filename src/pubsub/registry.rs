@@ -103,37 +103,57 @@ impl PubSub {
 
     /// Publishes a message to a shard channel; gives how many got it. O(N), N = subscribers.
     pub fn publish_to_shard(&self, channel: &[u8], message: &[u8]) -> usize {
+        self.publish_to_shard_marked(channel, message, &[])
+    }
+
+    fn publish_to_shard_marked(&self, channel: &[u8], message: &[u8], marks: &[LogMark]) -> usize {
         if self.shard_channels.len() == 0 {
             return 0;
         }
-        let mut delivery = Delivery { marks: &[], bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
+        let mut delivery = Delivery { marks, bytes_max: self.queue_bytes_max(), receivers: 0, woken: Vec::new() };
         let part = self.shard_channels.part(channel).lock();
         delivery.give_to(part.get(channel), || encode(&[b"smessage", channel, message]));
         drop(part);
         delivery.end()
     }
 
-    /// Publishes what commands said about keys. The caller still has the keys for itself: events of a key are in the
-    /// order of its changes. They are shown when the log has got to `marks`.
+    /// Publishes what commands said about keys, and messages among it. The caller still has the keys for itself: events of
+    /// a key are in the order of its changes. They are shown when the log has got to `marks`.
     pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
-        let forms = self.notified();
         let mut channel = Vec::new();
-        for Notice { database, event, key } in notices.iter() {
-            let event = event.as_bytes();
-            for (form, prefix, name, message) in
-                [(Class::KEYSPACE, "__keyspace@", key, event), (Class::KEYEVENT, "__keyevent@", event, key)]
-            {
-                if forms.has(form) {
-                    channel.clear();
-                    channel.extend_from_slice(prefix.as_bytes());
-                    channel.extend_from_slice(itoa::Buffer::new().format(database).as_bytes());
-                    channel.extend_from_slice(b"__:");
-                    channel.extend_from_slice(name);
-                    self.publish_marked(&channel, message, marks);
+        for notice in notices.iter() {
+            match notice {
+                Notice::Event { database, event, key } => {
+                    self.publish_event(database, event.as_bytes(), key, &mut channel, marks);
+                }
+                Notice::Message { channel, is_shard, message, receivers } => {
+                    let count = match is_shard {
+                        true => self.publish_to_shard_marked(channel, message, marks),
+                        false => self.publish_marked(channel, message, marks),
+                    };
+                    // Read when what published it has come back to its connection.
+                    receivers.store(count, Ordering::Release);
                 }
             }
         }
         notices.clear();
+    }
+
+    /// Publishes an event in the forms that are asked for; `channel` is room for their names.
+    fn publish_event(&self, database: u16, event: &[u8], key: &[u8], channel: &mut Vec<u8>, marks: &[LogMark]) {
+        let forms = self.notified();
+        for (form, prefix, name, message) in
+            [(Class::KEYSPACE, "__keyspace@", key, event), (Class::KEYEVENT, "__keyevent@", event, key)]
+        {
+            if forms.has(form) {
+                channel.clear();
+                channel.extend_from_slice(prefix.as_bytes());
+                channel.extend_from_slice(itoa::Buffer::new().format(database).as_bytes());
+                channel.extend_from_slice(b"__:");
+                channel.extend_from_slice(name);
+                self.publish_marked(channel, message, marks);
+            }
+        }
     }
 
     fn publish_marked(&self, channel: &[u8], message: &[u8], marks: &[LogMark]) -> usize {

@@ -4,15 +4,14 @@ use super::decode::Loaded;
 use super::encode::{write_kind, write_length, write_raw, write_value};
 use super::reader::Reader;
 use super::{CRC64, Malformed, VERSION, VERSION_MAX, kind};
-use crate::keyspace::{Keyspace, Node, Store};
+use crate::keyspace::Node;
+use crate::spool::Encode;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 const MAGIC: &[u8] = b"REDIS";
 /// Versions before this have no checksum.
 const FIRST_WITH_CRC: u32 = 5;
-/// Bytes that are written at once.
-const CHUNK: usize = 64 * 1024;
 
 mod opcode {
     pub const FUNCTION: u8 = 0xF5;
@@ -27,72 +26,87 @@ mod opcode {
     pub const END: u8 = 0xFF;
 }
 
-/// Writes every key that has not expired. O(N)
-pub fn write_snapshot<S: Store>(keyspace: &mut Keyspace<S>, out: &mut dyn Write) -> io::Result<()> {
-    let mut file = FileWriter { out, chunk: Vec::new(), digest: CRC64.digest() };
-    file.chunk.extend_from_slice(format!("REDIS{VERSION:04}").as_bytes());
-    let created = keyspace.second().to_string();
-    for (name, value) in [("redis-ver", crate::info::REDIS_VERSION), ("redis-bits", "64"), ("ctime", &created)] {
-        file.chunk.push(opcode::AUX);
-        write_raw(&mut file.chunk, name.as_bytes());
-        write_raw(&mut file.chunk, value.as_bytes());
-    }
-    for database in 0..keyspace.store().in_use() {
-        keyspace.within(database, |keyspace| file.write_database(database, keyspace))?;
-    }
-    file.chunk.push(opcode::END);
-    file.flush()?;
-    let crc = file.digest.finalize();
-    file.out.write_all(&crc.to_le_bytes())
+/// A snapshot while it is written: what it begins with stands there.
+#[derive(Debug)]
+pub struct FileWriter<W> {
+    out: W,
+    digest: Digest,
 }
 
-struct FileWriter<'a> {
-    out: &'a mut dyn Write,
-    chunk: Vec<u8>,
-    digest: crc::Digest<'static, u64, crc::Table<16>>,
+struct Digest(crc::Digest<'static, u64, crc::Table<16>>);
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Digest")
+    }
 }
 
-impl FileWriter<'_> {
-    fn write_database<S: Store>(&mut self, database: usize, keyspace: &Keyspace<S>) -> io::Result<()> {
-        if keyspace.is_empty() {
+impl<W: Write> FileWriter<W> {
+    /// Begins a snapshot of a Unix time in seconds.
+    pub fn begin(out: W, created_s: u64) -> io::Result<Self> {
+        let mut file = Self { out, digest: Digest(CRC64.digest()) };
+        let mut start = format!("REDIS{VERSION:04}").into_bytes();
+        let created = created_s.to_string();
+        for (name, value) in [("redis-ver", crate::info::REDIS_VERSION), ("redis-bits", "64"), ("ctime", &created)] {
+            start.push(opcode::AUX);
+            write_raw(&mut start, name.as_bytes());
+            write_raw(&mut start, value.as_bytes());
+        }
+        file.write(&start)?;
+        Ok(file)
+    }
+
+    /// Appends what [`FileKeys`] has made of keys.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.digest.0.update(bytes);
+        self.out.write_all(bytes)
+    }
+
+    /// Writes the end; gives how long it is.
+    pub fn end(&mut self) -> io::Result<u64> {
+        self.write(&[opcode::END])?;
+        let crc = std::mem::replace(&mut self.digest, Digest(CRC64.digest())).0.finalize();
+        self.out.write_all(&crc.to_le_bytes())?;
+        Ok(1 + size_of_val(&crc) as u64)
+    }
+
+    /// What it is written to.
+    pub fn out(&self) -> &W {
+        &self.out
+    }
+}
+
+/// How the keys of a snapshot are written: in any order, each behind the number of its database where that is another
+/// one than that of the key before. Those that had expired when it began are left out.
+#[derive(Debug)]
+pub struct FileKeys {
+    now_ms: u64,
+    database: Option<usize>,
+}
+
+impl FileKeys {
+    /// Before the first key of a snapshot of a Unix time in milliseconds.
+    pub fn at(now_ms: u64) -> Self {
+        Self { now_ms, database: None }
+    }
+}
+
+impl Encode for FileKeys {
+    fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String> {
+        if node.expire_at().is_some_and(|at| at <= self.now_ms) {
             return Ok(());
         }
-        let mut expiring = 0;
-        let mut keys = 0;
-        keyspace.for_each(&mut |node| {
-            keys += 1;
-            expiring += u64::from(node.expire_at().is_some());
-        });
-        self.chunk.push(opcode::SELECT);
-        write_length(&mut self.chunk, database as u64);
-        self.chunk.push(opcode::RESIZE);
-        write_length(&mut self.chunk, keys);
-        write_length(&mut self.chunk, expiring);
-        let mut outcome = Ok(());
-        keyspace.for_each(&mut |node| {
-            if outcome.is_ok() {
-                outcome = self.write_node(node);
-            }
-        });
-        outcome
-    }
-
-    fn write_node(&mut self, node: &Node) -> io::Result<()> {
-        if let Some(at) = node.expire_at() {
-            self.chunk.push(opcode::EXPIRE_MS);
-            self.chunk.extend_from_slice(&at.to_le_bytes());
+        if self.database.replace(database) != Some(database) {
+            out.push(opcode::SELECT);
+            write_length(out, database as u64);
         }
-        write_kind(&mut self.chunk, node.value());
-        write_raw(&mut self.chunk, node.key());
-        write_value(&mut self.chunk, node.value());
-        if self.chunk.len() >= CHUNK { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.digest.update(&self.chunk);
-        self.out.write_all(&self.chunk)?;
-        self.chunk.clear();
-        self.chunk.shrink_to(CHUNK);
+        if let Some(at) = node.expire_at() {
+            out.push(opcode::EXPIRE_MS);
+            out.extend_from_slice(&at.to_le_bytes());
+        }
+        write_kind(out, node.value());
+        write_raw(out, node.key());
+        write_value(out, node.value());
         Ok(())
     }
 }

@@ -34,9 +34,9 @@ mod tests;
 mod ziplist;
 
 pub use decode::Loaded;
-pub use file::{FileKey, FileSummary, read_file, write_snapshot};
+pub use file::{FileKey, FileKeys, FileSummary, FileWriter, read_file};
 pub use payload::{Refusal, dump, dump_exactly, undump};
-pub use save::{NotSaved, SAVES, Saves};
+pub use save::{Begun, NotSaved, SAVES, Saves, Snapshot};
 
 use crc::{CRC_64_REDIS, Crc, Table};
 

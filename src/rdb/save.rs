@@ -1,27 +1,37 @@
 //! Snapshots of a running server: SAVE and BGSAVE.
 //!
-//! All shards stand still while every key is encoded into memory, which is what makes the snapshot one moment; a thread
-//! of its own writes that to the disk, under another name until it is whole. SAVE lets all shards stand still until the
-//! file is on the disk, as in Redis; BGSAVE only while keys are encoded. Both need memory for the whole file: there is no
-//! fork whose pages could be shared.
+//! Both write one moment of all keys under another name, until the file is whole and on the disk. BGSAVE takes an image:
+//! commands run on, and a key that changes is written first (see `keyspace::imaging`). SAVE lets all shards stand still
+//! until the file is on the disk, as in Redis.
 
-use super::{FileKey, read_file, write_snapshot};
-use crate::keyspace::{Keyspace, Node, Store};
+use super::{FileKey, FileKeys, FileWriter, read_file};
+use crate::background::IMAGE;
+use crate::keyspace::{ImageSink, Keyspace, Node, Store};
+use crate::spool::{Spool, Target};
 use parking_lot::Mutex;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How long the writing waits for more at most.
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// The snapshots of this process, which has one server: commands know no server.
 pub static SAVES: Saves = Saves {
     target: Mutex::new(PathBuf::new()),
     is_saving: AtomicBool::new(false),
+    is_scheduled: AtomicBool::new(false),
+    bell: Notify::const_new(),
     has_failed: AtomicBool::new(false),
     last_save_s: AtomicU64::new(0),
     saves: AtomicU64::new(0),
     changes_at_begin: AtomicU64::new(0),
     changes_saved: AtomicU64::new(0),
+    begun: Mutex::new(None),
     began_s: AtomicI64::new(-1),
     took_s: AtomicI64::new(-1),
 };
@@ -31,6 +41,11 @@ pub static SAVES: Saves = Saves {
 pub struct Saves {
     target: Mutex<PathBuf>,
     is_saving: AtomicBool,
+    /// Whether one is to be made in the background when it can.
+    is_scheduled: AtomicBool,
+    bell: Notify,
+    /// One whose keys are to be walked over.
+    begun: Mutex<Option<Begun>>,
     has_failed: AtomicBool,
     last_save_s: AtomicU64,
     saves: AtomicU64,
@@ -46,6 +61,8 @@ pub struct Saves {
 pub enum NotSaved {
     /// Another one is being made.
     Busy,
+    /// Another image is being taken: the log is rewritten.
+    InTheWay,
     /// It cannot be written; the log of the server says why.
     Failed,
 }
@@ -102,15 +119,106 @@ impl Saves {
 
     /// Makes a snapshot; it is on the disk when this returns. O(N)
     pub fn save<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
-        let writing = self.start(keyspace)?;
-        let is_saved = writing.join().expect("the thread does not panic");
-        if is_saved { Ok(()) } else { Err(NotSaved::Failed) }
+        let begun = self.begin(keyspace.now_ms())?;
+        for database in 0..keyspace.store().in_use() {
+            keyspace.within(database, |keyspace| keyspace.for_each(&mut |node| begun.snapshot.put(database, node)));
+        }
+        begun.snapshot.end_walk();
+        if self.end(begun) { Ok(()) } else { Err(NotSaved::Failed) }
     }
 
-    /// Makes a snapshot, which goes to the disk behind the caller's back. O(N)
+    /// Begins a snapshot of all keys as they are now, in a store of all shards; it is made behind the caller's back.
+    /// O(databases)
     pub fn save_in_background<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
-        // The thread ends by itself, and says how it went.
-        self.start(keyspace).map(drop)
+        if self.is_saving() {
+            return Err(NotSaved::Busy);
+        }
+        if !IMAGE.take() {
+            return Err(NotSaved::InTheWay);
+        }
+        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| IMAGE.give_back())?;
+        keyspace.store_mut().begin_image(Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>);
+        *self.begun.lock() = Some(begun);
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    /// Asks for a snapshot in the background when nothing is in its way any more.
+    pub fn schedule(&self) {
+        self.is_scheduled.store(true, Ordering::Release);
+    }
+
+    /// Whether a snapshot waits for its turn.
+    pub fn is_scheduled(&self) -> bool {
+        self.is_scheduled.load(Ordering::Acquire)
+    }
+
+    /// Waits until a snapshot was begun.
+    pub async fn wait_for_request(&self) {
+        self.bell.notified().await;
+    }
+
+    /// The snapshot that was begun, and whose keys are to be walked over.
+    pub fn take_begun(&self) -> Option<Begun> {
+        self.begun.lock().take()
+    }
+
+    /// Begins the snapshot that waits for its turn, with so many changes before it; none if that cannot be.
+    pub fn begin_scheduled(&self, now_ms: u64, changes: u64) -> Option<Begun> {
+        self.note_changes(changes);
+        let begun = self.begin(now_ms);
+        if !matches!(begun, Err(NotSaved::Busy)) {
+            self.is_scheduled.store(false, Ordering::Release);
+        }
+        begun.ok()
+    }
+
+    /// Begins a snapshot: its keys are put into what this gives, and a thread writes them to the disk.
+    fn begin(&self, now_ms: u64) -> Result<Begun, NotSaved> {
+        if self.is_saving.swap(true, Ordering::AcqRel) {
+            return Err(NotSaved::Busy);
+        }
+        self.began_s.store((now_ms / 1000) as i64, Ordering::Relaxed);
+        let started = Instant::now();
+        self.start_writing(now_ms).map(|(snapshot, writing)| Begun { snapshot, writing, now_ms, started }).map_err(
+            |reason| {
+                self.note_end(now_ms, started, Err(reason));
+                NotSaved::Failed
+            },
+        )
+    }
+
+    fn start_writing(&self, now_ms: u64) -> Result<(Arc<Snapshot>, Writing), String> {
+        let target = self.target.lock().clone();
+        let unfinished = Unfinished::beside(target);
+        let describe = |error: io::Error| format!("{}: {error}", unfinished.path.display());
+        let file = unfinished.create().and_then(|file| FileWriter::begin(file, now_ms / 1000)).map_err(describe)?;
+        let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0));
+        let shared = Arc::clone(&snapshot);
+        let writing = std::thread::Builder::new().name("snapshot".into()).spawn(move || unfinished.write(&shared));
+        Ok((snapshot, writing.map_err(|error| format!("can't start a thread: {error}"))?))
+    }
+
+    /// Waits until a snapshot whose keys are all in it is on the disk; gives whether it is.
+    pub fn end(&self, begun: Begun) -> bool {
+        let made = begun.writing.join().expect("the thread that writes does not panic");
+        self.note_end(begun.now_ms, begun.started, made)
+    }
+
+    fn note_end(&self, now_ms: u64, started: Instant, made: Result<u64, String>) -> bool {
+        match &made {
+            Ok(len) => {
+                self.last_save_s.store(now_ms / 1000, Ordering::Relaxed);
+                self.changes_saved.store(self.changes_at_begin.load(Ordering::Relaxed), Ordering::Relaxed);
+                self.saves.fetch_add(1, Ordering::Relaxed);
+                tracing::info!("DB saved on disk: {}, {len} bytes", self.target.lock().display());
+            }
+            Err(reason) => tracing::error!("Can't write the snapshot {reason}"),
+        }
+        self.took_s.store(started.elapsed().as_secs() as i64, Ordering::Relaxed);
+        self.has_failed.store(made.is_err(), Ordering::Relaxed);
+        self.is_saving.store(false, Ordering::Release);
+        made.is_ok()
     }
 
     /// The keys of the last snapshot, as nodes with their databases. The error says what is wrong with it. O(N)
@@ -128,56 +236,65 @@ impl Saves {
         .map_err(describe)?;
         Ok(nodes)
     }
+}
 
-    fn start<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<std::thread::JoinHandle<bool>, NotSaved> {
-        if self.is_saving.swap(true, Ordering::AcqRel) {
-            return Err(NotSaved::Busy);
-        }
-        let start = std::time::Instant::now();
-        self.began_s.store(keyspace.second() as i64, Ordering::Relaxed);
-        let mut bytes = Vec::new();
-        write_snapshot(keyspace, &mut bytes).expect("memory takes what it is given");
-        let (now_s, changes) = (keyspace.second(), self.changes_at_begin.load(Ordering::Relaxed));
-        let write = move || {
-            let target = self.target.lock().clone();
-            let written = write_file(&target, &bytes);
-            match &written {
-                Ok(()) => {
-                    self.last_save_s.store(now_s, Ordering::Relaxed);
-                    self.changes_saved.store(changes, Ordering::Relaxed);
-                    self.saves.fetch_add(1, Ordering::Relaxed);
-                    tracing::info!("DB saved on disk: {}, {} bytes", target.display(), bytes.len());
-                }
-                Err(error) => tracing::error!("Can't write the snapshot {}: {error}", target.display()),
-            }
-            self.took_s.store(start.elapsed().as_secs() as i64, Ordering::Relaxed);
-            self.has_failed.store(written.is_err(), Ordering::Relaxed);
-            self.is_saving.store(false, Ordering::Release);
-            written.is_ok()
-        };
-        std::thread::Builder::new().name("snapshot".into()).spawn(write).map_err(|error| {
-            tracing::error!("Can't start a thread to write the snapshot: {error}");
-            self.has_failed.store(true, Ordering::Relaxed);
-            self.is_saving.store(false, Ordering::Release);
-            NotSaved::Failed
-        })
+/// A snapshot while keys are put into it.
+pub type Snapshot = Spool<FileKeys, FileWriter<File>>;
+
+/// A snapshot that was begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// Where its keys go.
+    pub snapshot: Arc<Snapshot>,
+    writing: Writing,
+    now_ms: u64,
+    started: Instant,
+}
+
+/// The thread that writes a snapshot. It gives how long the file is, or what is wrong with it.
+type Writing = std::thread::JoinHandle<Result<u64, String>>;
+
+impl Target for FileWriter<File> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes)
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        self.out().sync_all()
     }
 }
 
-/// Writes a file that is there as a whole or not at all, whenever power is lost.
-fn write_file(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let dir = target.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(dir)?;
-    let unfinished = dir.join(format!("temp-{}.rdb", std::process::id()));
-    let mut file = File::create(&unfinished)?;
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&unfinished, target))
-        .and_then(|()| File::open(dir)?.sync_all());
-    if written.is_err() {
-        // It failed already: what is left of it is all that this can change.
-        let _ = std::fs::remove_file(&unfinished);
+/// A file that takes the place of another when it is whole: at every loss of power one of them is there.
+#[derive(Debug)]
+struct Unfinished {
+    path: PathBuf,
+    dir: PathBuf,
+    target: PathBuf,
+}
+
+impl Unfinished {
+    fn beside(target: PathBuf) -> Self {
+        let dir = target.parent().unwrap_or(Path::new(".")).to_owned();
+        Self { path: dir.join(format!("temp-{}.rdb", std::process::id())), dir, target }
     }
-    written
+
+    fn create(&self) -> io::Result<File> {
+        std::fs::create_dir_all(&self.dir)?;
+        File::create(&self.path)
+    }
+
+    /// Writes what is put into the snapshot, until that is all, and gives the file its name.
+    fn write(&self, snapshot: &Snapshot) -> Result<u64, String> {
+        while !snapshot.is_walked() || snapshot.has_some() {
+            snapshot.write_out();
+            snapshot.wait(WAIT_MAX);
+        }
+        let named = || std::fs::rename(&self.path, &self.target).and_then(|()| File::open(&self.dir)?.sync_all());
+        let written = snapshot.end(FileWriter::end).and_then(|()| named().map_err(|error| error.to_string()));
+        if written.is_err() {
+            // It failed already: what is left of it is all that this can change.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        written.map(|()| snapshot.len()).map_err(|reason| format!("{}: {reason}", self.target.display()))
+    }
 }

@@ -3,8 +3,9 @@
 use super::*;
 use crate::keyspace::stream::StreamId;
 use crate::keyspace::{
-    Collection, Databases, Effects, End, Hash, Keyspace, List, NewValue, Set, SortedSet, Stream, Value,
+    Collection, Databases, Effects, End, Hash, Keyspace, List, NewValue, Set, SortedSet, Store, Stream, Value,
 };
+use crate::spool::Encode;
 use proptest::prelude::*;
 
 const KEY: &[u8] = b"key";
@@ -170,6 +171,20 @@ fn counts_that_are_only_said_cost_nothing() {
     }
 }
 
+fn snapshot(keyspace: &mut Keyspace<Databases>) -> Vec<u8> {
+    let mut file = FileWriter::begin(Vec::new(), keyspace.second()).expect("memory takes it");
+    let mut keys = FileKeys::at(keyspace.now_ms());
+    let mut bytes = Vec::new();
+    for database in 0..keyspace.store().in_use() {
+        keyspace.within(database, |keyspace| {
+            keyspace.for_each(&mut |node| keys.encode(&mut bytes, database, node).expect("every value can be written"));
+        });
+    }
+    file.write(&bytes).expect("memory takes it");
+    file.end().expect("memory takes it");
+    file.out().clone()
+}
+
 #[test]
 fn a_snapshot_holds_every_key_of_every_database() {
     let mut keyspace = keyspace();
@@ -179,8 +194,7 @@ fn a_snapshot_holds_every_key_of_every_database() {
         undump(payload).expect("it was written").store_in(&mut keyspace, format!("key:{number}").as_bytes(), expire_at);
     }
     keyspace.set(b"expired", NewValue::Integer(1), Some(900));
-    let mut bytes = Vec::new();
-    write_snapshot(&mut keyspace, &mut bytes).expect("memory takes it");
+    let bytes = snapshot(&mut keyspace);
     let mut count = 0;
     let summary = read_file(&[&bytes[..], b"behind"].concat(), &mut |found| {
         keyspace.select(found.database as usize);

@@ -27,7 +27,7 @@ fn start_traced(setup: Setup, policy: &str, trace: &Path) -> Server {
     let data = Data::new();
     let mut command = Command::new("strace");
     // -D: the server is the child, and strace the grandchild, so that killing the child kills the server.
-    command.args(["-D", "-f", "-q", "-y", "-s", "100000", "-e", "trace=recvfrom,sendto,write,fsync,fdatasync", "-o"]);
+    command.args(["-D", "-f", "-q", "-y", "-s", "100000", "-e", "trace=recvfrom,sendto,pwrite64,fsync,fdatasync", "-o"]);
     command.arg(trace).arg(BINARY).args(arguments(&data, setup)).args(["--appendfsync", policy]).env_remove("RUST_LOG");
     // Where ptrace is not permitted strace says so on stderr, and the panic repeats it.
     Server::spawn(&mut command, data, setup)
@@ -138,7 +138,7 @@ impl Reader {
             } else if end.contains("GET") {
                 self.asked.remove(&file);
             }
-        } else if is_call(begun, &["write"]) && file.contains(".aof") {
+        } else if is_call(begun, &["pwrite64"]) && file.contains(".aof") {
             for token in tokens_of(begun) {
                 self.dirty.entry(file.clone()).or_default().insert(token.clone());
                 self.synced.entry(token).or_default().entry(file.clone()).or_insert(None);

@@ -111,7 +111,8 @@ impl Disk for TrackingDisk {
         } else {
             self.number_of(path)
         };
-        Ok(Arc::new(TrackedFile { file, number, disk: self.clone() }))
+        let end = AtomicU64::new(std::fs::metadata(path)?.len());
+        Ok(Arc::new(TrackedFile { file, end, number, disk: self.clone() }))
     }
 
     fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
@@ -147,17 +148,24 @@ impl Disk for TrackingDisk {
 #[derive(Debug)]
 struct TrackedFile {
     file: Arc<dyn LogFile>,
+    /// Where it is appended to: what stands behind is padding.
+    end: AtomicU64,
     number: usize,
     disk: TrackingDisk,
 }
 
+/// The most that a file is padded with at a time, so that many a write goes beyond it.
+const PADDING_MAX: u64 = 10_000;
+
 impl LogFile for TrackedFile {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self.disk.call() {
+        let written = match self.disk.call() {
             None => self.file.write(bytes),
             Some((Failure::Short, true)) if bytes.len() > 1 => self.file.write(&bytes[..bytes.len() / 2]),
             Some((failure, _)) => Err(failure.error()),
-        }
+        }?;
+        self.end.fetch_add(written as u64, Ordering::AcqRel);
+        Ok(written)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -166,7 +174,7 @@ impl LogFile for TrackedFile {
         }
         let TrackingDisk { places, behaviour, .. } = &self.disk;
         // What is written while it syncs may be left out.
-        let len = std::fs::metadata(places.file(self.number))?.len();
+        let len = self.end.load(Ordering::Acquire);
         let (number, disk) = (self.number, self.disk.clone());
         let sync = move |time: Duration| {
             std::thread::sleep(time);
@@ -180,5 +188,20 @@ impl LogFile for TrackedFile {
             sync(Duration::from_micros(fastrand::u64(0..=behaviour.sync_us)));
         }
         Ok(())
+    }
+
+    fn padding(&self) -> u64 {
+        self.file.padding()
+    }
+
+    fn pad(&self, len: u64) -> io::Result<()> {
+        match self.disk.call() {
+            None => self.file.pad(len.min(PADDING_MAX)),
+            Some((failure, _)) => Err(failure.error()),
+        }
+    }
+
+    fn trim(&self) -> io::Result<()> {
+        self.file.trim()
     }
 }

@@ -78,12 +78,6 @@ pub const DIFFERENCES: &[Difference] = &[
         is_it: |request, ours, oracle| is_object_encoding(request) && are(ours, "listpack", oracle, "quicklist"),
     },
     Difference {
-        name: "encoding of sorted sets that were sorted",
-        why: "Redis's SORT converts the sorted set that it reads to a skip list; here reading changes nothing",
-        example: &["ZADD z 1 1", "SORT z", "OBJECT ENCODING z"],
-        is_it: |request, ours, oracle| is_object_encoding(request) && are(ours, "listpack", oracle, "skiplist"),
-    },
-    Difference {
         name: "encoding of small sets",
         why: "7.2 keeps a small set of strings as a listpack, 7.0 as a hash table",
         example: &["SADD s a", "OBJECT ENCODING s"],

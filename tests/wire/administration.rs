@@ -123,6 +123,27 @@ fn a_pause_holds_writes_or_everything_and_ends() {
 }
 
 #[test]
+fn a_pause_lets_no_key_expire_and_no_message_go() {
+    on_every_engine(|server| {
+        let (mut me, mut publisher) = (server.client(), server.client());
+        me.expect("SET a 1 PX 20", "+OK\r\n");
+        me.expect("SET b 1 PX 20", "+OK\r\n");
+        me.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+        publisher.send(b"PUBLISH c m\r\n");
+        wait_until("the publisher is blocked", || server.info_number("blocked_clients") == 1);
+        wait_until("the time of the key has come", || me.call(&["GET", "a"]) == b"$-1\r\n");
+        me.expect("MGET a b", "*2\r\n$-1\r\n$-1\r\n");
+        std::thread::sleep(Duration::from_millis(150));
+        assert_eq!(server.info_number("expired_keys"), 0);
+        me.expect("DBSIZE", ":2\r\n");
+        me.expect("CLIENT UNPAUSE", "+OK\r\n");
+        assert_eq!(publisher.reply(), b":0\r\n");
+        me.expect("GET a", "$-1\r\n");
+        wait_until("the other goes by itself", || server.info_number("expired_keys") == 2);
+    });
+}
+
+#[test]
 fn a_monitor_sees_the_commands_of_all() {
     on_every_engine(|server| {
         let mut monitor = server.client();

@@ -584,6 +584,29 @@ fn a_damaged_manifest_is_refused_by_name() {
 }
 
 #[test]
+fn a_log_without_its_manifest_is_not_taken_for_none() {
+    let (data, _) = three_records(MUTEX);
+    let segment = segment_with_records(&data);
+    let manifest = data.log_files().into_iter().find(|path| path.extension().unwrap() == "manifest").unwrap();
+    let text = std::fs::read(&manifest).unwrap();
+    std::fs::remove_file(&manifest).unwrap();
+    let ended = data.start_refused(MUTEX, &[]);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    for named in [segment.to_str().unwrap(), "3 records", "shardrace.manifest"] {
+        assert!(ended.stderr.contains(named), "{named}: {}", ended.stderr);
+    }
+    std::fs::write(&manifest, text).unwrap();
+    assert_eq!(data.start(MUTEX, &[]).client().value(&["DBSIZE"]), Value::Integer(3));
+
+    // A first start that ended before it wrote the manifest has left no records.
+    let data = Server::start(MUTEX, &[]).kill();
+    for path in data.log_files().into_iter().filter(|path| path.extension().unwrap() == "manifest") {
+        std::fs::remove_file(path).unwrap();
+    }
+    assert_eq!(data.start(MUTEX, &[]).client().value(&["DBSIZE"]), Value::Integer(0));
+}
+
+#[test]
 fn always_syncs_for_replies_and_many_clients_share_one_fsync() {
     const CLIENTS: usize = 96;
     const WRITES: usize = 10;
@@ -654,6 +677,45 @@ fn the_policy_changes_while_clients_wait() {
             is_over.store(true, Ordering::SeqCst);
         });
     });
+}
+
+#[test]
+fn under_always_files_are_padded_with_zeros_which_are_no_part_of_the_log() {
+    for setup in [MUTEX, EVERY_ENGINE[3]] {
+        let flags = ["--appendfsync", "always"];
+        let len_of = |data: &Data| std::fs::metadata(segment_with_records(data)).unwrap().len();
+        let server = Server::start(setup, &flags);
+        let mut client = server.client();
+        (0..10).for_each(|number| client.expect(&format!("SET {{k}}{number} {number}"), "+OK\r\n"));
+        assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding");
+        assert!(server.info_number("aof_current_size") < 10_000, "{setup:?}: the padding counts");
+        let data = server.kill();
+        // What check-aof says of it, a server does too: nothing.
+        let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+        let said = crate::harness::run_to_its_end(check.arg("check-aof").arg(data.path()));
+        assert_eq!(said.status.code(), Some(0), "{setup:?}: {said:?}");
+        let server = data.start(setup, &flags);
+        assert!(!server.log().contains("cut at"), "{setup:?}: {}", server.log());
+        let mut client = server.client();
+        assert_eq!(client.value(&["DBSIZE"]), Value::Integer(10), "{setup:?}");
+        // The next start pads what it goes on in.
+        client.expect("SET {k}10 10", "+OK\r\n");
+        assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding after the start");
+        // So does another policy.
+        client.expect("CONFIG SET appendfsync everysec", "+OK\r\n");
+        crate::harness::wait_until("the padding is taken away", || {
+            client.expect("SET {k}10 10", "+OK\r\n");
+            len_of(server.data()) < 100_000
+        });
+        client.expect("CONFIG SET appendfsync always", "+OK\r\n");
+        client.expect("SET {k}10 10", "+OK\r\n");
+        assert!(len_of(server.data()) > 1_000_000, "{setup:?}: no padding under the policy again");
+        // And so does a clean stop.
+        let (_, data, _) = server.stop();
+        assert!(len_of(&data) < 100_000, "{setup:?}: padding after a clean stop");
+        let server = data.start(setup, &flags);
+        assert_eq!(server.client().value(&["DBSIZE"]), Value::Integer(11), "{setup:?}");
+    }
 }
 
 #[test]

@@ -176,6 +176,63 @@ fn the_bytes_are_those_of_redis_after_every_command() {
     check_same_as_redis(&random_requests(seed(), 1_500));
 }
 
+/// As above, with bytes overwritten and appended: opcodes that stand where none can, too many registers, too few.
+fn random_damage(seed: u64, count: usize) -> Vec<Vec<Vec<u8>>> {
+    const BYTES: [u8; 9] = [0, 0x3f, 0x40, 0x7e, 0x7f, 0x80, 0x83, 0x84, 0xff];
+    let mut random = fastrand::Rng::with_seed(seed);
+    let request = |words: &[&str], last: &[u8]| {
+        words.iter().map(|word| word.as_bytes().to_vec()).chain([last.to_vec()]).collect::<Vec<_>>()
+    };
+    let mut requests = Vec::new();
+    for number in 0..count {
+        let key = format!("h{}", number / 8);
+        let damage: Vec<u8> = (0..random.usize(1..4))
+            .map(|_| if random.bool() { BYTES[random.usize(..BYTES.len())] } else { random.u8(..) })
+            .collect();
+        requests.push(match random.u32(..10) {
+            0 => request(&["APPEND", &key], &damage),
+            1..5 => request(&["SETRANGE", &key, &random.usize(15..32).to_string()], &damage),
+            5 => request(&["PFCOUNT"], key.as_bytes()),
+            6 => request(&["PFMERGE", &key], format!("h{}", random.usize(..=number / 8)).as_bytes()),
+            _ => {
+                let elements = (0..random.usize(1..20)).map(|_| format!("e{}", random.u32(..300)).into_bytes());
+                request(&["PFADD"], key.as_bytes()).into_iter().chain(elements).collect()
+            }
+        });
+        requests.push(request(&["GET"], key.as_bytes()));
+        requests.push(request(&["PFDEBUG", "DECODE"], key.as_bytes()));
+    }
+    requests
+}
+
+#[test]
+fn what_is_damaged_has_the_bytes_of_redis_after_every_command() {
+    check_same_as_redis(&random_damage(seed(), 2_000));
+}
+
+#[test]
+fn what_was_added_before_damage_was_met_is_there_after_a_restart_and_breaks_no_watch() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendfsync", "always"]);
+        let (mut client, mut watcher) = (server.client(), server.client());
+        // Half of the registers.
+        client
+            .expect("SET h \"HYLL\\x01\\x00\\x00\\x00\\x05\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x5f\\xff\"", "+OK\r\n");
+        client.expect("PEXPIRE h 1000000", ":1\r\n");
+        watcher.expect("WATCH h", "+OK\r\n");
+        let before = client.value(&["GET", "h"]);
+        client.expect("PFADD h 1 2 3 4 5 6 7 8", "-INVALIDOBJ Corrupted HLL object detected\r\n");
+        let added = client.value(&["GET", "h"]);
+        assert!(added != before, "some of them have their register in the half that is there");
+        watcher.expect("MULTI", "+OK\r\n");
+        watcher.expect("EXEC", "*0\r\n");
+        let server = server.kill().start(setup, &[]);
+        let mut client = server.client();
+        assert!(client.value(&["GET", "h"]) == added, "{setup:?}");
+        assert!(client.value(&["PTTL", "h"]).integer() > 0);
+    }
+}
+
 #[test]
 fn a_value_written_here_is_read_by_redis_and_the_other_way_round() {
     let oracle = RedisOracle::start();

@@ -38,6 +38,7 @@ mod sets;
 mod slow_readers;
 mod sort;
 mod sorted_sets;
+mod stages;
 mod streams;
 mod strings;
 mod transactions;

@@ -505,3 +505,29 @@ fn the_directive_is_checked_and_shown_as_in_redis() {
         "#,
     );
 }
+
+/// What a transaction says to a subscriber, and what it replies.
+fn said_by_a_transaction(address: SocketAddr) -> (Vec<u8>, Vec<String>) {
+    let (mut listener, mut client) = (Client::connect(address), Client::connect(address));
+    client.call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+    for request in [["PSUBSCRIBE", "__keyevent*"], ["SUBSCRIBE", "c"], ["SSUBSCRIBE", "s"]] {
+        listener.call(&request);
+    }
+    for line in ["MULTI", "PUBLISH c 1", "SET a 1", "PUBLISH c 2", "SPUBLISH s 3", "LPUSH b x", "PUBLISH d 4", "DEL a"]
+    {
+        client.call(&words(line));
+    }
+    let reply = client.call(&["EXEC"]);
+    let said = messages(&mut listener);
+    client.call(&["DEL", "a", "b"]);
+    client.call(&["CONFIG", "SET", "notify-keyspace-events", ""]);
+    (reply, said)
+}
+
+#[test]
+fn what_a_transaction_publishes_stands_in_its_place_among_its_events() {
+    let oracle = RedisOracle::start();
+    let wanted = said_by_a_transaction(oracle.address());
+    assert_eq!(wanted.1.len(), 6, "{wanted:?}");
+    on_every_engine(|server| assert_eq!(said_by_a_transaction(server.address()), wanted));
+}

@@ -1,6 +1,6 @@
 //! What the server tells of the commands that it ran: INFO commandstats and errorstats, SLOWLOG, LATENCY.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, on_every_engine, words};
+use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, on_every_engine, request, wait_until, words};
 
 /// The lines of a section, without what depends on time.
 fn section(client: &mut Client, name: &str) -> Vec<String> {
@@ -72,6 +72,25 @@ fn slow_commands_are_kept_with_their_arguments_and_their_connection() {
         client.expect("SLOWLOG GET", "*0\r\n");
         client.expect("SET b 1", "+OK\r\n");
         client.expect("SLOWLOG LEN", ":0\r\n");
+    });
+}
+
+#[test]
+fn who_is_served_by_a_transaction_is_in_the_slow_log_behind_all_of_it() {
+    on_every_engine(|server| {
+        let (mut client, mut waiting) = (server.client(), server.client());
+        client.expect("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
+        for _ in 0..20 {
+            waiting.send(&request(&["BLPOP", "l", "0"]));
+            wait_until("it waits", || server.info_number("blocked_clients") == 1);
+            for line in ["MULTI", "LPUSH l x", "SLOWLOG RESET", "EXEC"] {
+                client.call(&words(line));
+            }
+            assert_eq!(waiting.reply(), b"*2\r\n$1\r\nl\r\n$1\r\nx\r\n");
+            let entries = client.value(&["SLOWLOG", "GET", "1"]);
+            let last: Vec<String> = entries.elements()[0].elements()[3].elements().iter().map(Value::text).collect();
+            assert_eq!(last, ["BLPOP", "l", "0"]);
+        }
     });
 }
 

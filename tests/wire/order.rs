@@ -194,6 +194,20 @@ fn replies_keep_request_order_when_shards_finish_out_of_order() {
 }
 
 #[test]
+fn replies_keep_request_order_whatever_bounds_batches_and_carries_them() {
+    const NARROW: &[&str] = &["--turn-batches", "1", "--reads-in-flight", "1", "--mailbox-capacity", "1"];
+    const SMALL: &[&str] = &["--read-size", "4kb", "--stages-sample", "1"];
+    let seed = seed();
+    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.engine == "actor") {
+        for flags in [&["--channel", "tokio"][..], NARROW, &[&["--channel", "tokio"], NARROW, SMALL].concat()] {
+            let server = Server::start(setup, flags);
+            fill(&mut server.client());
+            run_connection(&server, seed, 0, effort("ORDER_REQUESTS", 300));
+        }
+    }
+}
+
+#[test]
 fn replies_keep_request_order_when_each_waits_for_the_disk() {
     let seed = seed();
     for setup in EVERY_ENGINE {

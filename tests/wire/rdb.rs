@@ -497,35 +497,69 @@ fn redis_loads_what_save_and_bgsave_write() {
 #[test]
 fn a_snapshot_is_one_moment_of_all_shards() {
     on_every_engine(|server| {
-        let mut writer = server.client();
-        writer.expect("MSET a 0 b 0 c 0 d 0 e 0", "+OK\r\n");
-        let address = server.address();
+        let mut client = server.client();
+        (0..PAIRS).for_each(|pair| drop(write_pair(&mut client, pair, 0)));
         let is_done = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
+            // Round after round every pair gets the round's number, its two keys at once.
             scope.spawn(|| {
-                let mut client = Client::connect(address);
-                for number in 1.. {
-                    let n = number.to_string();
-                    client.value(&["MSET", "a", &n, "b", &n, "c", &n, "d", &n, "e", &n]);
+                let mut client = server.client();
+                for write in PAIRS.. {
+                    write_pair(&mut client, write % PAIRS, write / PAIRS);
                     if is_done.load(std::sync::atomic::Ordering::Relaxed) {
                         break;
                     }
                 }
             });
-            for _ in 0..5 {
-                writer.expect("SAVE", "+OK\r\n");
-                let bytes = std::fs::read(server.data().path().join("dump.rdb")).unwrap();
-                let mut values = Vec::new();
-                let summary = shardrace::rdb::read_file(&bytes, &mut |key| {
-                    values.push(format!("{:?}", key.value));
-                    Ok(())
-                });
-                assert_eq!(summary.unwrap().keys, 5);
-                values.dedup();
-                assert_eq!(values.len(), 1, "{values:?}");
+            for command in ["SAVE", "BGSAVE", "SAVE", "BGSAVE", "BGSAVE"] {
+                client.value(&[command]);
+                wait_until("the snapshot", || server.info_number("rdb_bgsave_in_progress") == 0);
+                check_pairs(&std::fs::read(server.data().path().join("dump.rdb")).unwrap(), command);
             }
             is_done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
+    });
+}
+
+const PAIRS: usize = 20_000;
+
+fn write_pair(client: &mut Client, pair: usize, round: usize) -> Value {
+    client.value(&["MSET", &format!("a:{pair}"), &round.to_string(), &format!("b:{pair}"), &round.to_string()])
+}
+
+/// At one moment the two keys of a pair are alike, and the rounds of the pairs fall once, by one.
+fn check_pairs(snapshot: &[u8], what: &str) {
+    let mut rounds: [Vec<Option<String>>; 2] = [vec![None; PAIRS], vec![None; PAIRS]];
+    let summary = shardrace::rdb::read_file(snapshot, &mut |key| {
+        let name = String::from_utf8(key.key.to_vec()).unwrap();
+        let (side, pair) = name.split_once(':').unwrap();
+        let before =
+            rounds[usize::from(side == "b")][pair.parse::<usize>().unwrap()].replace(format!("{:?}", key.value));
+        assert_eq!(before, None, "{what}: {name} is there twice");
+        Ok(())
+    });
+    assert_eq!(summary.unwrap().keys, 2 * PAIRS as u64, "{what}");
+    let [a, b] = rounds;
+    assert!(a == b, "{what}: the keys of a pair differ");
+    let changes = a.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes <= 1, "{what}: {changes} changes of the round");
+}
+
+#[test]
+fn one_image_is_taken_at_a_time() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        (0..PAIRS).for_each(|pair| drop(write_pair(&mut client, pair, 0)));
+        let in_the_way = "-ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in \
+                          order to schedule a BGSAVE whenever possible.\r\n";
+        client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        // Until it has begun, snapshots are free to begin.
+        wait_until("the rewriting", || client.call(&["BGSAVE"]) == in_the_way.as_bytes());
+        let before = server.info_number("rdb_saves");
+        client.expect("BGSAVE SCHEDULE", "+Background saving scheduled\r\n");
+        wait_until("the snapshot", || server.info_number("rdb_saves") > before);
+        assert_eq!(server.info_number("aof_rewrites"), 1);
+        check_pairs(&std::fs::read(server.data().path().join("dump.rdb")).unwrap(), "BGSAVE SCHEDULE");
     });
 }
 

@@ -144,6 +144,28 @@ fn patterns_reach_keys_of_every_shard() {
 }
 
 #[test]
+fn a_sorted_set_that_was_sorted_is_kept_as_a_large_one() {
+    for command in ["SORT", "SORT_RO"] {
+        check_script(&format!(
+            r#"
+            ZADD z 2 1 1 2
+            :2
+            {command} z
+            *2 | $1 | 1 | $1 | 2
+            OBJECT ENCODING z
+            $8 | skiplist
+            ZRANGE z 0 -1
+            *2 | $1 | 2 | $1 | 1
+            ZADD z 3 3
+            :1
+            ZSCORE z 3
+            $1 | 3
+            "#
+        ));
+    }
+}
+
+#[test]
 fn what_is_sorted_is_stored_as_a_list() {
     check_script(
         r#"

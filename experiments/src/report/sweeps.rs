@@ -4,12 +4,13 @@ use anyhow::Result;
 
 use super::conclusions::{self, CrossingView, ScalingView};
 use super::figures::colour_of;
-use super::figures::{figure, grouped, line_swatch, probability, title};
+use super::figures::{figure, grouped, line_swatch, probability, significant, title};
 use crate::analysis::{self, Comparison, JUDGED};
 use crate::chart::{Chart, Mark, Scale, Series, Unit};
 use crate::compare::{Verdict, smallest_effect};
 use crate::dimension::{Dimension, Line};
 use crate::results::RunRecord;
+use crate::stages::{self, StageTimes};
 use crate::summary::{Metric, PointSummary, Summary};
 use crate::sweep::{Sweep, Variant};
 
@@ -47,6 +48,18 @@ pub(super) struct Facet {
     pub(super) columns: Vec<&'static str>,
     pub(super) judged: Vec<&'static str>,
     pub(super) rows: Vec<Row>,
+    /// The stages that some server tells of, as columns.
+    pub(super) stages: Vec<String>,
+    pub(super) stage_rows: Vec<StageRow>,
+}
+
+/// Where the time of a point's requests went.
+pub(super) struct StageRow {
+    pub(super) x: String,
+    pub(super) line: String,
+    pub(super) swatch: String,
+    /// Mean and 99th percentile of each stage; none of one that the point has not.
+    pub(super) cells: Vec<Option<Cell>>,
 }
 
 pub(super) struct Plot {
@@ -171,6 +184,7 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
         let file = format!("plots/{}-{}-{}.svg", sweep.name, place.number + 1, metric.key());
         Ok(Plot { title, file, svg: chart.to_svg()? })
     };
+    let stages = stages::names(points.iter().map(|one| &one.stages));
     let columns: Vec<Metric> = Metric::ALL.into_iter().filter(has).collect();
     let judged = if comparisons.is_empty() { Vec::new() } else { JUDGED.into_iter().filter(has).collect() };
     Ok(Facet {
@@ -182,7 +196,43 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
         columns: columns.iter().map(|&metric| title(metric)).collect(),
         judged: judged.iter().map(|&metric| title(metric)).collect(),
         rows: rows(place, &lines, points, &RowParts { columns: &columns, judged: &judged, comparisons }),
+        stage_rows: stage_rows(place, &lines, points, &stages),
+        stages,
     })
+}
+
+fn stage_rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], stages: &[String]) -> Vec<StageRow> {
+    let cell = |times: &StageTimes| Cell {
+        value: times.mean,
+        text: significant(times.mean),
+        interval: format!("p99 {}", significant(times.p99)),
+    };
+    let row = |(x, line, one): (&String, &Line, &PointSummary)| StageRow {
+        x: x.clone(),
+        line: line.label.clone(),
+        swatch: line_swatch(place.record, line),
+        cells: stages.iter().map(|name| one.stages.get(name).map(cell)).collect(),
+    };
+    let telling: Vec<&PointSummary> = points.iter().copied().filter(|one| !one.stages.is_empty()).collect();
+    in_order(place, lines, &telling, row)
+}
+
+/// What `make` makes of each point, from left to right on the axis, and line by line at each place of it.
+fn in_order<T>(
+    place: &FacetPlace,
+    lines: &[Line],
+    points: &[&PointSummary],
+    make: impl Fn((&String, &Line, &PointSummary)) -> T,
+) -> Vec<T> {
+    let mut made = Vec::new();
+    for (position, x) in &place.axis.ticks(place.sweep) {
+        let is_here = |one: &&&PointSummary| place.axis.position(place.sweep, &one.point) == *position;
+        for line in lines {
+            let own = points.iter().filter(is_here).filter(|one| line.holds(&one.point));
+            made.extend(own.map(|one| make((x, line, one))));
+        }
+    }
+    made
 }
 
 fn repeats(points: &[&PointSummary]) -> String {
@@ -210,19 +260,14 @@ fn series(
     Series { colour: colour_of(record, &line.server), rank: line.rank, marks: marks.collect() }
 }
 
-/// The rows of a table, from left to right on the axis, and line by line at each place of it.
+/// The rows of a table; the first at each place of the axis says so.
 fn rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], parts: &RowParts) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (position, x) in place.axis.ticks(place.sweep) {
-        let here = points.iter().filter(|one| place.axis.position(place.sweep, &one.point) == position);
-        let here: Vec<&PointSummary> = here.copied().collect();
-        let on_lines =
-            lines.iter().flat_map(|line| here.iter().filter(|one| line.holds(&one.point)).map(move |one| (line, one)));
-        rows.extend(on_lines.enumerate().map(|(index, (line, one))| Row {
-            x: x.clone(),
-            first: index == 0,
-            ..row(place.record, line, one, parts)
-        }));
+    let make = |(x, line, one): (&String, &Line, &PointSummary)| Row { x: x.clone(), ..row(place.record, line, one, parts) };
+    let mut rows = in_order(place, lines, points, make);
+    let mut before = None;
+    for row in &mut rows {
+        row.first = before.as_ref() != Some(&row.x);
+        before = Some(row.x.clone());
     }
     rows
 }

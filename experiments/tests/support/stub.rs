@@ -11,6 +11,10 @@ use std::process::exit;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
+/// What the server says of itself, and of where its time goes.
+const INFO: &str = "$107\r\nredis_version:stub\r\nmem_allocator:nothing\r\n\
+    stage_queue:count=4,mean=1.5,p50=1.25,p99=2.5,p999=2.5,max=2.5\r\n\r\n";
+
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
@@ -66,7 +70,8 @@ fn answer(stream: TcpStream) {
         let reply = match line.as_str() {
             "PING" => "+PONG\r\n",
             "DBSIZE" => ":7\r\n",
-            "INFO" => "$43\r\nredis_version:stub\r\nmem_allocator:nothing\r\n\r\n",
+            "INFO" => INFO,
+            "RESETSTAT" => "+OK\r\n",
             _ => continue,
         };
         if replies.write_all(reply.as_bytes()).is_err() {

@@ -4,7 +4,7 @@
 use super::repairs::state_in;
 use super::*;
 use crate::aof::{Base, Inspection, LogThread, Plan, Rewrite, Rewriter};
-use crate::keyspace::ImageSink;
+use crate::keyspace::{ImageSink, Store};
 
 /// Steps before the rewriting begins; the others run while it does, and behind it.
 const STEPS_BEFORE: usize = 20;

@@ -4,6 +4,7 @@ use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::images::ImagePart;
 use crate::resp::{Args, Span};
 use crate::slowlog::Slow;
+use crate::stages::{self, Stage};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -79,6 +80,8 @@ pub struct Batch {
     pub replies: Vec<u8>,
     /// The commands that took long.
     pub slow: Vec<Slow>,
+    /// When its present stage began; 0 where it is not watched: see [`crate::stages`].
+    pub since: u64,
 }
 
 impl Batch {
@@ -133,6 +136,7 @@ impl Batch {
         self.has_writes = false;
         self.overflowed = false;
         self.lsn = 0;
+        self.since = 0;
         self.arena.clear();
         self.arena.shrink_to(BUFFER_KEPT);
         self.spans.clear();
@@ -147,6 +151,23 @@ impl Batch {
                 pool.push(self);
             }
         });
+    }
+
+    /// Ends a stage, if the batch is watched; the next begins.
+    #[inline]
+    pub fn end_stage(&mut self, stage: Stage) {
+        if self.since != 0 {
+            self.since = stages::note_since(stage, self.since);
+        }
+    }
+
+    /// Notes how long it took to log the turn, if the batch is watched and has a part in that.
+    #[inline]
+    pub fn note_log(&mut self, ticks: u64) {
+        if self.since != 0 && self.is_write() {
+            stages::note(Stage::Log, ticks);
+            self.since += ticks;
+        }
     }
 
     /// The shard it goes to.

@@ -11,13 +11,11 @@ use crate::keyspace::{Class, Effects, LogMark};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
 use crate::slowlog::Slow;
-use actors::{Port, ReorderBuffer};
+use crate::stages::{self, Stage};
+use crate::ticks;
+use actors::{Channels, Port, ReorderBuffer};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-
-/// In-flight window in batches per shard: this many reads' worth of commands may be out before the connection stops
-/// reading its socket.
-const READS_IN_FLIGHT: usize = 4;
 
 /// A connection waits for its transaction before it goes on.
 const TRANSACTIONS_IN_FLIGHT: usize = 1;
@@ -45,9 +43,9 @@ struct Held {
 ///
 /// Invariants: every request took one sequence number, in order; `reorder` gets one piece for each; a held batch has at
 /// least one piece in `reorder`.
-pub struct ActorSession {
-    engine: Arc<ActorEngine>,
-    port: Port<KeyspaceShard>,
+pub struct ActorSession<C: Channels> {
+    engine: Arc<ActorEngine<C>>,
+    port: Port<KeyspaceShard, C>,
     next_seq: u64,
     /// The batch that is gathered for each shard.
     gathering: Vec<Option<Box<Batch>>>,
@@ -75,14 +73,19 @@ pub struct ActorSession {
     is_muted: bool,
     /// The requests whose replies are dropped when their turn comes.
     muted: VecDeque<u64>,
+    /// Whether what is gathered is watched: see [`crate::stages`].
+    is_watched: bool,
+    /// Whether replies that were watched are in the output.
+    has_watched: bool,
 }
 
-impl ActorSession {
+impl<C: Channels> ActorSession<C> {
     /// A session of `engine`.
-    pub fn new(engine: Arc<ActorEngine>) -> Self {
+    pub fn new(engine: Arc<ActorEngine<C>>) -> Self {
         let shards = engine.shards();
+        let window = engine.reads_in_flight * shards + TRANSACTIONS_IN_FLIGHT;
         Self {
-            port: Port::new(engine.router.clone(), READS_IN_FLIGHT * shards + TRANSACTIONS_IN_FLIGHT),
+            port: Port::new(engine.router.clone(), window),
             next_seq: 0,
             gathering: (0..shards).map(|_| None).collect(),
             touched: Vec::new(),
@@ -100,6 +103,8 @@ impl ActorSession {
             slow: Vec::new(),
             is_muted: false,
             muted: VecDeque::new(),
+            is_watched: false,
+            has_watched: false,
             engine,
         }
     }
@@ -201,6 +206,7 @@ impl ActorSession {
     }
 
     async fn send_gathered(&mut self, is_group: bool) {
+        self.stamp_gathered();
         let Self { touched, gathering, port, .. } = self;
         let mut gathered = touched.drain(..).map(|shard| (shard, take_gathered(gathering, shard)));
         let sent = if is_group {
@@ -215,9 +221,20 @@ impl ActorSession {
         sent.expect("shards live as long as the server");
     }
 
-    async fn send_transaction(&mut self, transaction: Box<Transaction>) {
+    /// Begins the first stage of what is sent, where it is watched.
+    fn stamp_gathered(&mut self) {
+        if self.is_watched {
+            let now = ticks::now();
+            self.touched.iter().for_each(|&shard| self.gathering[shard].iter_mut().for_each(|batch| batch.since = now));
+        }
+    }
+
+    async fn send_transaction(&mut self, transaction: Box<Transaction>, is_watched: bool) {
         let shards = self.shards_of(&transaction);
-        let batch = Batch::of_transaction(shards[0], transaction);
+        let mut batch = Batch::of_transaction(shards[0], transaction);
+        if is_watched {
+            batch.since = ticks::now();
+        }
         let sent = match shards.len() {
             1 => self.port.send(shards[0], batch).await,
             _ => self.port.send_joint(shards, batch).await,
@@ -239,8 +256,14 @@ impl ActorSession {
 
     /// Takes in the next batch that is back and whose replies may be shown.
     fn next_arrived(&mut self) -> Option<Box<Batch>> {
-        let batch = self.arriving.take().or_else(|| self.port.try_recv())?;
+        let mut batch = match self.arriving.take() {
+            Some(batch) => batch,
+            None => returned(self.port.try_recv()?),
+        };
         if self.engine.is_released(&batch) {
+            if !self.engine.segments.is_empty() {
+                batch.end_stage(Stage::Sync);
+            }
             return Some(batch);
         }
         self.arriving = Some(batch);
@@ -253,6 +276,7 @@ impl ActorSession {
             self.note_written(&batch);
         }
         if let Some(transaction) = batch.transaction.take() {
+            self.has_watched |= batch.since != 0;
             self.finished = Some(transaction);
             return batch.recycle();
         }
@@ -275,12 +299,20 @@ impl ActorSession {
     /// The next replies in line, all of them: no need to take them apart.
     fn accept_run(&mut self, mut batch: Box<Batch>, out: &mut Vec<u8>) {
         self.reorder.advance(batch.ops.len() as u64);
+        self.end_watch(&mut batch);
         if out.is_empty() {
             std::mem::swap(out, &mut batch.replies);
         } else {
             out.extend_from_slice(&batch.replies);
         }
         batch.recycle();
+    }
+
+    /// Notes that all replies of a batch are in the output.
+    #[inline]
+    fn end_watch(&mut self, batch: &mut Batch) {
+        batch.end_stage(Stage::Reorder);
+        self.has_watched |= batch.since != 0;
     }
 
     fn accept_pieces(&mut self, batch: Box<Batch>) {
@@ -294,7 +326,7 @@ impl ActorSession {
             let end = op.reply_end;
             if op.is_part {
                 let reply = &batch.replies[start as usize..end as usize];
-                self.add_part(op.seq, op.context.database.into(), batch.shard(), reply);
+                self.add_part(op.seq, op.context.database.into(), batch.shard(), reply, batch.since);
             } else {
                 self.reorder.insert(op.seq, Piece { source: source as u32, start, end });
                 unread += 1;
@@ -308,10 +340,15 @@ impl ActorSession {
         }
     }
 
-    fn add_part(&mut self, seq: u64, database: usize, shard: usize, reply: &[u8]) {
+    fn add_part(&mut self, seq: u64, database: usize, shard: usize, reply: &[u8], since: u64) {
         let gather = self.gathers.get_mut(&seq).expect("a part has its gather");
+        gather.note_since(since);
         if gather.add(shard, reply) {
             let gather = self.gathers.remove(&seq).expect("the gather was just there");
+            if gather.since() != 0 {
+                stages::note_since(Stage::Reorder, gather.since());
+                self.has_watched = true;
+            }
             let start = self.here.len();
             let gauges = &self.engine.gauges;
             let keys_of =
@@ -353,16 +390,25 @@ impl ActorSession {
         out.extend_from_slice(&held.batch.replies[range]);
         held.unread -= 1;
         if held.unread == 0 {
-            slot.take().expect("it was just there").batch.recycle();
+            let mut batch = slot.take().expect("it was just there").batch;
+            self.end_watch(&mut batch);
+            batch.recycle();
         }
     }
+}
+
+/// A batch that its connection has back.
+#[inline]
+fn returned(mut batch: Box<Batch>) -> Box<Batch> {
+    batch.end_stage(Stage::Return);
+    batch
 }
 
 fn take_gathered(gathering: &mut [Option<Box<Batch>>], shard: usize) -> Box<Batch> {
     gathering[shard].take().expect("a touched shard has a batch")
 }
 
-impl Session for ActorSession {
+impl<C: Channels> Session for ActorSession<C> {
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, _out: &mut Vec<u8>) {
         let command = commands::command(id);
         match command.request {
@@ -460,9 +506,18 @@ impl Session for ActorSession {
     async fn flush(&mut self) {
         let is_group = std::mem::take(&mut self.has_parts) && self.engine.is_multi_key_atomic;
         self.send_gathered(is_group).await;
+        let is_watched = std::mem::take(&mut self.is_watched);
         if let Some(transaction) = self.begun.take() {
-            self.send_transaction(transaction).await;
+            self.send_transaction(transaction, is_watched).await;
         }
+    }
+
+    fn watch(&mut self) {
+        self.is_watched = true;
+    }
+
+    fn take_watched(&mut self) -> bool {
+        std::mem::take(&mut self.has_watched)
     }
 
     fn collect(&mut self, out: &mut Vec<u8>) {
@@ -491,7 +546,7 @@ impl Session for ActorSession {
 
     async fn wait(&mut self) {
         if self.arriving.is_none() {
-            self.arriving = Some(self.port.recv().await);
+            self.arriving = Some(returned(self.port.recv().await));
         }
         let batch = self.arriving.as_ref().expect("it was just put there");
         self.engine.released(batch).await;

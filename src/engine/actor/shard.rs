@@ -6,9 +6,11 @@ use super::batch::{Batch, GROUP, Op};
 use crate::aof::{Joints, Note, Salt, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Table, hash_of};
+use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Store, Table, hash_of};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
+use crate::stages::Stage;
+use crate::ticks;
 use actors::Shard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,6 +94,8 @@ pub struct KeyspaceShard {
     turns: u64,
     largest_batch: u64,
     expire_lag_ms: u64,
+    /// Whether a batch of the turn is watched.
+    has_watched: bool,
 }
 
 impl KeyspaceShard {
@@ -120,6 +124,7 @@ impl KeyspaceShard {
             turns: 0,
             largest_batch: 0,
             expire_lag_ms: 0,
+            has_watched: false,
         };
         shard.publish();
         shard
@@ -294,6 +299,7 @@ impl Shard for KeyspaceShard {
     }
 
     fn execute(&mut self, batch: &mut Box<Batch>) {
+        batch.end_stage(Stage::Queue);
         // For each batch: what a connection configures holds for what it sends afterwards.
         self.keyspace.set_notified(self.pubsub.notified());
         self.keyspace.start_timing();
@@ -313,6 +319,10 @@ impl Shard for KeyspaceShard {
             self.batches += 1;
             self.run_commands(batch);
         }
+        if batch.since != 0 {
+            batch.end_stage(Stage::Execute);
+            self.has_watched = true;
+        }
     }
 
     fn gathers(&self, first: &Box<Batch>) -> bool {
@@ -328,6 +338,7 @@ impl Shard for KeyspaceShard {
 
     /// Runs a transaction over the keyspaces that its shards have lent.
     fn execute_jointly(shards: &mut [Self], batch: &mut Box<Batch>) {
+        batch.end_stage(Stage::Queue);
         let transaction = batch.transaction.as_mut().expect("what shards do jointly is a transaction");
         let count = shards[0].gauges.all.len();
         let indexes: Vec<usize> = shards.iter().map(|shard| shard.gauges.index).collect();
@@ -352,17 +363,23 @@ impl Shard for KeyspaceShard {
         shards[0].keyspace.add_stats(stats);
         shards[0].commands += transaction.len() as u64;
         shards.iter_mut().for_each(Self::publish);
+        batch.end_stage(Stage::Execute);
     }
 
     /// Logs the turn, and tells each batch which position of the log covers what its replies show: its own writes, and
     /// those of others that it read.
     fn end_turn(&mut self, batches: &mut dyn Iterator<Item = &mut Box<Batch>>) {
+        let start = std::mem::take(&mut self.has_watched).then(ticks::now);
         self.append_records();
+        let took = start.map_or(0, |start| ticks::now().saturating_sub(start));
         if let Some(segment) = &self.segment {
             let lsn = segment.appended();
             segment.commit(lsn);
             let lets_readers_pass = segment.lets_readers_pass();
-            batches.for_each(|batch| batch.lsn = if lets_readers_pass && !batch.is_write() { 0 } else { lsn });
+            batches.for_each(|batch| {
+                batch.lsn = if lets_readers_pass && !batch.is_write() { 0 } else { lsn };
+                batch.note_log(took);
+            });
         }
         if self.keyspace.has_served() || self.keyspace.has_notices() {
             let marks: Vec<LogMark> =

@@ -3,8 +3,9 @@
 use super::Database;
 use super::view::View;
 use crate::engine::images::{ImagePart, PAUSE, slice};
-use crate::keyspace::{ImageSpot, Imaging, Node, Store};
+use crate::keyspace::{ImageSink, ImageSpot, Imaging, Node, Store};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The image of all databases. Whoever has the lock of a node keeps it.
@@ -32,6 +33,13 @@ impl SharedImaging {
         }
     }
 
+    /// Begins an image, under the locks of all shards of all maps.
+    pub fn begin(&self, sink: Arc<dyn ImageSink>, nodes: usize, databases: usize) {
+        let mut imaging = self.imaging.lock();
+        imaging.begin(sink, nodes, databases);
+        self.mark.store(imaging.mark(), Ordering::Relaxed);
+    }
+
     /// Exchanges two databases.
     pub fn swap(&self, one: usize, other: usize) {
         self.imaging.lock().swap(one, other);
@@ -50,13 +58,10 @@ impl SharedImaging {
 /// Begins an image, under the locks of everything: the log is complete up to there, for what changes is logged under
 /// its locks.
 pub fn begin(databases: &[Database], parts: Vec<ImagePart>) {
-    let shared = &databases[0].imaging;
-    let everything = View::everything(databases);
+    let mut everything = View::everything(databases);
     for part in parts {
         (part.at_moment)();
-        let mut imaging = shared.imaging.lock();
-        imaging.begin(part.sink, everything.nodes(), databases.len());
-        shared.mark.store(imaging.mark(), Ordering::Relaxed);
+        everything.begin_image(part.sink);
     }
 }
 

@@ -7,10 +7,11 @@
 #![allow(unsafe_code)]
 
 use super::{Database, Side};
-use crate::keyspace::{Deadlines, Homes, IMAGE_STEP, Listeners, Node, Store, Table, hash_of, walk};
+use crate::keyspace::{Deadlines, Homes, IMAGE_STEP, ImageSink, Listeners, Node, Store, Table, hash_of, walk};
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 type RawNodes = RawTable<(Node, SharedValue<()>)>;
@@ -251,6 +252,10 @@ impl Store for View<'_> {
             side(one).deadlines = deadlines;
         }
         self.database().imaging.swap(one, other);
+    }
+
+    fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
+        self.databases[0].imaging.begin(sink, self.nodes(), self.databases.len());
     }
 }
 
