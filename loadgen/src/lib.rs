@@ -21,6 +21,7 @@ mod error;
 pub mod health;
 pub mod keys;
 pub mod merge;
+mod mirror;
 mod multi_key;
 pub mod outcome;
 mod prefill;

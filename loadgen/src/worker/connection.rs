@@ -8,7 +8,7 @@ use mio::{Interest, Poll, Token};
 
 use crate::commands::CommandId;
 use crate::resp::ReplyScanner;
-use crate::verify::Fnv;
+use crate::verify::Expected;
 
 /// A connection and its requests without a reply, oldest first.
 pub(super) struct Connection {
@@ -17,10 +17,10 @@ pub(super) struct Connection {
     pub(super) scanner: ReplyScanner,
     /// Bytes seen of a reply that is not complete.
     pub(super) partial_bytes: u64,
-    /// Their hash, where replies are verified.
-    pub(super) partial_hash: Fnv,
+    /// These bytes, where replies are verified.
+    pub(super) partial: Vec<u8>,
     /// What the replies outstanding should be, where they are verified.
-    pub(super) expected: VecDeque<Fnv>,
+    pub(super) expected: VecDeque<Expected>,
     pending: VecDeque<Pending>,
     /// The requests in `pending`, counted.
     outstanding: u64,
@@ -58,7 +58,7 @@ impl Connection {
             target,
             scanner: ReplyScanner::new(),
             partial_bytes: 0,
-            partial_hash: Fnv::default(),
+            partial: Vec::new(),
             expected: VecDeque::new(),
             pending: VecDeque::with_capacity(pipeline),
             outstanding: 0,

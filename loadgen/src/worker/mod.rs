@@ -377,11 +377,8 @@ impl<'a> Worker<'a> {
                 };
             let reply = &self.read_buffer[at..at + bytes];
             at += bytes;
-            if self.verified.is_some() {
-                connection.partial_hash.add(reply);
-            }
             let reply_bytes = std::mem::take(&mut connection.partial_bytes) + bytes as u64;
-            let hash = std::mem::take(&mut connection.partial_hash);
+            let beginning = std::mem::take(&mut connection.partial);
             if kind == ReplyKind::Push {
                 continue;
             }
@@ -390,7 +387,8 @@ impl<'a> Worker<'a> {
             let spec = &self.commands[usize::from(answered.command)];
             if let Some(verified) = &mut self.verified {
                 verified.replies += 1;
-                if connection.expected.pop_front() != Some(hash) {
+                let reply = if beginning.is_empty() { reply } else { &[&beginning, reply].concat() };
+                if !connection.expected.pop_front().is_some_and(|expected| expected.is(reply)) {
                     verified.mismatches += 1;
                     verified.first.get_or_insert_with(|| describe(&spec.name, kind, reply_bytes, reply));
                 }
@@ -408,7 +406,7 @@ impl<'a> Worker<'a> {
         }
         connection.partial_bytes += (length - at) as u64;
         if self.verified.is_some() {
-            connection.partial_hash.add(&self.read_buffer[at..length]);
+            connection.partial.extend_from_slice(&self.read_buffer[at..length]);
         }
         self.last_reply_ns = now_ns;
         if let Some(recorder) = &mut self.recorder {
