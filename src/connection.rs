@@ -500,7 +500,8 @@ impl<S: Session> Connection<S> {
 impl Connection<LoadingSession> {
     /// The connection as it is, over the data that is there now.
     fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
-        let Self { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due, is_watched } = self;
+        let Self { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due, is_watched } =
+            self;
         let Requests { server, client, session: early, state, parser, deferred, awaits_replies, is_paused, is_muted } =
             requests;
         session.set_muted(is_muted);

@@ -185,10 +185,7 @@ pub struct Figures {
 impl std::fmt::Display for Figures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { count, mean_us, p50_us, p99_us, p999_us, max_us } = self;
-        write!(
-            f,
-            "count={count},mean={mean_us:.3},p50={p50_us:.3},p99={p99_us:.3},p999={p999_us:.3},max={max_us:.3}"
-        )
+        write!(f, "count={count},mean={mean_us:.3},p50={p50_us:.3},p99={p99_us:.3},p999={p999_us:.3},max={max_us:.3}")
     }
 }
 

@@ -10,10 +10,10 @@ mod tokio_channel;
 mod yielding;
 
 pub use channel::{Channels, Closed, FlumeChannels, FlumeReceiver, Receiver, ReplyQueue, Sender, TrySendError};
-pub use tokio_channel::{TokioChannels, TokioReceiver};
 pub use port::{Port, PortClosed};
 pub use reorder::ReorderBuffer;
 pub use replies::LockFreeReplyQueue;
 pub use sequencer::{Placement, Sequencer};
 pub use shard::{Envelope, Mailbox, Router, Shard, TurnLimit, run_shard};
+pub use tokio_channel::{TokioChannels, TokioReceiver};
 pub use yielding::yield_now;

@@ -5,7 +5,9 @@
 
 mod ledger;
 
-use actors::{Channels, FlumeChannels, Port, ReorderBuffer, Router, Shard, TokioChannels, TurnLimit, run_shard, yield_now};
+use actors::{
+    Channels, FlumeChannels, Port, ReorderBuffer, Router, Shard, TokioChannels, TurnLimit, run_shard, yield_now,
+};
 use fastrand::Rng;
 use ledger::{Id, Ledger, Place, Visit};
 use std::collections::HashMap;

@@ -136,7 +136,9 @@ fn figures_in_summary_and_report_equal_the_raw_ones() {
     assert_eq!(written.points.len(), summary.points.len());
     let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
     assert_eq!(summary.points.len(), 8);
-    assert!(html.contains("Where the time goes: pipeline 16") && html.contains("data-value=\"1.5\">1.50<small>p99 2.50<"));
+    assert!(
+        html.contains("Where the time goes: pipeline 16") && html.contains("data-value=\"1.5\">1.50<small>p99 2.50<")
+    );
     for one in &summary.points {
         let rates = &one.figures[&Metric::OpsPerSec];
         assert_eq!((rates.n, &rates.values), (3, &raw_rates(&lab.run_folder(), &one.point)));

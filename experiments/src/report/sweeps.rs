@@ -262,7 +262,8 @@ fn series(
 
 /// The rows of a table; the first at each place of the axis says so.
 fn rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], parts: &RowParts) -> Vec<Row> {
-    let make = |(x, line, one): (&String, &Line, &PointSummary)| Row { x: x.clone(), ..row(place.record, line, one, parts) };
+    let make =
+        |(x, line, one): (&String, &Line, &PointSummary)| Row { x: x.clone(), ..row(place.record, line, one, parts) };
     let mut rows = in_order(place, lines, points, make);
     let mut before = None;
     for row in &mut rows {
