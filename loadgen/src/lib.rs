@@ -18,6 +18,7 @@ pub mod config;
 mod cpu;
 mod dump;
 mod error;
+mod event_loop;
 pub mod health;
 pub mod keys;
 pub mod merge;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 
-use mio::{Interest, Poll, Token};
+use mio::{Interest, Registry, Token};
 
 use crate::commands::CommandId;
 use crate::resp::ReplyScanner;
@@ -44,7 +44,7 @@ pub(super) struct Pending {
 
 impl Connection {
     pub(super) fn register(
-        poll: &Poll,
+        registry: &Registry,
         index: usize,
         stream: TcpStream,
         target: usize,
@@ -52,7 +52,7 @@ impl Connection {
     ) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
-        poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
+        registry.register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self {
             stream,
             target,
