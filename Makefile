@@ -76,10 +76,10 @@ experiment-quick: build ## A small sweep over the three engines, under 5 minutes
 report: ## Build the reports of all finished runs, or RUN=folder, again from their raw data
 	$(CARGO) run --release --quiet -p experiments -- report $(RUN)
 
-fill: ## Put figures into README.md and docs/results.md, of the runs that they name or of RUN=folder
+fill: ## Put figures into the documents, of the runs that they name; into README.md and docs/results.md of RUN=folder
 	$(CARGO) run --release --quiet -p experiments -- fill $(if $(RUN),--run $(RUN))
 
-verify-report: ## Fail where README.md, docs/results.md or a report says anything else than raw data give
+verify-report: ## Fail where a document or a report says anything else than raw data give
 	$(CARGO) run --release --quiet -p experiments -- verify
 
 memory: build ## Resident memory for each key, by shape of the data, beside redis-server

@@ -71,7 +71,7 @@ pub(crate) fn delete_keys(config: &Config, target: &Target) -> Result<(), Error>
 }
 
 /// Writes what sets a key, the way the load does it.
-struct PrefillEncoder<'a> {
+pub(crate) struct PrefillEncoder<'a> {
     config: &'a Config,
     rng: SmallRng,
     load: Load<'a>,
@@ -85,7 +85,7 @@ enum Load<'a> {
 }
 
 impl<'a> PrefillEncoder<'a> {
-    fn new(config: &'a Config) -> Self {
+    pub(crate) fn new(config: &'a Config) -> Self {
         let load = match &config.mix {
             Some(mix) => Load::Mix(mix, Values::new(&config.value_sizes, config.seed)),
             None => Load::Pairs(Encoder::new(config)),
@@ -95,22 +95,24 @@ impl<'a> PrefillEncoder<'a> {
     }
 
     /// Appends the requests for the key at this offset in the range; says how many.
-    fn append(&mut self, batch: &mut Vec<u8>, offset: u64) -> u64 {
-        let written = self.verified_sizes.as_mut().map(|sizes| first_version(offset, sizes.next()));
+    pub(crate) fn append(&mut self, batch: &mut Vec<u8>, offset: u64) -> u64 {
         match &self.load {
             Load::Pairs(encoder) => {
                 let keys_per_tag = self.config.keys_per_tag() as u64;
                 let tag = self.config.tags().minimum + offset / keys_per_tag;
                 let member = (offset % keys_per_tag) as usize;
-                match &written {
-                    Some(written) => encoder.append_set_stamped(batch, tag, member, written),
+                match &mut self.verified_sizes {
+                    Some(sizes) => {
+                        let written = first_version(offset, sizes.next());
+                        encoder.append_set_stamped(batch, tag, member, &written);
+                    }
                     None => encoder.append_set(batch, tag, member, &mut self.rng),
                 }
                 1
             }
             Load::Mix(mix, values) => {
                 let key = self.config.keys.minimum + offset;
-                mix.append_prefill(batch, key, values, &mut self.rng, written.as_ref())
+                mix.append_prefill(batch, key, values, &mut self.rng)
             }
         }
     }

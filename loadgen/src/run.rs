@@ -16,6 +16,7 @@ use crate::Error;
 use crate::commands::CommandSpec;
 use crate::config::{Config, Stop, Target};
 use crate::cpu::{CpuTime, pin_thread, raise_open_files_limit};
+use crate::event_loop::{Phase, PhaseEnd};
 use crate::health::ThreadTime;
 use crate::keys::{Frontier, Share};
 use crate::outcome::{Outcome, Verified};
@@ -25,7 +26,7 @@ use crate::resp::Client;
 use crate::schedule::part_of;
 use crate::storm::Storm;
 use crate::timer::Clock;
-use crate::worker::{Phase, PhaseEnd, Worker};
+use crate::worker::Worker;
 
 /// Intervals that a thread may be ahead of the collector before it waits.
 const INTERVALS_QUEUED_PER_THREAD: usize = 4;

@@ -15,24 +15,18 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use mio::event::Event;
 use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Token};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::Error;
-use crate::config::{Config, Stop};
+use crate::config::Config;
+use crate::event_loop::{EventLoop, Part, Phase, PhaseEnd};
 use crate::keys::Share;
 use crate::record::{Recorder, Verdict, latency_histogram};
 use crate::resp::{Protocol, ReplyKind, ReplyScanner, Scanned, encode_request};
-use crate::schedule::{Schedule, part_of};
-use crate::timer::{Alarm, Clock};
-use crate::worker::{Phase, PhaseEnd};
+use crate::timer::Clock;
 
-const EVENTS_MAX: usize = 1024;
 const READ_BYTES: usize = 16 * 1024;
-const TICK: Duration = Duration::from_millis(100);
-/// How long after the end of a timed open loop the connections that were due in it may still begin.
-const LATE_STARTS_NS: u64 = 1_000_000_000;
-const ALARM: Token = Token(usize::MAX);
 const CONNECT: u8 = 0;
 
 /// The connections of one thread.
@@ -43,8 +37,7 @@ pub(crate) struct Storm<'a> {
     share: Share,
     clock: Clock,
     abort: &'a AtomicBool,
-    poll: Poll,
-    alarm: Alarm,
+    event_loop: EventLoop,
     /// By target.
     addresses: Vec<SocketAddr>,
     slots: Vec<Slot>,
@@ -53,13 +46,12 @@ pub(crate) struct Storm<'a> {
     greeting: Vec<u8>,
     replies: usize,
     recorder: Option<Recorder>,
-    schedule: Option<Schedule>,
+    part: Part,
     /// Connections of this phase that have not begun.
     to_start: u64,
     started: u64,
     /// Due connections wait for a free slot.
     is_behind: bool,
-    deadline_ns: u64,
     last_reply_ns: u64,
     lag: Histogram<u64>,
     served: u64,
@@ -86,9 +78,6 @@ enum Progress {
 
 impl<'a> Storm<'a> {
     pub(crate) fn new(config: &'a Config, share: Share, clock: Clock, abort: &'a AtomicBool) -> Result<Self, Error> {
-        let poll = Poll::new().map_err(|source| Error::system("create an epoll instance", source))?;
-        let alarm =
-            Alarm::register(poll.registry(), ALARM).map_err(|source| Error::system("create a timer", source))?;
         let addresses = config.targets.iter().map(|target| resolve(&target.address())).collect::<Result<_, _>>()?;
         let (greeting, replies) = greeting(config);
         Ok(Self {
@@ -96,19 +85,17 @@ impl<'a> Storm<'a> {
             share,
             clock,
             abort,
-            poll,
-            alarm,
+            event_loop: EventLoop::new(config)?,
             addresses,
             slots: (0..share.clients).map(|_| Slot::new()).collect(),
             free: (0..share.clients).rev().collect(),
             greeting,
             replies,
             recorder: None,
-            schedule: None,
+            part: Part::none(),
             to_start: 0,
             started: 0,
             is_behind: false,
-            deadline_ns: u64::MAX,
             last_reply_ns: 0,
             lag: latency_histogram(),
             served: 0,
@@ -123,11 +110,10 @@ impl<'a> Storm<'a> {
     /// Makes the connections of a phase and waits for the end of each.
     pub(crate) fn run(&mut self, phase: Phase, recorder: Option<Recorder>) -> Result<PhaseEnd, Error> {
         self.begin(phase, recorder);
-        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut events = EventLoop::events();
         loop {
             let now_ns = self.clock.now_ns();
-            let grace_ns = if self.schedule.is_some() { LATE_STARTS_NS } else { 0 };
-            if now_ns >= self.deadline_ns.saturating_add(grace_ns) {
+            if self.part.is_over(now_ns) {
                 self.to_start = 0;
             }
             self.start_due()?;
@@ -139,7 +125,7 @@ impl<'a> Storm<'a> {
                 recorder.roll(now_ns);
             }
             self.wait(&mut events, now_ns)?;
-            for event in events.iter().filter(|event| event.token() != ALARM) {
+            for event in EventLoop::of_sockets(&events) {
                 self.serve(event);
             }
             if self.abort.load(Ordering::Relaxed) {
@@ -150,36 +136,30 @@ impl<'a> Storm<'a> {
             recorder.finish();
         }
         self.check_served()?;
-        let unsent = self.schedule.map_or(0, |_| self.quota(phase) - self.started);
-        Ok(PhaseEnd { last_reply_ns: self.last_reply_ns, unsent, lag: self.lag.clone(), spun: Duration::ZERO })
+        Ok(PhaseEnd {
+            last_reply_ns: self.last_reply_ns,
+            unsent: self.part.unsent(self.started),
+            lag: self.lag.clone(),
+            spun: Duration::ZERO,
+        })
     }
 
     fn begin(&mut self, phase: Phase, recorder: Option<Recorder>) {
-        let (thread, threads) = (self.share.thread, self.share.threads);
         self.recorder = recorder;
-        self.deadline_ns = phase.deadline_ns();
+        self.part = Part::of(phase, self.config, self.share);
         self.last_reply_ns = phase.start_ns;
         self.started = 0;
         self.is_behind = false;
         self.lag.reset();
-        self.schedule = self.config.rate.map(|rate| Schedule::new(phase.start_ns, rate, thread, threads));
-        self.to_start = self.quota(phase);
-    }
-
-    fn quota(&self, phase: Phase) -> u64 {
-        match (phase.stop, self.schedule) {
-            (Stop::Requests(total), _) => part_of(total, self.share.thread as u64, self.share.threads as u64),
-            (Stop::Time(_), Some(schedule)) => schedule.due_before(self.deadline_ns),
-            (Stop::Time(_), None) => u64::MAX,
-        }
+        self.to_start = self.part.quota;
     }
 
     /// Starts what is due by now, as long as there are free slots. In a closed loop all is due.
     fn start_due(&mut self) -> Result<(), Error> {
         while self.to_start > 0 {
             let now_ns = self.clock.now_ns();
-            let intended_ns = self.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
-            if intended_ns > now_ns || (self.schedule.is_none() && now_ns >= self.deadline_ns) {
+            let intended_ns = self.part.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
+            if intended_ns > now_ns || (self.part.schedule.is_none() && now_ns >= self.part.deadline_ns) {
                 self.is_behind = false;
                 return Ok(());
             }
@@ -187,7 +167,7 @@ impl<'a> Storm<'a> {
                 self.is_behind = true;
                 return Ok(());
             };
-            if self.schedule.is_some() && !self.is_behind {
+            if self.part.schedule.is_some() && !self.is_behind {
                 self.lag.saturating_record(now_ns - intended_ns);
             }
             self.to_start -= 1;
@@ -201,7 +181,7 @@ impl<'a> Storm<'a> {
         let target = self.started as usize % self.addresses.len();
         let opened = TcpStream::connect(self.addresses[target]).and_then(|mut stream| {
             let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut stream, Token(index), interest).map(|()| stream)
+            self.event_loop.registry().register(&mut stream, Token(index), interest).map(|()| stream)
         });
         let slot = &mut self.slots[index];
         *slot = Slot { target, intended_ns, began_ns: now_ns, replies_left: self.replies, ..Slot::new() };
@@ -232,25 +212,13 @@ impl<'a> Storm<'a> {
         }
     }
 
+    /// Waits for events; while slots are free, not longer than until a connection is due. In a closed
+    /// loop that is at once.
     fn wait(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
-        let mut timeout = TICK.min(self.config.reply_timeout);
-        if let Some(schedule) = self.schedule
-            && self.to_start > 0
-            && !self.free.is_empty()
-        {
-            let due_ns = schedule.intended_start_ns(self.started);
-            if due_ns <= now_ns {
-                timeout = Duration::ZERO;
-            } else {
-                self.alarm.wake_at(due_ns, now_ns).map_err(|source| Error::system("set a timer", source))?;
-            }
-        } else if self.to_start > 0 && !self.free.is_empty() {
-            timeout = Duration::ZERO;
-        }
-        match self.poll.poll(events, Some(timeout)) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => Err(Error::system("wait for sockets", error)),
-            _ => Ok(()),
-        }
+        let due_ns = || self.part.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
+        let due_ns = (self.to_start > 0 && !self.free.is_empty()).then(due_ns);
+        // How long it polled without sleep is not told from its work.
+        self.event_loop.wait(events, due_ns, now_ns).map(drop)
     }
 
     fn serve(&mut self, event: &Event) {

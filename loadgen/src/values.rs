@@ -168,13 +168,8 @@ impl Values {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Appends a value that begins with its stamp, or as much of it as there is room for.
-    pub(crate) fn append_stamped(&self, out: &mut Vec<u8>, written: &Written) {
-        out.extend_from_slice(self.prepared_head());
-        self.append_stamped_after_head(out, written);
-    }
-
-    /// Appends what follows [`Self::prepared_head`] of a value that begins with its stamp.
+    /// Appends what follows [`Self::prepared_head`] of a value that begins with its stamp, or as
+    /// much of it as there is room for.
     pub(crate) fn append_stamped_after_head(&self, out: &mut Vec<u8>, written: &Written) {
         let (stamp, rest) = self.stamped(written.size, &written.stamp);
         self.append_drawn_head(out, written.size);
@@ -291,7 +286,8 @@ mod tests {
             assert!(out.starts_with(b"$5\r\n") && out.ends_with(b"\r\n") && out.len() == 11);
             out.clear();
             let stamp = *b"0123456789abcdef";
-            values.append_stamped(&mut out, &Written { size: 5, stamp });
+            out.extend_from_slice(values.prepared_head());
+            values.append_stamped_after_head(&mut out, &Written { size: 5, stamp });
             assert_eq!(out, b"$5\r\n01234\r\n");
             let (mut own, mut other) = (Fnv::default(), Fnv::default());
             values.hash_stamped(&mut own, 5, &stamp);

@@ -5,8 +5,10 @@
 //! all keys are deleted before the run, or set by `--prefill`. Values begin with a stamp of key and
 //! version, so an old value, or another key's, is told from the right one.
 //!
-//! A reply is not kept to be compared: its bytes are hashed as they come (FNV-1a, which does not
-//! mind how they are split), and so is what they should be when the request is made.
+//! What a reply should be is not kept, but its hash (FNV-1a) when the request is made.
+//!
+//! [`Model`] is of SETs and GETs, and small enough for many keys; [`crate::mirror::Mirror`] of the
+//! commands of workload files.
 
 use crate::config::{Config, KeyRange};
 use crate::resp::Protocol;
@@ -22,39 +24,58 @@ pub(crate) struct Written {
     pub(crate) stamp: Stamp,
 }
 
-/// What a verified command does to its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// SET key value
-    Set,
-    /// GET key
-    Get,
-    /// GETDEL key
-    GetDel,
-    /// DEL key, UNLINK key
-    Delete,
-    /// EXISTS key
-    Exists,
-    /// STRLEN key
-    Length,
+/// What a reply has to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// Of all bytes, or of the first line where elements have no order.
+    hash: Fnv,
+    /// Elements in any order: how many bulk strings belong together, and the sum of the hashes of these.
+    unordered: Option<(usize, u64)>,
 }
 
-impl Effect {
-    /// What a command of these words does; none for one that the model does not know.
-    pub(crate) fn of(words: &[&str]) -> Option<Self> {
-        let [command, "__key__", rest @ ..] = words else {
-            return None;
-        };
-        match (command.to_ascii_uppercase().as_str(), rest) {
-            ("SET", ["__data__"]) => Some(Self::Set),
-            ("GET", []) => Some(Self::Get),
-            ("GETDEL", []) => Some(Self::GetDel),
-            ("DEL" | "UNLINK", []) => Some(Self::Delete),
-            ("EXISTS", []) => Some(Self::Exists),
-            ("STRLEN", []) => Some(Self::Length),
-            _ => None,
+impl Expected {
+    /// These bytes.
+    pub(crate) fn exactly(reply: &[u8]) -> Self {
+        Self { hash: Fnv::of(reply), unordered: None }
+    }
+
+    /// The elements of this aggregate of bulk strings, each `together` as they are, in any order.
+    pub(crate) fn unordered(reply: &[u8], together: usize) -> Self {
+        let (head, sum) = sum_of_elements(reply, together).expect("the model makes aggregates of bulk strings");
+        Self { hash: Fnv::of(head), unordered: Some((together, sum)) }
+    }
+
+    /// Whether a reply is that.
+    pub(crate) fn is(&self, reply: &[u8]) -> bool {
+        match self.unordered {
+            None => self.hash == Fnv::of(reply),
+            Some((together, expected)) => sum_of_elements(reply, together)
+                .is_some_and(|(head, sum)| self.hash == Fnv::of(head) && expected == sum),
         }
     }
+}
+
+/// The first line, and the sum of the hashes of what follows; none where that is not bulk strings.
+fn sum_of_elements(reply: &[u8], together: usize) -> Option<(&[u8], u64)> {
+    let (head, mut rest) = split_line(reply)?;
+    let mut sum = 0_u64;
+    while !rest.is_empty() {
+        let mut after = rest;
+        for _ in 0..together {
+            let (length, body) = split_line(after)?;
+            let length: usize = std::str::from_utf8(length.strip_prefix(b"$")?).ok()?.trim_end().parse().ok()?;
+            after = body.get(length.checked_add(2)?..)?;
+        }
+        sum = sum.wrapping_add(Fnv::of(&rest[..rest.len() - after.len()]).0);
+        rest = after;
+    }
+    Some((head, sum))
+}
+
+/// A line with its end, and what follows.
+fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    Some(bytes.split_at(end + 1))
 }
 
 /// The state of a key. All zero is a key that is not there, so that a large model costs memory only
@@ -118,33 +139,9 @@ impl Model {
         }
     }
 
-    /// A command of a workload file; the value when it writes one.
-    pub(crate) fn apply(&mut self, effect: Effect, key: u64, size: usize, values: &Values) -> Option<Written> {
-        let place = self.place(key, 0);
-        let there = self.entries[place].size_and_one > 0;
-        match effect {
-            Effect::Set => return Some(self.set(key, 0, size)),
-            Effect::Get => self.get(key, 0, values),
-            Effect::GetDel => {
-                self.get(key, 0, values);
-                self.entries[place].size_and_one = 0;
-            }
-            Effect::Delete => {
-                self.expect(if there { b":1\r\n" } else { b":0\r\n" });
-                self.entries[place].size_and_one = 0;
-            }
-            Effect::Exists => self.expect(if there { b":1\r\n" } else { b":0\r\n" }),
-            Effect::Length => {
-                let length = self.entries[place].size_and_one.saturating_sub(1);
-                self.expect(format!(":{length}\r\n").as_bytes());
-            }
-        }
-        None
-    }
-
-    /// The hash of the reply to the last request.
-    pub(crate) fn expected(&self) -> Fnv {
-        self.expected
+    /// What the last request is to be answered.
+    pub(crate) fn expected(&self) -> Expected {
+        Expected { hash: self.expected, unordered: None }
     }
 
     fn place(&self, tag: u64, member: usize) -> usize {
@@ -218,6 +215,12 @@ impl Default for Fnv {
 }
 
 impl Fnv {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut hash = Self::default();
+        hash.add(bytes);
+        hash
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.0 = bytes.iter().fold(self.0, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
@@ -249,13 +252,19 @@ mod tests {
     }
 
     #[test]
-    fn only_commands_that_the_model_knows_have_an_effect() {
-        assert_eq!(Effect::of(&["set", "__key__", "__data__"]), Some(Effect::Set));
-        assert_eq!(Effect::of(&["UNLINK", "__key__"]), Some(Effect::Delete));
-        for words in
-            [&["SET", "__key__", "x"][..], &["SET", "__key__", "__data__", "EX", "5"], &["GET", "k"], &["INCR"]]
-        {
-            assert_eq!(Effect::of(words), None, "{words:?}");
+    fn elements_without_an_order_may_come_in_any_and_must_all_be_there() {
+        let expected = Expected::unordered(b"*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n", 2);
+        assert!(expected.is(b"*4\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\na\r\n$1\r\n1\r\n"));
+        for wrong in [
+            &b"*4\r\n$1\r\na\r\n$1\r\n2\r\n$1\r\nb\r\n$1\r\n1\r\n"[..],
+            b"*2\r\n$1\r\nb\r\n$1\r\n2\r\n",
+            b"%2\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n",
+            b"*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
+            b"-ERR no\r\n",
+            b"*4\r\n$99999999999999999999\r\n",
+            b"",
+        ] {
+            assert!(!expected.is(wrong), "{}", wrong.escape_ascii());
         }
     }
 }

@@ -4,9 +4,10 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::fs;
 
-use common::{Behaviour, Redis, Stub, failure, measure, measure_at};
+use common::{Behaviour, Redis, Stub, failure, loadgen, measure, measure_at, stderr, tampering};
 
 #[test]
 fn a_server_that_answers_rightly_has_no_mismatch_in_any_load() {
@@ -18,6 +19,12 @@ fn a_server_that_answers_rightly_has_no_mismatch_in_any_load() {
         &["--keys-per-command", "2", "--multi-key", "50", "--prefill", "--resp", "3", "--key-pattern", "P:S"],
         &["--workload", "mixed", "--prefill", "--pipeline", "3"],
         &["--workload", "write-heavy", "--resp", "3", "--rate-limiting", "5000"],
+        &["--workload", "queue", "--prefill", "--pipeline", "7", "-t", "2"],
+        &["--workload", "session-cache", "--prefill", "--resp", "3"],
+        &["--workload", "ycsb-a", "--prefill", "--pipeline", "4"],
+        &["--workload", "ycsb-b", "--resp", "3"],
+        &["--workload", "ycsb-c", "--prefill", "--resp", "3", "--pipeline", "3"],
+        &["--workload", "ycsb-f", "--prefill", "-t", "3"],
         &["--warm-up", "0.2", "--data-size", "100000", "--key-pattern", "G:H", "-n", "500"],
     ] {
         let requests = if flags.contains(&"-n") { &[][..] } else { &["-n", "3000"] };
@@ -29,20 +36,112 @@ fn a_server_that_answers_rightly_has_no_mismatch_in_any_load() {
     }
 }
 
+/// A family of commands on keys of one type, which some of them delete now and then.
+const FAMILIES: [&[&str]; 6] = [
+    &[
+        "SET __key__ __data__",
+        "SET __key__ __data__ EX 900",
+        "SETNX __key__ __data__",
+        "GET __key__",
+        "GETDEL __key__",
+        "APPEND __key__ x__random:0:99__",
+        "STRLEN __key__",
+        "EXISTS __key__",
+        "UNLINK __key__",
+        "TYPE __key__",
+        "EXPIRE __key__ 700",
+        "PEXPIRE __key__ 700000",
+        "PERSIST __key__",
+    ],
+    &[
+        "INCR __key__",
+        "DECR __key__",
+        "INCRBY __key__ __random:1:50__",
+        "DECRBY __key__ 7",
+        "GET __key__",
+        "DEL __key__",
+    ],
+    &[
+        "HSET __key__ f__random:0:30__ __data__ g__random:0:3__ 5",
+        "HGET __key__ f__random:0:30__",
+        "HMGET __key__ nothing f1 g2",
+        "HGETALL __key__",
+        "HDEL __key__ f__random:0:30__ g1",
+        "HEXISTS __key__ g__random:0:3__",
+        "HLEN __key__",
+        "HINCRBY __key__ g__random:0:3__ __random:0:9__",
+        "HINCRBY __key__ f__random:0:30__ 1",
+    ],
+    &[
+        "LPUSH __key__ __data__",
+        "RPUSH __key__ a __data__",
+        "LPOP __key__",
+        "RPOP __key__",
+        "LLEN __key__",
+        "LRANGE __key__ 1 -2",
+        "DEL __key__",
+    ],
+    &[
+        "SADD __key__ m__random:0:50__ __data__",
+        "SREM __key__ m__random:0:50__",
+        "SISMEMBER __key__ m__random:0:50__",
+        "SCARD __key__",
+        "SMEMBERS __key__",
+    ],
+    &[
+        "ZADD __key__ __random:0:9__ m__random:0:30__",
+        "ZINCRBY __key__ -3 m__random:0:30__",
+        "ZSCORE __key__ m__random:0:30__",
+        "ZREM __key__ m__random:0:30__",
+        "ZCARD __key__",
+        "ZRANGE __key__ 0 -1",
+        "ZRANGE __key__ -3 1",
+    ],
+];
+
+/// A workload file of commands that are sent equally often.
+fn file(commands: &[&str]) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("family.toml");
+    let entry = |send: &&str| format!("[[command]]\nsend = '{send}'\nweight = 1\n");
+    let entries: String = commands.iter().map(entry).collect();
+    fs::write(&path, format!("name = 'family'\nabout = 'family'\n{entries}")).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (directory, path)
+}
+
 #[test]
 fn every_command_that_the_model_knows_is_followed() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("all.toml");
-    let commands = ["SET __key__ __data__", "GET __key__", "GETDEL __key__", "DEL __key__", "UNLINK __key__"];
-    let commands = commands.iter().chain(&["EXISTS __key__", "STRLEN __key__"]);
-    let entries: String = commands.map(|send| format!("[[command]]\nsend = '{send}'\nweight = 1\n")).collect();
-    fs::write(&path, format!("name = 'all'\nabout = 'all'\n{entries}")).unwrap();
     let redis = Redis::start();
-    let flags = ["--workload", path.to_str().unwrap(), "--verify", "--key-maximum", "60", "-n", "7000"];
-    let json = measure_at(redis.port, &flags);
-    assert_eq!((json["verified"]["replies"].as_u64(), json["verified"]["mismatches"].as_u64()), (Some(7000), Some(0)));
-    let ratio = json["totals"]["hit_ratio"].as_f64().unwrap();
-    assert!((0.05..0.9).contains(&ratio), "{ratio}");
+    // All together meet keys of the wrong type.
+    let all: Vec<&str> = FAMILIES.concat().into_iter().take(30).collect();
+    for family in FAMILIES.into_iter().chain([&all[..]]) {
+        for protocol in ["2", "3"] {
+            let (_directory, path) = file(family);
+            let flags =
+                ["--workload", &path, "--verify", "--key-maximum", "60", "-n", "5000", "-c", "6", "--pipeline", "5"];
+            let json = measure_at(redis.port, &[&flags[..], &["--resp", protocol]].concat());
+            assert_eq!(json["verified"]["replies"], 5000, "{family:?}");
+            assert_eq!(json["verified"]["mismatches"], 0, "{family:?}: {}", json["verified"]["first"]);
+        }
+    }
+}
+
+#[test]
+fn one_wrong_reply_to_any_command_is_found() {
+    let redis = Redis::start();
+    for family in FAMILIES {
+        let (_directory, path) = file(family);
+        let names: HashSet<&'static str> = family.iter().filter_map(|send| send.split(' ').next()).collect();
+        for name in names {
+            let port = tampering(redis.port, name, 9).to_string();
+            let flags = ["--verify", "-c", "1", "--key-maximum", "1", "-n", "600", "--workload", &path];
+            let output = loadgen(&[&flags[..], &["-p", &port]].concat());
+            let said = stderr(&output);
+            let expected = format!("1 of 600 replies are not what the model has, the first: {name} was answered by");
+            assert!(output.status.code() == Some(1) && said.contains(&expected), "{name}: {said}");
+        }
+    }
 }
 
 #[test]

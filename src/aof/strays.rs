@@ -2,9 +2,13 @@
 
 use super::disk::Disk;
 use super::manifest::{ChainEntry, FILE_NAME, Manifest};
+use super::record::SEGMENT_HEADER;
 use super::scan::Scan;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// Bytes that a start writes to a new segment, before there is a manifest: a header and an epoch, which are no data.
+const FIRST_WRITE: usize = SEGMENT_HEADER + 26;
 
 /// Removes what a rewriting that did not come to its end has left.
 pub fn remove(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
@@ -22,8 +26,8 @@ pub fn must_be_empty(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
     for path in list(disk, dir)? {
         let bytes = disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
         let bytes = bytes.unwrap_or_default();
-        // What a power loss leaves of a file that was not synced yet.
-        if bytes.iter().all(|&byte| byte == 0) {
+        // What a power loss leaves of a file that was not synced yet: zeros, or anything, where the first start wrote.
+        if bytes.len() <= FIRST_WRITE || bytes.iter().all(|&byte| byte == 0) {
             continue;
         }
         let scan = Scan::of(&bytes, &path)?;

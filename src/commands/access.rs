@@ -39,8 +39,8 @@ pub fn of(row: &Command) -> Access {
     match row.name {
         _ if row.flags.has(Flags::NOT_KEYS) => same(NO_KEY),
         "exists" | "hexists" | "hlen" | "hstrlen" | "llen" | "memory|usage" | "object|encoding" | "object|freq"
-        | "object|idletime" | "object|refcount" | "scard" | "sismember" | "strlen" | "touch"
-        | "type" | "watch" | "xlen" | "zcard" => same(LOOK),
+        | "object|idletime" | "object|refcount" | "scard" | "sismember" | "strlen" | "touch" | "type" | "watch"
+        | "xlen" | "zcard" => same(LOOK),
         "pfcount" | "pfdebug" => same(COUNT),
         "append"
         | "hsetnx"

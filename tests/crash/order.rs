@@ -27,7 +27,8 @@ fn start_traced(setup: Setup, policy: &str, trace: &Path) -> Server {
     let data = Data::new();
     let mut command = Command::new("strace");
     // -D: the server is the child, and strace the grandchild, so that killing the child kills the server.
-    command.args(["-D", "-f", "-q", "-y", "-s", "100000", "-e", "trace=recvfrom,sendto,pwrite64,fsync,fdatasync", "-o"]);
+    command.args(["-D", "-f", "-q", "-y", "-s", "100000"]);
+    command.args(["-e", "trace=recvfrom,sendto,pwrite64,fsync,fdatasync", "-o"]);
     command.arg(trace).arg(BINARY).args(arguments(&data, setup)).args(["--appendfsync", policy]).env_remove("RUST_LOG");
     // Where ptrace is not permitted strace says so on stderr, and the panic repeats it.
     Server::spawn(&mut command, data, setup)

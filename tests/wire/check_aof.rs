@@ -119,7 +119,7 @@ fn a_torn_end_is_explained_and_cut() {
     let (data, _) = two_rounds(MUTEX);
     let path = data.segments()[0].clone();
     let mut bytes = std::fs::read(&path).unwrap();
-    bytes.extend_from_slice(&[0; 77]);
+    bytes.extend_from_slice(&[7; 77]);
     std::fs::write(&path, bytes).unwrap();
     assert_says(&check(&data, &[]), 1, &["TORN: the last 77 bytes", "A server starts with it: 60 keys"]);
     assert_says(&check(&data, &["--fix"]), 0, &["cuts 77 bytes", "Dropped: 77 bytes, 0 records", "before-repair-"]);

@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 
 use crate::Error;
 use crate::cli::RunFlags;
+use crate::mirror::OUTLIVES_SECONDS;
 use crate::ramp::{Knee, Ramp};
 use crate::resp::Protocol;
 use crate::values::ValueSizes;
@@ -218,7 +219,7 @@ impl Config {
         }
         let refuse = |why: String| invalid("--verify", true, why);
         if let Some(command) = self.mix.as_ref().and_then(|mix| mix.unverifiable()) {
-            return refuse(format!("the model does not know {command}"));
+            return refuse(command.to_owned());
         }
         let patterns = self.mix.as_ref().map_or(vec![self.set_pattern, self.get_pattern], |mix| mix.patterns.clone());
         if patterns.iter().any(|pattern| matches!(pattern, KeyPattern::Latest { .. } | KeyPattern::Insert)) {
@@ -226,6 +227,10 @@ impl Config {
         }
         if self.tags().count() < self.clients.get() as u64 || self.keys.count() > VERIFIED_KEYS_MAX {
             return refuse(format!("it takes a key for each connection at least, and {VERIFIED_KEYS_MAX} at most"));
+        }
+        let time = self.warm_up + if let Stop::Time(time) = self.stop { time } else { Duration::ZERO };
+        if self.mix.is_some() && time.as_secs() >= OUTLIVES_SECONDS {
+            return refuse(format!("keys that the model takes for lasting may end in {OUTLIVES_SECONDS} s"));
         }
         if self.run_count > 1 {
             return refuse("the model begins anew with each run: use --run-count 1".to_owned());
@@ -408,7 +413,10 @@ mod tests {
             (&["--verify", "-c", "5", "--key-maximum", "4"], "a key for each connection"),
             (&["--verify", "--key-pattern", "R:L"], "--verify"),
             (&["--verify", "-x", "2"], "--run-count 1"),
-            (&["--verify", "--workload", "ycsb-a"], "does not know HGETALL"),
+            (&["--verify", "--workload", "ycsb-e"], "does not know ZRANGEBYSCORE"),
+            (&["--verify", "--workload", "leaderboard"], "connections share the key of \"ZINCRBY leaderboard"),
+            (&["--verify", "--workload", "rate-limiter"], "does not know EXPIRE as in \"EXPIRE __key__ 10 NX\""),
+            (&["--verify", "--workload", "queue", "--key-maximum", "60", "--test-time", "600"], "in 600 s"),
             (&["--connect-storm", "--prefill"], "--prefill"),
             (&["-s", ""], "--server"),
             (&["-s", "a:b:1,c"], "--server"),

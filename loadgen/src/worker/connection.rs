@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 
-use mio::{Interest, Poll, Token};
+use mio::{Interest, Registry, Token};
 
 use crate::commands::CommandId;
 use crate::resp::ReplyScanner;
-use crate::verify::Fnv;
+use crate::verify::Expected;
 
 /// A connection and its requests without a reply, oldest first.
 pub(super) struct Connection {
@@ -17,10 +17,10 @@ pub(super) struct Connection {
     pub(super) scanner: ReplyScanner,
     /// Bytes seen of a reply that is not complete.
     pub(super) partial_bytes: u64,
-    /// Their hash, where replies are verified.
-    pub(super) partial_hash: Fnv,
+    /// These bytes, where replies are verified.
+    pub(super) partial: Vec<u8>,
     /// What the replies outstanding should be, where they are verified.
-    pub(super) expected: VecDeque<Fnv>,
+    pub(super) expected: VecDeque<Expected>,
     pending: VecDeque<Pending>,
     /// The requests in `pending`, counted.
     outstanding: u64,
@@ -44,7 +44,7 @@ pub(super) struct Pending {
 
 impl Connection {
     pub(super) fn register(
-        poll: &Poll,
+        registry: &Registry,
         index: usize,
         stream: TcpStream,
         target: usize,
@@ -52,13 +52,13 @@ impl Connection {
     ) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
-        poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
+        registry.register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self {
             stream,
             target,
             scanner: ReplyScanner::new(),
             partial_bytes: 0,
-            partial_hash: Fnv::default(),
+            partial: Vec::new(),
             expected: VecDeque::new(),
             pending: VecDeque::with_capacity(pipeline),
             outstanding: 0,

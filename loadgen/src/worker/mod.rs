@@ -14,61 +14,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use mio::Events;
 use mio::event::Event;
-use mio::{Events, Poll, Token};
 
 use crate::Error;
 use crate::commands::CommandSpec;
-use crate::config::{Config, Stop, Target};
+use crate::config::{Config, Target};
+use crate::event_loop::{EventLoop, Part, Phase, PhaseEnd};
 use crate::keys::{Frontier, Share};
 use crate::outcome::Verified;
 use crate::record::{Recorder, latency_histogram};
 use crate::resp::{Elements, ReplyKind, ReplyRun};
-use crate::schedule::{Schedule, part_of};
-use crate::timer::{Alarm, Clock};
+use crate::timer::Clock;
 use crate::workload::Workload;
 use connection::{Connection, Pending};
 use group::Group;
 
 const READ_BYTES: usize = 64 * 1024;
-const EVENTS_MAX: usize = 1024;
-/// How often a thread without events looks at the clock: it closes intervals, notices that
-/// replies stay away, or that another thread has failed.
-const TICK: Duration = Duration::from_millis(100);
-/// A request due sooner than this is awaited by polling again, not by sleeping.
-const SPIN_NS: u64 = 10_000;
-/// How long after the end of a timed open loop the requests that were due in it may still be sent.
-const LATE_SENDS_NS: u64 = 1_000_000_000;
-
-const ALARM: Token = Token(usize::MAX);
-
-/// A warm-up or the measured window.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Phase {
-    pub(crate) start_ns: u64,
-    pub(crate) stop: Stop,
-}
-
-impl Phase {
-    pub(crate) fn deadline_ns(&self) -> u64 {
-        match self.stop {
-            Stop::Requests(_) => u64::MAX,
-            Stop::Time(time) => self.start_ns + time.as_nanos() as u64,
-        }
-    }
-}
-
-/// How a phase ended for one thread.
-#[derive(Clone, Debug)]
-pub(crate) struct PhaseEnd {
-    pub(crate) last_reply_ns: u64,
-    /// Requests that were due and never sent, because the target did not keep up.
-    pub(crate) unsent: u64,
-    /// Open loop: how late requests left that were due while their connection had room.
-    pub(crate) lag: Histogram<u64>,
-    /// CPU time that went into waiting for the next due time by polling.
-    pub(crate) spun: Duration,
-}
 
 /// An event loop over the connections of one thread.
 ///
@@ -81,20 +43,18 @@ pub(crate) struct Worker<'a> {
     share: Share,
     clock: Clock,
     abort: &'a AtomicBool,
-    poll: Poll,
-    alarm: Alarm,
+    event_loop: EventLoop,
     connections: Vec<Connection>,
     workload: Workload,
     commands: Vec<CommandSpec>,
     recorder: Option<Recorder>,
-    schedule: Option<Schedule>,
+    part: Part,
     read_buffer: Box<[u8]>,
     write_buffer: Vec<u8>,
     /// Requests of this phase that are not sent yet.
     to_send: u64,
     /// Open loop: requests of this phase that were handed to their connection.
     handed_out: u64,
-    deadline_ns: u64,
     in_flight: u64,
     last_reply_ns: u64,
     lag: Histogram<u64>,
@@ -114,15 +74,13 @@ impl<'a> Worker<'a> {
         abort: &'a AtomicBool,
         streams: Vec<(TcpStream, usize)>,
     ) -> Result<Self, Error> {
-        let poll = Poll::new().map_err(|source| Error::system("create an epoll instance", source))?;
-        let alarm =
-            Alarm::register(poll.registry(), ALARM).map_err(|source| Error::system("create a timer", source))?;
+        let event_loop = EventLoop::new(config)?;
         let addresses: Vec<String> = config.targets.iter().map(Target::address).collect();
         let connections = streams
             .into_iter()
             .enumerate()
             .map(|(index, (stream, target))| {
-                Connection::register(&poll, index, stream, target, config.pipeline.get())
+                Connection::register(event_loop.registry(), index, stream, target, config.pipeline.get())
                     .map_err(|source| Error::connection(&addresses[target], source))
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -132,18 +90,16 @@ impl<'a> Worker<'a> {
             share,
             clock,
             abort,
-            poll,
-            alarm,
+            event_loop,
             connections,
             workload: Workload::new(config, share, frontier),
             commands: CommandSpec::of(config),
             recorder: None,
-            schedule: None,
+            part: Part::none(),
             read_buffer: vec![0; READ_BYTES].into_boxed_slice(),
             write_buffer: Vec::new(),
             to_send: 0,
             handed_out: 0,
-            deadline_ns: u64::MAX,
             in_flight: 0,
             last_reply_ns: 0,
             lag: latency_histogram(),
@@ -167,13 +123,15 @@ impl<'a> Worker<'a> {
     /// Sends the requests of a phase and waits for the reply to each.
     pub(crate) fn run(&mut self, phase: Phase, recorder: Option<Recorder>) -> Result<PhaseEnd, Error> {
         self.begin(phase, recorder);
-        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut events = EventLoop::events();
         loop {
             let now_ns = self.clock.now_ns();
             if let Some(since_ns) = self.spins_since_ns.take() {
                 self.spun_ns += now_ns - since_ns;
             }
-            self.stop_sending_when_over(now_ns);
+            if self.part.is_over(now_ns) {
+                self.to_send = 0;
+            }
             self.send_due(now_ns)?;
             if self.to_send == 0 && self.in_flight == 0 {
                 break;
@@ -183,10 +141,8 @@ impl<'a> Worker<'a> {
                 recorder.roll(now_ns);
             }
             self.wait(&mut events, now_ns)?;
-            for event in &events {
-                if event.token() != ALARM {
-                    self.serve(event)?;
-                }
+            for event in EventLoop::of_sockets(&events) {
+                self.serve(event)?;
             }
             if self.abort.load(Ordering::Relaxed) {
                 break;
@@ -197,16 +153,15 @@ impl<'a> Worker<'a> {
         }
         Ok(PhaseEnd {
             last_reply_ns: self.last_reply_ns,
-            unsent: self.schedule.map_or(0, |_| self.unsent(phase)),
+            unsent: self.part.unsent(self.connections.iter().map(|connection| connection.sent).sum()),
             lag: self.lag.clone(),
             spun: Duration::from_nanos(self.spun_ns),
         })
     }
 
     fn begin(&mut self, phase: Phase, recorder: Option<Recorder>) {
-        let (thread, threads) = (self.share.thread, self.share.threads);
         self.recorder = recorder;
-        self.deadline_ns = phase.deadline_ns();
+        self.part = Part::of(phase, self.config, self.share);
         self.last_reply_ns = phase.start_ns;
         self.handed_out = 0;
         self.lag.reset();
@@ -215,33 +170,12 @@ impl<'a> Worker<'a> {
         for connection in &mut self.connections {
             connection.sent = 0;
         }
-        self.schedule = self.config.rate.map(|rate| Schedule::new(phase.start_ns, rate, thread, threads));
-        self.to_send = self.quota(phase);
-    }
-
-    fn quota(&self, phase: Phase) -> u64 {
-        match (phase.stop, self.schedule) {
-            (Stop::Requests(total), _) => part_of(total, self.share.thread as u64, self.share.threads as u64),
-            (Stop::Time(_), Some(schedule)) => schedule.due_before(self.deadline_ns),
-            (Stop::Time(_), None) => u64::MAX,
-        }
-    }
-
-    fn unsent(&self, phase: Phase) -> u64 {
-        let sent: u64 = self.connections.iter().map(|connection| connection.sent).sum();
-        self.quota(phase) - sent
-    }
-
-    fn stop_sending_when_over(&mut self, now_ns: u64) {
-        let grace_ns = if self.schedule.is_some() { LATE_SENDS_NS } else { 0 };
-        if now_ns >= self.deadline_ns.saturating_add(grace_ns) {
-            self.to_send = 0;
-        }
+        self.to_send = self.part.quota;
     }
 
     /// Closed loop: the first batch of every connection. Open loop: what is due by now.
     fn send_due(&mut self, now_ns: u64) -> Result<(), Error> {
-        let Some(schedule) = self.schedule else {
+        let Some(schedule) = self.part.schedule else {
             if self.handed_out == 0 {
                 self.handed_out = 1;
                 for index in 0..self.connections.len() {
@@ -296,24 +230,9 @@ impl<'a> Worker<'a> {
     }
 
     fn wait(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
-        let mut timeout = TICK.min(self.config.reply_timeout);
-        let next_due_ns = self.schedule.map(|schedule| schedule.intended_start_ns(self.handed_out));
-        if let Some(due_ns) = next_due_ns
-            && self.to_send > 0
-        {
-            if due_ns <= now_ns.saturating_add(SPIN_NS) {
-                timeout = Duration::ZERO;
-            } else {
-                self.alarm.wake_at(due_ns, now_ns).map_err(|source| Error::system("set a timer", source))?;
-            }
-        }
-        match self.poll.poll(events, Some(timeout)) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => {
-                return Err(Error::system("wait for sockets", error));
-            }
-            _ => {}
-        }
-        if timeout.is_zero() && events.is_empty() {
+        let schedule = self.part.schedule.filter(|_| self.to_send > 0);
+        let due_ns = schedule.map(|schedule| schedule.intended_start_ns(self.handed_out));
+        if self.event_loop.wait(events, due_ns, now_ns)? {
             self.spins_since_ns = Some(now_ns);
         }
         Ok(())
@@ -377,11 +296,8 @@ impl<'a> Worker<'a> {
                 };
             let reply = &self.read_buffer[at..at + bytes];
             at += bytes;
-            if self.verified.is_some() {
-                connection.partial_hash.add(reply);
-            }
             let reply_bytes = std::mem::take(&mut connection.partial_bytes) + bytes as u64;
-            let hash = std::mem::take(&mut connection.partial_hash);
+            let beginning = std::mem::take(&mut connection.partial);
             if kind == ReplyKind::Push {
                 continue;
             }
@@ -390,7 +306,8 @@ impl<'a> Worker<'a> {
             let spec = &self.commands[usize::from(answered.command)];
             if let Some(verified) = &mut self.verified {
                 verified.replies += 1;
-                if connection.expected.pop_front() != Some(hash) {
+                let reply = if beginning.is_empty() { reply } else { &[&beginning, reply].concat() };
+                if !connection.expected.pop_front().is_some_and(|expected| expected.is(reply)) {
                     verified.mismatches += 1;
                     verified.first.get_or_insert_with(|| describe(&spec.name, kind, reply_bytes, reply));
                 }
@@ -408,7 +325,7 @@ impl<'a> Worker<'a> {
         }
         connection.partial_bytes += (length - at) as u64;
         if self.verified.is_some() {
-            connection.partial_hash.add(&self.read_buffer[at..length]);
+            connection.partial.extend_from_slice(&self.read_buffer[at..length]);
         }
         self.last_reply_ns = now_ns;
         if let Some(recorder) = &mut self.recorder {
@@ -426,16 +343,16 @@ impl<'a> Worker<'a> {
         }
         let outstanding_before = connection.outstanding();
         let room = self.config.pipeline.get() as u64 - outstanding_before;
-        let mut allowed = match self.schedule {
-            None if outstanding_before > 0 || now_ns >= self.deadline_ns => 0,
+        let mut allowed = match self.part.schedule {
+            None if outstanding_before > 0 || now_ns >= self.part.deadline_ns => 0,
             _ => room.min(self.to_send),
         };
         // Each request of a schedule has a time of its own, and each that is verified a reply.
-        let is_one_by_one = self.schedule.is_some() || self.verified.is_some();
+        let is_one_by_one = self.part.schedule.is_some() || self.verified.is_some();
         self.write_buffer.clear();
         while allowed > 0 {
             let mut intended_ns = now_ns;
-            if let Some(schedule) = &self.schedule {
+            if let Some(schedule) = &self.part.schedule {
                 let number = connection.sent * self.share.clients as u64 + index as u64;
                 intended_ns = schedule.intended_start_ns(number);
                 if intended_ns > now_ns {

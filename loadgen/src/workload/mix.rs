@@ -16,8 +16,10 @@ use crate::Error;
 use crate::commands::{COMMANDS_MAX, CommandId, CommandSpec, ReplyRule};
 use crate::config::{Config, KeyPattern};
 use crate::keys::{Frontier, KeySource, Share};
+use crate::mirror::Mirror;
+use crate::prefill::PrefillEncoder;
 use crate::values::Values;
-use crate::verify::{Effect, Model, Written};
+use crate::verify::Expected;
 
 /// The longest cycle: weights may not add up to more.
 const CYCLE_MAX: u64 = 100_000;
@@ -100,31 +102,17 @@ impl MixSpec {
     }
 
     /// Appends what `--prefill` sends for a key; says how many requests.
-    pub(crate) fn append_prefill(
-        &self,
-        out: &mut Vec<u8>,
-        key: u64,
-        values: &Values,
-        rng: &mut SmallRng,
-        written: Option<&Written>,
-    ) -> u64 {
+    pub(crate) fn append_prefill(&self, out: &mut Vec<u8>, key: u64, values: &Values, rng: &mut SmallRng) -> u64 {
         let templates = self.prefill.as_ref().map_or(&[][..], |prefill| &prefill.templates);
-        templates.iter().for_each(|template| template.append(out, key, values, rng, written));
+        templates.iter().for_each(|template| template.append(out, key, values, rng));
         templates.len() as u64
     }
 
-    /// A command that the model of --verify does not know, if there is one.
+    /// Why --verify is refused: for the first command that the model cannot follow.
     pub(crate) fn unverifiable(&self) -> Option<&str> {
         let steps = self.groups.iter().flat_map(|group| group.steps.iter().map(|(_, template)| template));
-        let unknown =
-            steps.into_iter().find(|template| template.effect.is_none()).map(|template| template.word.as_str());
-        let prefill = self.prefill.as_ref().map_or(&[][..], |prefill| &prefill.templates);
-        let prefills_otherwise = match prefill {
-            [] => false,
-            [only] => only.effect != Some(Effect::Set),
-            _ => true,
-        };
-        unknown.or(prefills_otherwise.then_some("its [prefill]"))
+        let prefill = self.prefill.iter().flat_map(|prefill| &prefill.templates);
+        steps.chain(prefill).find_map(|template| template.unverifiable.as_deref())
     }
 
     fn command(&mut self, template: &Template, name: Option<&str>) -> Result<CommandId, String> {
@@ -189,7 +177,8 @@ pub(super) struct Mix {
     /// By pattern.
     keys: Vec<KeySource>,
     values: Values,
-    model: Option<Model>,
+    /// Where replies are verified.
+    mirror: Option<Mirror>,
     /// By connection: the group that is not through.
     unfinished: Vec<Option<Unfinished>>,
 }
@@ -212,7 +201,7 @@ impl Mix {
             at: spec.cycle.len(),
             keys: spec.patterns.iter().map(source).collect(),
             values: Values::new(&config.value_sizes, config.seed),
-            model: config.verify.then(|| Model::new(config)),
+            mirror: config.verify.then(|| mirror(config, share)),
             unfinished: vec![None; share.clients],
             spec: Arc::clone(spec),
             rng,
@@ -224,13 +213,10 @@ impl Mix {
         let next = self.unfinished[client].take().unwrap_or_else(|| self.begin_group(client));
         let group = &self.spec.groups[usize::from(next.group)];
         let (command, template) = &group.steps[next.step];
-        match (&mut self.model, template.effect) {
-            (Some(model), Some(effect)) => {
-                let size = self.values.next_size(&mut self.rng);
-                let written = model.apply(effect, next.key, size, &self.values);
-                template.append(out, next.key, &self.values, &mut self.rng, written.as_ref());
-            }
-            _ => template.append(out, next.key, &self.values, &mut self.rng, None),
+        let before = out.len();
+        template.append(out, next.key, &self.values, &mut self.rng);
+        if let Some(mirror) = &mut self.mirror {
+            mirror.apply(&out[before..]);
         }
         if next.step + 1 < group.steps.len() {
             self.unfinished[client] = Some(Unfinished { step: next.step + 1, ..next });
@@ -238,8 +224,8 @@ impl Mix {
         *command
     }
 
-    pub(super) fn model(&self) -> Option<&Model> {
-        self.model.as_ref()
+    pub(super) fn expected(&self) -> Option<Expected> {
+        self.mirror.as_ref().map(Mirror::expected)
     }
 
     #[inline]
@@ -253,4 +239,22 @@ impl Mix {
         let source = &mut self.keys[self.spec.groups[usize::from(group)].pattern];
         Unfinished { group, step: 0, key: source.next(&mut self.rng, client) }
     }
+}
+
+/// The model of the keys of one thread's connections, as they are when the run begins.
+fn mirror(config: &Config, share: Share) -> Mirror {
+    let mut mirror = Mirror::new(config.protocol);
+    if config.prefill {
+        let mut encoder = PrefillEncoder::new(config);
+        let own = share.first_client as u64..(share.first_client + share.clients) as u64;
+        let mut requests = Vec::new();
+        for offset in 0..crate::prefill::prefill_keys(config) {
+            requests.clear();
+            let count = encoder.append(&mut requests, offset);
+            if own.contains(&(offset % share.clients_total as u64)) {
+                mirror.apply_all(&requests, count);
+            }
+        }
+    }
+    mirror
 }

@@ -13,7 +13,7 @@ use crate::commands::CommandId;
 use crate::config::Config;
 use crate::keys::{Frontier, Share};
 
-use crate::verify::{Fnv, Model};
+use crate::verify::Expected;
 pub(crate) use encoder::Encoder;
 use mix::Mix;
 use pairs::Pairs;
@@ -52,14 +52,13 @@ impl Workload {
 }
 
 impl Workload {
-    /// The hash of the right reply to the last request; none when replies are not verified.
+    /// What the last request is to be answered; none when replies are not verified.
     #[inline]
-    pub(crate) fn expected(&self) -> Option<Fnv> {
-        let model = match &self.0 {
-            Load::Pairs(pairs) => pairs.model(),
-            Load::Mix(mix) => mix.model(),
-        };
-        model.map(Model::expected)
+    pub(crate) fn expected(&self) -> Option<Expected> {
+        match &self.0 {
+            Load::Pairs(pairs) => pairs.expected(),
+            Load::Mix(mix) => mix.expected(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::commands::{CommandId, GET, MGET, MSET, SET};
 use crate::config::Config;
 use crate::keys::{Frontier, KeySource, Share};
 use crate::multi_key::MultiKeyDraw;
-use crate::verify::Model;
+use crate::verify::{Expected, Model};
 
 /// The pairs of one thread.
 #[derive(Debug)]
@@ -83,8 +83,8 @@ impl Pairs {
 }
 
 impl Pairs {
-    pub(super) fn model(&self) -> Option<&Model> {
-        self.model.as_ref()
+    pub(super) fn expected(&self) -> Option<Expected> {
+        self.model.as_ref().map(Model::expected)
     }
 }
 

@@ -5,9 +5,9 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::encoder::KEY_DIGITS_MAX;
+use crate::mirror::unverifiable;
 use crate::resp::encode_request;
 use crate::values::{Values, scale};
-use crate::verify::{Effect, Written};
 
 /// A compiled command.
 #[derive(Clone, Debug)]
@@ -17,8 +17,8 @@ pub(crate) struct Template {
     tail: Vec<u8>,
     /// The first word, in capitals.
     pub(crate) word: String,
-    /// What it does, if the model of --verify knows.
-    pub(crate) effect: Option<Effect>,
+    /// Why --verify is refused, if it is.
+    pub(crate) unverifiable: Option<String>,
 }
 
 /// What stays the same, and then something that changes.
@@ -79,19 +79,12 @@ impl Template {
                 }
             }
         }
-        Ok(Self { pieces, tail: literal, word: first.to_ascii_uppercase(), effect: Effect::of(&words) })
+        Ok(Self { pieces, tail: literal, word: first.to_ascii_uppercase(), unverifiable: unverifiable(text) })
     }
 
-    /// Appends the command for this key, with this value where one is given.
+    /// Appends the command for this key.
     #[inline]
-    pub(crate) fn append(
-        &self,
-        out: &mut Vec<u8>,
-        key: u64,
-        values: &Values,
-        rng: &mut SmallRng,
-        written: Option<&Written>,
-    ) {
+    pub(crate) fn append(&self, out: &mut Vec<u8>, key: u64, values: &Values, rng: &mut SmallRng) {
         for piece in &self.pieces {
             match piece {
                 Piece::Number { heads, number } => {
@@ -102,10 +95,7 @@ impl Template {
                 }
                 Piece::Data { before } => {
                     out.extend_from_slice(before);
-                    match written {
-                        Some(written) => values.append_stamped(out, written),
-                        None => values.append(out, rng),
-                    }
+                    values.append(out, rng);
                 }
             }
         }
@@ -178,7 +168,7 @@ mod tests {
         let mut rng = SmallRng::seed_from_u64(3);
         let values = Values::new(&ValueSizes::Fixed(2), 3);
         let mut out = Vec::new();
-        Template::compile(text, "k:").expect("valid").append(&mut out, key, &values, &mut rng, None);
+        Template::compile(text, "k:").expect("valid").append(&mut out, key, &values, &mut rng);
         String::from_utf8(out).expect("ASCII")
     }
 
@@ -204,7 +194,7 @@ mod tests {
         let template = Template::compile("X __random:9:11__", "").expect("valid");
         for _ in 0..200 {
             let mut out = Vec::new();
-            template.append(&mut out, 0, &values, &mut rng, None);
+            template.append(&mut out, 0, &values, &mut rng);
             seen.push(String::from_utf8(out).expect("ASCII"));
         }
         seen.sort();

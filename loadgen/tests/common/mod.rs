@@ -4,12 +4,14 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use loadgen::resp::{ReplyScanner, Scanned};
 
 const RUN_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -208,6 +210,67 @@ pub fn failure(stub: &Stub, arguments: &[&str]) -> String {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Stands between the generator and a server, and changes one reply: the `nth` to `command`, counted
+/// from 1, where it is one that [`changed`] finds something to change in; otherwise the first after it.
+///
+/// It takes one connection at a time, which waits for each reply before it sends again.
+pub fn tampering(server: u16, command: &'static str, nth: u64) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    thread::spawn(move || {
+        let mut left = nth;
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(("127.0.0.1", server)).expect("a server");
+            tamper(client, server, command, &mut left);
+        }
+    });
+    port
+}
+
+/// Ends when one of the two goes away.
+fn tamper(mut client: TcpStream, mut server: TcpStream, command: &str, left: &mut u64) -> Option<()> {
+    let (mut replies, mut scanner) = (vec![0; 1 << 20], ReplyScanner::new());
+    loop {
+        // A request is an array of bulk strings, which ends where the scanner says.
+        let request = one(&mut client, &mut replies, &mut scanner)?;
+        let name = format!("\n{command}\r\n");
+        let is_it = request.windows(name.len()).take(20).any(|window| window == name.as_bytes());
+        server.write_all(&request).ok()?;
+        let mut reply = one(&mut server, &mut replies, &mut scanner)?;
+        if is_it && *left > 0 {
+            *left -= 1;
+            if *left == 0 && !change(&mut reply) {
+                *left = 1;
+            }
+        }
+        client.write_all(&reply).ok()?;
+    }
+}
+
+/// One request or reply; nothing may follow it.
+fn one(from: &mut TcpStream, buffer: &mut [u8], scanner: &mut ReplyScanner) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    loop {
+        let length = from.read(buffer).ok().filter(|length| *length > 0)?;
+        all.extend_from_slice(&buffer[..length]);
+        if let Scanned::Reply { length: whole, .. } = scanner.scan(&buffer[..length]).ok()? {
+            assert_eq!(whole, length, "one at a time");
+            return Some(all);
+        }
+    }
+}
+
+/// Changes the last digit or letter of a reply, other than those of its lengths; says whether it has any.
+fn change(reply: &mut [u8]) -> bool {
+    let last = reply.len() - 3;
+    let line = reply[..last].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if matches!(reply[line], b'$' | b'*' | b'%' | b'~') || !reply[last].is_ascii_alphanumeric() {
+        return false;
+    }
+    reply[last] = if reply[last] == b'1' { b'2' } else { b'1' };
+    true
 }
 
 /// A redis-server of our own on a free port, ended with the test.

@@ -1,0 +1,134 @@
+//! What all threads of the generator have in common, whatever they send: how long a phase lasts and
+//! what is due in it, and how a thread waits for its sockets.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use mio::{Events, Poll, Registry, Token};
+
+use crate::Error;
+use crate::config::{Config, Stop};
+use crate::keys::Share;
+use crate::schedule::{Schedule, part_of};
+use crate::timer::Alarm;
+
+const EVENTS_MAX: usize = 1024;
+/// How often a thread without events looks at the clock: it closes intervals, notices that
+/// replies stay away, or that another thread has failed.
+const TICK: Duration = Duration::from_millis(100);
+/// What is due sooner than this is awaited by polling again, not by sleeping.
+const SPIN_NS: u64 = 10_000;
+/// How long after the end of a timed open loop what was due in it may still begin.
+const LATE_STARTS_NS: u64 = 1_000_000_000;
+
+const ALARM: Token = Token(usize::MAX);
+
+/// A warm-up or the measured window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phase {
+    pub(crate) start_ns: u64,
+    pub(crate) stop: Stop,
+}
+
+/// How a phase ended for one thread.
+#[derive(Clone, Debug)]
+pub(crate) struct PhaseEnd {
+    pub(crate) last_reply_ns: u64,
+    /// Requests that were due and never sent, because the target did not keep up.
+    pub(crate) unsent: u64,
+    /// Open loop: how late requests left that were due while their connection had room.
+    pub(crate) lag: Histogram<u64>,
+    /// CPU time that went into waiting for the next due time by polling.
+    pub(crate) spun: Duration,
+}
+
+/// A phase, as one thread has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// When what is sent is due; none in a closed loop.
+    pub(crate) schedule: Option<Schedule>,
+    /// How much is to be sent; in a timed closed loop, without end.
+    pub(crate) quota: u64,
+    /// From when on a closed loop sends no more.
+    pub(crate) deadline_ns: u64,
+}
+
+impl Part {
+    /// This thread's part of a phase.
+    pub(crate) fn of(phase: Phase, config: &Config, share: Share) -> Self {
+        let (thread, threads) = (share.thread, share.threads);
+        let deadline_ns = match phase.stop {
+            Stop::Requests(_) => u64::MAX,
+            Stop::Time(time) => phase.start_ns + time.as_nanos() as u64,
+        };
+        let schedule = config.rate.map(|rate| Schedule::new(phase.start_ns, rate, thread, threads));
+        let quota = match (phase.stop, schedule) {
+            (Stop::Requests(total), _) => part_of(total, thread as u64, threads as u64),
+            (Stop::Time(_), Some(schedule)) => schedule.due_before(deadline_ns),
+            (Stop::Time(_), None) => u64::MAX,
+        };
+        Self { schedule, quota, deadline_ns }
+    }
+
+    /// Before the first phase: nothing to send.
+    pub(crate) fn none() -> Self {
+        Self { schedule: None, quota: 0, deadline_ns: u64::MAX }
+    }
+
+    /// Whether nothing may begin any more, not even what was due in time.
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
+        let grace_ns = if self.schedule.is_some() { LATE_STARTS_NS } else { 0 };
+        now_ns >= self.deadline_ns.saturating_add(grace_ns)
+    }
+
+    /// How much was due and not sent; in a closed loop nothing is due.
+    pub(crate) fn unsent(&self, sent: u64) -> u64 {
+        self.schedule.map_or(0, |_| self.quota - sent)
+    }
+}
+
+/// Waits for sockets, or until something is due.
+pub(crate) struct EventLoop {
+    poll: Poll,
+    alarm: Alarm,
+    tick: Duration,
+}
+
+impl EventLoop {
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        let poll = Poll::new().map_err(|source| Error::system("create an epoll instance", source))?;
+        let alarm =
+            Alarm::register(poll.registry(), ALARM).map_err(|source| Error::system("create a timer", source))?;
+        Ok(Self { poll, alarm, tick: TICK.min(config.reply_timeout) })
+    }
+
+    /// Where sockets are registered, under any token but the greatest.
+    pub(crate) fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// Room for what one wait may bring.
+    pub(crate) fn events() -> Events {
+        Events::with_capacity(EVENTS_MAX)
+    }
+
+    /// Waits for events until `due_ns` at the latest, if something is due, and for a tick otherwise.
+    /// Says whether it did not sleep, and in vain.
+    pub(crate) fn wait(&mut self, events: &mut Events, due_ns: Option<u64>, now_ns: u64) -> Result<bool, Error> {
+        let is_due_soon = due_ns.is_some_and(|due_ns| due_ns <= now_ns.saturating_add(SPIN_NS));
+        if let Some(due_ns) = due_ns.filter(|_| !is_due_soon) {
+            self.alarm.wake_at(due_ns, now_ns).map_err(|source| Error::system("set a timer", source))?;
+        }
+        let timeout = if is_due_soon { Duration::ZERO } else { self.tick };
+        match self.poll.poll(events, Some(timeout)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => Err(Error::system("wait for sockets", error)),
+            _ => Ok(is_due_soon && events.is_empty()),
+        }
+    }
+
+    /// The events of sockets.
+    pub(crate) fn of_sockets(events: &Events) -> impl Iterator<Item = &mio::event::Event> {
+        events.iter().filter(|event| event.token() != ALARM)
+    }
+}
