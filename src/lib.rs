@@ -28,6 +28,7 @@ pub mod limits;
 pub mod logging;
 pub mod memory;
 mod monitor;
+mod parallel;
 pub mod pause;
 pub mod pubsub;
 pub mod rdb;

@@ -44,7 +44,7 @@ LARGE = {
     "SMEMBERS of 10,000": (300, ["SMEMBERS", "{large}:one"]),
     "KEYS over 1,000,000": (8, ["KEYS", "nothing:*"]),
 }
-REQUESTS = {1: 40_000, 16: 240_000}
+REQUESTS = {1: 100_000, 16: 240_000}
 
 
 def fill(server):
@@ -88,15 +88,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", action="append", required=True, metavar="NAME=COMMAND")
     parser.add_argument("--passes", type=int, default=5)
+    parser.add_argument("--pipelines", type=int, nargs="*", default=[1, 16], choices=list(REQUESTS))
+    parser.add_argument("--without-large", action="store_true", help="no O(N) commands")
     arguments = parser.parse_args()
     servers = [sides.Server(*definition.split("=", 1)) for definition in arguments.server]
     try:
         small = [(kind, name, pipeline)
-                 for pipeline in (1, 16)
+                 for pipeline in arguments.pipelines
                  for kind, commands in (("one key", HOT), ("distinct keys", DISTINCT))
                  for name in commands]
         found = sides.compare(servers, small, arguments.passes, run)
         table(found, servers, small, "CPU per operation [range] / throughput, ratios")
+        if arguments.without_large:
+            return
         for server in servers:
             server.command("FLUSHALL")
             fill(server)

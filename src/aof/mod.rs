@@ -12,7 +12,7 @@ mod inspect;
 mod joints;
 mod lock;
 mod manifest;
-mod parallel;
+mod progress;
 mod record;
 mod recovery;
 mod repair;

@@ -13,7 +13,7 @@ use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
 use super::joints::Joints;
 use super::manifest::{ChainEntry, Layout, Manifest};
-use super::parallel::{Progress, in_parallel};
+use super::progress::Progress;
 use super::record::{
     Frame, JointRecord, Note, Participant, SEGMENT_HEADER, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto,
     segment_header,
@@ -24,6 +24,7 @@ use super::segment::{LogThread, Opened, Segment};
 use super::strays;
 use super::stretch::Stretch;
 use crate::keyspace::{Databases, Joint};
+use crate::parallel::in_parallel;
 use crate::routing::shard_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

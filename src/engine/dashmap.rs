@@ -19,6 +19,7 @@ use crate::commands::{self, CommandId, Crossing, Flags, Request, Transaction};
 use crate::keyspace::{
     Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, Table, hash_of,
 };
+use crate::parallel::in_parallel;
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use crate::stages::Stage;
@@ -122,9 +123,9 @@ impl DashmapEngine {
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
         };
-        let mut view = View::everything(&engine.databases);
-        store.into_nodes().for_each(|(database, node)| view.insert_recovered(database, node));
-        drop(view);
+        in_parallel(store.into_parts(), |(database, nodes)| {
+            nodes.for_each(|node| View::insert_recovered(&engine.databases, database, node));
+        });
         engine
     }
 

@@ -62,6 +62,12 @@ impl Databases {
         tables.flat_map(|(number, table)| table.into_nodes().map(move |node| (number, node)))
     }
 
+    /// All nodes, in parts of one database each that others may take over side by side.
+    pub fn into_parts(self) -> Vec<(usize, impl Iterator<Item = Node> + Send)> {
+        let tables = self.tables.into_iter().enumerate();
+        tables.flat_map(|(number, table)| table.into_parts().map(move |nodes| (number, nodes))).collect()
+    }
+
     /// Takes in a node whose key is not there, with its deadline.
     pub fn insert_node(&mut self, database: usize, mut node: Node) {
         self.select(database);

@@ -11,6 +11,7 @@ use super::store::Table;
 use super::walk::{Homes, walk};
 use crate::routing::shard_of;
 use hashbrown::HashTable;
+use hashbrown::hash_table::IntoIter;
 
 const SEGMENTS: usize = 256;
 /// Which bits of the hash choose the segment: not the low ones (the position in a hash table) nor the top seven (its
@@ -196,6 +197,11 @@ impl Segmented {
     /// All nodes, for another owner.
     pub fn into_nodes(self) -> impl Iterator<Item = Node> {
         self.segments.into_iter().flat_map(|mut segment| std::mem::take(&mut segment).into_iter())
+    }
+
+    /// All nodes, in parts that others may take over side by side.
+    pub fn into_parts(self) -> impl Iterator<Item = IntoIter<Node>> {
+        self.segments.into_iter().map(HashTable::into_iter)
     }
 
     /// All nodes, which are removed. O(1)

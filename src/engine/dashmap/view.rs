@@ -115,11 +115,11 @@ impl<'a> View<'a> {
     }
 
     /// Takes in a node that the log held, with its deadline.
-    pub fn insert_recovered(&mut self, database: usize, node: Node) {
+    pub fn insert_recovered(databases: &'a [Database], database: usize, node: Node) {
         let hash = hash_of(node.key());
-        self.selected = database;
-        self.side_of(hash).lock().deadlines.change(hash, None, node.expire_at());
-        self.insert(hash, node);
+        let mut view = Self::one(databases, database, hash, true);
+        view.side_of(hash).lock().deadlines.change(hash, None, node.expire_at());
+        view.insert(hash, node);
     }
 
     fn database(&self) -> &'a Database {
