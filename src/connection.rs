@@ -17,12 +17,15 @@ use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
 use crate::stages::{self, Stage};
 use crate::ticks;
+use socket2::SockRef;
 use std::future::{Future, poll_fn};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
 
 /// Unsent replies, in bytes, above which a connection's socket is not read: a client that takes no replies gives no
 /// more work.
@@ -304,7 +307,7 @@ impl<S: Session> Connection<S> {
             return self.read_on(start);
         }
         buffers::with_scratch(|scratch| {
-            let result = self.requests.client.stream.try_read(scratch);
+            let result = read_once(&self.requests.client.stream, scratch);
             let Some(len) = self.note_read(result, start)? else { return Ok(()) };
             let consumed = self.take_on(&scratch[..len]);
             self.partial.extend_from_slice(&scratch[consumed..len]);
@@ -705,6 +708,19 @@ impl<S: Session> Requests<S> {
         self.deferred = deferred::go_on(deferred, &mut Parties { server, client, session, state }, out);
         self.deferred.as_ref().is_none_or(|deferred| deferred.is_waiting() != was_waiting)
     }
+}
+
+/// Reads once. Fewer bytes than there is room for are all that there were: the readiness of the stream ends with them, as
+/// in tokio's `AsyncRead`, and epoll begins it again. `try_read` asks the kernel once more to find that out: a second
+/// system call for each read of a connection that reads on while its replies are on their way.
+fn read_once(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut len = 0;
+    let result = stream.try_io(Interest::READABLE, || {
+        len = (&*SockRef::from(stream)).read(buffer)?;
+        let is_drained = (1..buffer.len()).contains(&len);
+        if is_drained { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    });
+    if len > 0 { Ok(len) } else { result.map(|()| 0) }
 }
 
 #[inline]
