@@ -3,6 +3,7 @@
 
 mod repairs;
 mod replays;
+mod retries;
 mod rewriting;
 mod steps;
 
@@ -184,8 +185,7 @@ impl Writer {
         } else {
             let before: Vec<_> = shards.iter().map(|&shard| (shard, segments[shard].records())).collect();
             let payload = joint_payload(fastrand::u64(..), &before, &effects);
-            parts.iter().for_each(|segment| segment.append_joint_payload(&payload));
-            joints.hold(parts.iter().map(|segment| (Arc::clone(segment), segment.appended())).collect());
+            joints.append(&parts.iter().map(|segment| Arc::clone(segment)).collect::<Vec<_>>(), &payload);
         }
         parts.iter().for_each(|segment| segment.commit(segment.appended()));
         joints.settle();

@@ -4,31 +4,58 @@
 //! when the transaction is in the segments of all of them: otherwise a power loss could leave a write that was
 //! acknowledged and take what it was made from.
 
+use super::record::framed_len;
 use super::segment::Segment;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
-/// Where a transaction ends in each of its segments.
-type Ends = Vec<(Arc<Segment>, u64)>;
+/// A transaction in the log.
+#[derive(Debug, Clone)]
+struct Placed {
+    /// Where its record ends in each of its segments.
+    ends: Vec<(Arc<Segment>, u64)>,
+    /// How long its record is.
+    len: u64,
+}
 
 /// The transactions that are not yet where the fsync policy wants them, in order.
 ///
 /// Invariant: two transactions with a segment in common stand in the order that they have there.
 #[derive(Debug, Default)]
 pub struct Joints {
-    open: Mutex<VecDeque<Ends>>,
+    open: Mutex<VecDeque<Placed>>,
     count: AtomicUsize,
+    /// All segments of the log.
+    segments: OnceLock<Vec<Weak<Segment>>>,
+    /// Held by who tries again what could not be written.
+    trying: Mutex<()>,
 }
 
 impl Joints {
-    /// Holds back what comes behind a transaction in each of its segments, until it is in all of them. Called by who
-    /// has the exclusion of all of them, before it shows anything.
-    pub fn hold(&self, ends: Ends) {
+    /// Says which segments the log has.
+    ///
+    /// # Panics
+    /// When it was told so before.
+    pub fn begin(&self, segments: &[Arc<Segment>]) {
+        let segments = segments.iter().map(Arc::downgrade).collect();
+        assert!(self.segments.set(segments).is_ok(), "a log has its segments from the start");
+    }
+
+    /// Appends the record of a transaction to each of its segments, and holds back what comes behind it there until it is
+    /// in all of them. Called by who has the exclusion of all of them, before it shows anything. O(segments * payload)
+    pub fn append(&self, segments: &[Arc<Segment>], payload: &[u8]) {
+        // Under the lock: who writes in order knows of every transaction that it comes to.
         let mut open = self.open.lock();
-        ends.iter().for_each(|(segment, lsn)| segment.hold_from(*lsn));
-        open.push_back(ends);
+        let ends = segments.iter().map(|segment| {
+            segment.append_joint_payload(payload);
+            let end = segment.appended();
+            segment.hold_from(end);
+            (Arc::clone(segment), end)
+        });
+        let placed = Placed { ends: ends.collect(), len: framed_len(payload) };
+        open.push_back(placed);
         self.count.store(open.len(), Ordering::Release);
     }
 
@@ -40,13 +67,63 @@ impl Joints {
         let mut settled = Vec::new();
         {
             let mut open = self.open.lock();
-            while let Some(ends) = open.pop_front_if(|ends| ends.iter().all(|(segment, lsn)| segment.has_reached(*lsn)))
-            {
-                ends.iter().for_each(|(segment, lsn)| segment.let_go(*lsn));
-                settled.push(ends);
+            let is_settled = |placed: &mut Placed| placed.ends.iter().all(|(segment, lsn)| segment.has_reached(*lsn));
+            while let Some(placed) = open.pop_front_if(is_settled) {
+                placed.ends.iter().for_each(|(segment, lsn)| segment.let_go(*lsn));
+                settled.push(placed);
             }
             self.count.store(open.len(), Ordering::Release);
         }
-        settled.iter().flatten().for_each(|(segment, _)| segment.wake_released());
+        settled.iter().flat_map(|placed| &placed.ends).for_each(|(segment, _)| segment.wake_released());
+    }
+
+    /// Tries again to write what waits in all segments while one of them is failing, and ends the failing when all is
+    /// written.
+    ///
+    /// A transaction is written nowhere before all that it may have seen is written, in every segment that it is over. So
+    /// a kill between any two writes leaves a consistent cut. A segment that cannot be written stops those that have a
+    /// transaction with it, at that transaction; the others get to their ends.
+    pub fn write_in_order(&self) {
+        let _trying = self.trying.lock();
+        let Some(segments) = self.segments.get() else { return };
+        let segments: Vec<Arc<Segment>> = segments.iter().filter_map(Weak::upgrade).collect();
+        while self.write_what_waits(&segments) && !Segment::end_failing_if_all_is_written(&segments) {}
+        self.settle();
+        segments.iter().for_each(|segment| segment.wake_released());
+    }
+
+    /// Writes what is appended now; gives whether all of it is written.
+    fn write_what_waits(&self, segments: &[Arc<Segment>]) -> bool {
+        let (placed, ends): (Vec<Placed>, Vec<u64>) = {
+            let open = self.open.lock();
+            (open.iter().cloned().collect(), segments.iter().map(|segment| segment.appended()).collect())
+        };
+        let mut stopped: Vec<&Arc<Segment>> = Vec::new();
+        for Placed { ends, len } in &placed {
+            for (segment, end) in ends {
+                write_or_stop(&mut stopped, segment, end - len);
+            }
+            if ends.iter().any(|(segment, _)| is_among(&stopped, segment)) {
+                stopped.extend(ends.iter().map(|(segment, _)| segment));
+            }
+            for (segment, end) in ends {
+                write_or_stop(&mut stopped, segment, *end);
+            }
+        }
+        for (segment, end) in segments.iter().zip(ends) {
+            write_or_stop(&mut stopped, segment, end);
+        }
+        stopped.is_empty()
+    }
+}
+
+fn is_among(stopped: &[&Arc<Segment>], segment: &Arc<Segment>) -> bool {
+    stopped.iter().any(|other| Arc::ptr_eq(other, segment))
+}
+
+/// Writes a segment up to a position, unless it is stopped; where that cannot be done it is.
+fn write_or_stop<'a>(stopped: &mut Vec<&'a Arc<Segment>>, segment: &'a Arc<Segment>, limit: u64) {
+    if !is_among(stopped, segment) && !segment.write_up_to(limit) {
+        stopped.push(segment);
     }
 }

@@ -198,6 +198,11 @@ impl<'a> JointRecord<'a> {
     }
 }
 
+/// How many bytes the record with this payload takes.
+pub fn framed_len(payload: &[u8]) -> u64 {
+    (FRAME_HEADER + payload.len()) as u64
+}
+
 fn frame(out: &mut Vec<u8>, salt: Salt, payload: &[u8], mark: u64) {
     let len = payload.len() as u64 | mark;
     let crc = crc32fast::hash(payload);

@@ -110,7 +110,8 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
         strays::remove(disk, dir, &manifest);
     }
     let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
-    let (segments, threads) = started.unzip();
+    let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
+    joints.begin(&segments);
     if totals.left_out > 0 {
         tracing::warn!("{} changes depend on what the log has lost, and were left out", totals.left_out);
     }

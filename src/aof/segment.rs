@@ -5,6 +5,9 @@
 //! in this order: appended (in memory), written (in the operating system: survives a kill), synced (on the disk:
 //! survives a power loss). A reply leaves when the mark that the fsync policy asks for has passed what it shows, and
 //! when every transaction over several segments that it may depend on is in all of them.
+//!
+//! While one of the segments cannot be written none is written by itself: what waits in all of them is tried again in an
+//! order that keeps what survives a kill consistent (see `Joints::write_in_order`).
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::{LogFile, write_some};
@@ -87,6 +90,8 @@ pub struct Segment {
     is_stalled: AtomicBool,
     stalls: AtomicU64,
     is_syncing: AtomicBool,
+    /// Whether a write failed, and not all of the log was written since.
+    is_unwritable: AtomicBool,
     /// Whether an fsync failed: what it should have covered may be lost, and no other would tell.
     is_broken: AtomicBool,
     joints: Arc<Joints>,
@@ -130,7 +135,6 @@ struct Writer {
     taken: usize,
     /// Where it ends in the log.
     end: u64,
-    is_failing: bool,
 }
 
 #[derive(Debug)]
@@ -218,7 +222,6 @@ impl Segment {
             buffer: Vec::new(),
             taken: 0,
             end: 0,
-            is_failing: false,
         };
         let segment = Arc::new(Self {
             salt: opened.salt,
@@ -235,6 +238,7 @@ impl Segment {
             is_stalled: AtomicBool::new(false),
             stalls: AtomicU64::new(0),
             is_syncing: AtomicBool::new(false),
+            is_unwritable: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             joints,
             held: Mutex::default(),
@@ -286,8 +290,8 @@ impl Segment {
         self.append_with(|bytes| frame_onto(bytes, self.salt, payload), false);
     }
 
-    /// Appends the copy of a record that stands in several segments; the caller has all of their owners' exclusion.
-    pub fn append_joint_payload(&self, payload: &[u8]) {
+    /// Appends the copy of a record that stands in several segments: see [`Joints::append`].
+    pub(super) fn append_joint_payload(&self, payload: &[u8]) {
         self.records.fetch_add(1, Ordering::Relaxed);
         self.append_with(|bytes| frame_joint_onto(bytes, self.salt, payload), false);
     }
@@ -470,7 +474,7 @@ impl Segment {
         let policy = self.control.policy();
         let mut writer = self.writer.lock();
         // What could not be written yet belongs to this file, or to the one before.
-        if !self.write_taken(&mut writer) {
+        if self.control.is_failing() || !writer.buffer.is_empty() {
             return Err(std::io::Error::other("what was appended before cannot be written"));
         }
         {
@@ -490,7 +494,7 @@ impl Segment {
         }
         self.other_bytes.fetch_add(SEGMENT_HEADER as i64, Ordering::Relaxed);
         writer.next = Some(next);
-        self.write_taken(&mut writer);
+        self.write_taken_unless_failing(&mut writer);
         Ok(self.records())
     }
 
@@ -500,7 +504,7 @@ impl Segment {
         self.write_out();
         let file = {
             let writer = self.writer.lock();
-            if writer.next.is_some() || self.is_broken.load(Ordering::Acquire) {
+            if !writer.buffer.is_empty() || self.is_broken.load(Ordering::Acquire) {
                 return Err(std::io::Error::other("the log cannot be written"));
             }
             Arc::clone(&writer.file)
@@ -517,7 +521,11 @@ impl Segment {
 
     /// Bytes in its files.
     pub fn file_bytes(&self) -> u64 {
-        self.written.load(Ordering::Acquire).saturating_add_signed(self.other_bytes.load(Ordering::Relaxed))
+        self.file_bytes_at(self.written.load(Ordering::Acquire))
+    }
+
+    fn file_bytes_at(&self, written: u64) -> u64 {
+        written.saturating_add_signed(self.other_bytes.load(Ordering::Relaxed))
     }
 
     /// Bytes in its base.
@@ -533,7 +541,7 @@ impl Segment {
             [histogram.value_at_quantile(0.5), histogram.value_at_quantile(0.99), histogram.max()]
         };
         SegmentMetrics {
-            file_bytes: self.file_bytes(),
+            file_bytes: self.file_bytes_at(written),
             base_bytes: self.base_bytes.load(Ordering::Relaxed),
             buffered_bytes: self.appended() - written,
             unsynced_bytes: self.appended() - self.synced.load(Ordering::Acquire),
@@ -545,25 +553,65 @@ impl Segment {
         }
     }
 
-    /// Writes everything appended so far; gives the position it reaches.
+    /// Writes everything appended so far, unless the log is failing; gives the position it reaches.
     fn write_out(&self) -> u64 {
         let mut writer = self.writer.lock();
-        // What could not be written before comes first.
-        if self.write_taken(&mut writer) {
-            {
-                let mut queue = self.queue.lock();
-                std::mem::swap(&mut queue.bytes, &mut writer.buffer);
-                writer.end = self.appended();
-            }
-            self.write_taken(&mut writer);
-        }
+        self.take_queue(&mut writer);
+        self.write_taken_unless_failing(&mut writer);
         self.written.load(Ordering::Acquire)
     }
 
-    /// Writes what the writer has taken; false when the operating system does not take it all.
-    fn write_taken(&self, writer: &mut Writer) -> bool {
-        while writer.taken < writer.buffer.len() {
-            match write_some(&*writer.file, &writer.buffer[writer.taken..]) {
+    /// Writes everything appended so far, and where the log is failing what waits in the other segments too; gives the
+    /// position it reaches.
+    fn write_out_or_try_again(&self) -> u64 {
+        if !self.control.is_failing() {
+            return self.write_out();
+        }
+        self.joints.write_in_order();
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Takes what was appended, where all that was taken before is written.
+    fn take_queue(&self, writer: &mut Writer) {
+        if writer.buffer.is_empty() {
+            let mut queue = self.queue.lock();
+            std::mem::swap(&mut queue.bytes, &mut writer.buffer);
+            writer.end = self.appended();
+        }
+    }
+
+    /// Writes what the writer has taken, unless the log is failing. That is looked at when it has been taken: a
+    /// transaction that saw what another segment could not write was appended after that had failed.
+    fn write_taken_unless_failing(&self, writer: &mut Writer) {
+        if !self.control.is_failing() {
+            self.write_taken(writer, NOWHERE);
+        }
+    }
+
+    /// Writes what was appended before `limit`, where a record ends; false when the operating system does not take it.
+    /// For who sees to the order over all segments.
+    pub(super) fn write_up_to(&self, limit: u64) -> bool {
+        let mut writer = self.writer.lock();
+        loop {
+            self.take_queue(&mut writer);
+            if writer.buffer.is_empty() {
+                return true;
+            }
+            if !self.write_taken(&mut writer, limit) {
+                return false;
+            }
+            if writer.end >= limit {
+                return true;
+            }
+        }
+    }
+
+    /// Writes what the writer has taken, up to a limit; false when the operating system does not take it all.
+    fn write_taken(&self, writer: &mut Writer, limit: u64) -> bool {
+        let begin = writer.end - writer.buffer.len() as u64;
+        let wanted = limit.min(writer.end).saturating_sub(begin) as usize;
+        while writer.taken < wanted {
+            match write_some(&*writer.file, &writer.buffer[writer.taken..wanted]) {
                 Ok(len) => writer.taken += len,
                 Err(error) => {
                     self.note_write_failure(writer, &error);
@@ -571,28 +619,44 @@ impl Segment {
                 }
             }
         }
+        self.written.fetch_max(begin + wanted as u64, Ordering::Release);
+        if writer.taken < writer.buffer.len() {
+            return true;
+        }
         writer.buffer.clear();
         writer.buffer.shrink_to(BUFFER_KEPT);
         writer.taken = 0;
-        self.written.fetch_max(writer.end, Ordering::Release);
         if let Some(NextFile { path, file, .. }) = writer.next.take() {
             writer.path = path;
             let before = std::mem::replace(&mut writer.file, file);
             writer.unsynced.push(before);
         }
-        if std::mem::take(&mut writer.is_failing) {
-            tracing::warn!("The append-only file {} can be written again", writer.path.display());
-            self.control.note_recovery();
+        true
+    }
+
+    /// Ends the failing of all segments of a log if everything appended is written. While that is looked at nothing is
+    /// appended: whoever has read what waits somewhere may write from then on, and that is not to be there without it.
+    pub(super) fn end_failing_if_all_is_written(segments: &[Arc<Self>]) -> bool {
+        let queues: Vec<_> = segments.iter().map(|segment| segment.queue.lock()).collect();
+        if segments.iter().any(|segment| segment.written.load(Ordering::Acquire) < segment.appended()) {
+            return false;
+        }
+        let is_mended = |segment: &&Arc<Self>| segment.is_unwritable.swap(false, Ordering::AcqRel);
+        let mended: Vec<_> = segments.iter().filter(is_mended).collect();
+        mended.iter().for_each(|segment| segment.control.note_recovery());
+        drop(queues);
+        for segment in mended {
+            let path = segment.writer.lock().path.clone();
+            tracing::warn!("The append-only file {} can be written again", path.display());
         }
         true
     }
 
-    fn note_write_failure(&self, writer: &mut Writer, error: &std::io::Error) {
+    fn note_write_failure(&self, writer: &Writer, error: &std::io::Error) {
         if self.control.policy() == FsyncPolicy::Always {
             fail("write", &writer.path, error);
         }
-        if !writer.is_failing {
-            writer.is_failing = true;
+        if !self.is_unwritable.swap(true, Ordering::AcqRel) {
             tracing::error!("Can't write the append-only file {}: {error}. Writes are refused.", writer.path.display());
             self.control.note_failure(error);
         }
@@ -620,7 +684,7 @@ impl Segment {
                 self.sync();
                 last_sync = Instant::now();
             } else if self.control.is_failing() {
-                self.write_out();
+                self.joints.write_in_order();
                 self.wake_released();
             }
         }
@@ -652,7 +716,7 @@ impl Segment {
     }
 
     fn sync(&self) {
-        let end = self.write_out();
+        let end = self.write_out_or_try_again();
         let before = self.synced.load(Ordering::Acquire);
         if end > before && self.is_broken.load(Ordering::Acquire) {
             self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));

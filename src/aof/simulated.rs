@@ -48,6 +48,10 @@ struct State {
     failed: (u64, u64),
     /// Files with this in their names are not synced when somebody asks for it.
     unsynced: Option<&'static str>,
+    /// Files with this in their names take no writes.
+    full: Option<&'static str>,
+    /// What there was after each write, once somebody wants to know.
+    moments: Option<Vec<SimDisk>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -78,10 +82,25 @@ impl SimDisk {
         self.state().unsynced = Some(name);
     }
 
+    /// Lets every write to files with this in their names fail as on a full disk.
+    pub fn fill(&self, name: &'static str) {
+        self.state().full = Some(name);
+    }
+
+    /// From now on keeps what a kill after each write would leave.
+    pub fn keep_moments(&self) {
+        self.state().moments = Some(Vec::new());
+    }
+
+    /// What a kill after each write would have left.
+    pub fn take_moments(&self) -> Vec<Self> {
+        self.state().moments.replace(Vec::new()).unwrap_or_default()
+    }
+
     /// Ends all failing; gives how many calls there were since it was begun.
     pub fn heal(&self) -> u64 {
         let mut state = self.state();
-        state.fault = None;
+        (state.fault, state.full) = (None, None);
         state.calls
     }
 
@@ -92,12 +111,12 @@ impl SimDisk {
 
     /// The disk as another process finds it when this one is killed now.
     pub fn after_kill(&self) -> Self {
-        Self(Arc::new(Mutex::new(State { fault: None, ..self.state().clone() })))
+        self.state().after_kill()
     }
 
     /// The disk as it is found after a power loss now.
     pub fn after_power_loss(&self, random: &mut fastrand::Rng) -> Self {
-        let mut state = State { fault: None, ..self.state().clone() };
+        let mut state = self.state().healed();
         state.files.iter_mut().for_each(|file| file.lose_power(random));
         let (new, old) = (std::mem::take(&mut state.names), std::mem::take(&mut state.synced_names));
         for path in new.keys().chain(old.keys()).collect::<BTreeSet<_>>() {
@@ -149,6 +168,21 @@ impl Content {
 }
 
 impl State {
+    /// Itself on a disk on which nothing fails.
+    fn healed(&self) -> Self {
+        Self { fault: None, full: None, moments: None, ..self.clone() }
+    }
+
+    fn after_kill(&self) -> SimDisk {
+        SimDisk(Arc::new(Mutex::new(self.healed())))
+    }
+
+    /// Whether a file has one of its names with this in it.
+    fn is_named(&self, file: usize, part: Option<&'static str>) -> bool {
+        let mut names = self.names.iter().filter(|(_, number)| **number == file);
+        part.is_some_and(|part| names.any(|(path, _)| path.to_string_lossy().contains(part)))
+    }
+
     /// Counts a call; how it is to fail, if it is.
     fn call(&mut self) -> Option<(Failure, u64)> {
         let number = self.calls;
@@ -250,7 +284,12 @@ struct SimFile {
 impl LogFile for SimFile {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.disk.state();
+        let full = state.full;
         let len = match state.call() {
+            None if state.is_named(self.file, full) => {
+                state.failed.0 += 1;
+                return Err(errno(28));
+            }
             None => bytes.len(),
             Some((Failure::Short, 0)) if bytes.len() > 1 => bytes.len() / 2,
             Some((failure, _)) => {
@@ -263,6 +302,10 @@ impl LogFile for SimFile {
         content.bytes[end..end + over].copy_from_slice(&bytes[..over]);
         content.bytes.extend_from_slice(&bytes[over..len]);
         content.padding -= over;
+        if state.moments.is_some() {
+            let moment = state.after_kill();
+            state.moments.as_mut().expect("it was just there").push(moment);
+        }
         Ok(len)
     }
 
@@ -272,9 +315,8 @@ impl LogFile for SimFile {
             state.failed.1 += 1;
             return Err(error);
         }
-        let mut names = state.names.iter().filter(|(_, file)| **file == self.file);
-        let is_ignored = |name: &'static str| names.any(|(path, _)| path.to_string_lossy().contains(name));
-        if state.unsynced.is_some_and(is_ignored) {
+        let unsynced = state.unsynced;
+        if state.is_named(self.file, unsynced) {
             return Ok(());
         }
         let content = &mut state.files[self.file];

@@ -282,8 +282,7 @@ fn log_jointly(
         let before = indexes.iter().zip(segments).map(|(&index, segment)| (index, segment.records()));
         let payload = joint_payload(number, &before.collect::<Vec<_>>(), keyspace.effects().payload());
         keyspace.effects().clear();
-        segments.iter().for_each(|segment| segment.append_joint_payload(&payload));
-        joints.hold(segments.iter().map(|segment| (Arc::clone(segment), end(segment))).collect());
+        joints.append(segments, &payload);
     }
     segments.iter().for_each(|segment| segment.commit(end(segment)));
     joints.settle();
