@@ -1,8 +1,11 @@
 //! CLIENT PAUSE: connections take on no requests for a time. What they have taken on goes on. Keys whose time comes are
 //! not seen, as ever, but removed when the pause is over: nothing changes meanwhile.
+//!
+//! What may change something also waits while too much of an image waits to be written ([`crate::spool::BACKLOG`]).
 
 use crate::clock::Clock;
 use crate::limits::FROZEN_UNTIL_MS;
+use crate::spool::BACKLOG;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -56,7 +59,7 @@ impl Pause {
     /// Whether a request waits that may change something, or not.
     #[inline]
     pub fn holds(&self, may_write: impl FnOnce() -> bool) -> bool {
-        self.is_on.load(Ordering::Acquire) && self.holds_now(may_write)
+        (self.is_on.load(Ordering::Acquire) || BACKLOG.is_full()) && self.holds_now(may_write)
     }
 
     #[cold]
@@ -64,7 +67,7 @@ impl Pause {
         match self.now() {
             Some((Paused::All, _)) => true,
             Some((Paused::Writes, _)) => may_write(),
-            None => false,
+            None => BACKLOG.is_full() && may_write(),
         }
     }
 
@@ -82,10 +85,11 @@ impl Pause {
     pub async fn ended(&self) {
         loop {
             let ended = self.ended.notified();
-            let Some((_, until_ms)) = self.now() else { return };
+            let Some((_, until_ms)) = self.now() else { break };
             let left = until_ms.saturating_sub(self.clock.now_ms()).max(1);
             // However it ends: it is looked at again.
             let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;
         }
+        BACKLOG.ended().await;
     }
 }

@@ -121,7 +121,11 @@ impl Saves {
     pub fn save<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
         let begun = self.begin(keyspace.now_ms())?;
         for database in 0..keyspace.store().in_use() {
-            keyspace.within(database, |keyspace| keyspace.for_each(&mut |node| begun.snapshot.put(database, node)));
+            let mut put = |node: &Node| {
+                begun.snapshot.put(database, node);
+                begun.snapshot.wait_for_room();
+            };
+            keyspace.within(database, |keyspace| keyspace.for_each(&mut put));
         }
         begun.snapshot.end_walk();
         if self.end(begun) { Ok(()) } else { Err(NotSaved::Failed) }
