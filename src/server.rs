@@ -482,7 +482,7 @@ impl Start {
         assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
         loaded.send_replace(Some(Arc::clone(&engine)));
 
-        SAVES.begin_at(snapshot_path(&server.config), server.clock.now_ms() / 1000);
+        SAVES.begin_at(snapshot_path(&server.config), server.clock.clone());
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(Arc::clone(&engine).end_epochs());

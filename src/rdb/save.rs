@@ -6,6 +6,7 @@
 
 use super::{FileKey, FileKeys, FileWriter, read_file};
 use crate::background::IMAGE;
+use crate::clock::Clock;
 use crate::keyspace::{ImageSink, Keyspace, Node, Store};
 use crate::spool::{Spool, Target};
 use parking_lot::Mutex;
@@ -21,25 +22,13 @@ use tokio::sync::Notify;
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// The snapshots of this process, which has one server: commands know no server.
-pub static SAVES: Saves = Saves {
-    target: Mutex::new(PathBuf::new()),
-    is_saving: AtomicBool::new(false),
-    is_scheduled: AtomicBool::new(false),
-    bell: Notify::const_new(),
-    has_failed: AtomicBool::new(false),
-    last_save_s: AtomicU64::new(0),
-    saves: AtomicU64::new(0),
-    changes_at_begin: AtomicU64::new(0),
-    changes_saved: AtomicU64::new(0),
-    begun: Mutex::new(None),
-    began_s: AtomicI64::new(-1),
-    took_s: AtomicI64::new(-1),
-};
+pub static SAVES: Saves = Saves::none();
 
 /// Where snapshots go, and how the last ones went.
 #[derive(Debug)]
 pub struct Saves {
     target: Mutex<PathBuf>,
+    clock: Mutex<Clock>,
     is_saving: AtomicBool,
     /// Whether one is to be made in the background when it can.
     is_scheduled: AtomicBool,
@@ -68,10 +57,34 @@ pub enum NotSaved {
 }
 
 impl Saves {
-    /// Says where snapshots go. What was there at `now_s` counts as saved.
-    pub fn begin_at(&self, target: PathBuf, now_s: u64) {
+    /// None yet.
+    const fn none() -> Self {
+        Self {
+            target: Mutex::new(PathBuf::new()),
+            clock: Mutex::new(Clock::System),
+            is_saving: AtomicBool::new(false),
+            is_scheduled: AtomicBool::new(false),
+            bell: Notify::const_new(),
+            has_failed: AtomicBool::new(false),
+            last_save_s: AtomicU64::new(0),
+            saves: AtomicU64::new(0),
+            changes_at_begin: AtomicU64::new(0),
+            changes_saved: AtomicU64::new(0),
+            begun: Mutex::new(None),
+            began_s: AtomicI64::new(-1),
+            took_s: AtomicI64::new(-1),
+        }
+    }
+
+    /// Says where snapshots go, and what tells when they are made. What is there now counts as saved.
+    pub fn begin_at(&self, target: PathBuf, clock: Clock) {
         *self.target.lock() = target;
-        self.last_save_s.store(now_s, Ordering::Relaxed);
+        *self.clock.lock() = clock;
+        self.last_save_s.store(self.now_s(), Ordering::Relaxed);
+    }
+
+    fn now_s(&self) -> u64 {
+        self.clock.lock().now_ms() / 1000
     }
 
     /// Notes how many changes there were before a snapshot begins: at least so many are in it.
@@ -184,12 +197,10 @@ impl Saves {
         }
         self.began_s.store((now_ms / 1000) as i64, Ordering::Relaxed);
         let started = Instant::now();
-        self.start_writing(now_ms).map(|(snapshot, writing)| Begun { snapshot, writing, now_ms, started }).map_err(
-            |reason| {
-                self.note_end(now_ms, started, Err(reason));
-                NotSaved::Failed
-            },
-        )
+        self.start_writing(now_ms).map(|(snapshot, writing)| Begun { snapshot, writing, started }).map_err(|reason| {
+            self.note_end(started, Err(reason));
+            NotSaved::Failed
+        })
     }
 
     fn start_writing(&self, now_ms: u64) -> Result<(Arc<Snapshot>, Writing), String> {
@@ -206,13 +217,13 @@ impl Saves {
     /// Waits until a snapshot whose keys are all in it is on the disk; gives whether it is.
     pub fn end(&self, begun: Begun) -> bool {
         let made = begun.writing.join().expect("the thread that writes does not panic");
-        self.note_end(begun.now_ms, begun.started, made)
+        self.note_end(begun.started, made)
     }
 
-    fn note_end(&self, now_ms: u64, started: Instant, made: Result<u64, String>) -> bool {
+    fn note_end(&self, started: Instant, made: Result<u64, String>) -> bool {
         match &made {
             Ok(len) => {
-                self.last_save_s.store(now_ms / 1000, Ordering::Relaxed);
+                self.last_save_s.store(self.now_s(), Ordering::Relaxed);
                 self.changes_saved.store(self.changes_at_begin.load(Ordering::Relaxed), Ordering::Relaxed);
                 self.saves.fetch_add(1, Ordering::Relaxed);
                 tracing::info!("DB saved on disk: {}, {len} bytes", self.target.lock().display());
@@ -251,7 +262,6 @@ pub struct Begun {
     /// Where its keys go.
     pub snapshot: Arc<Snapshot>,
     writing: Writing,
-    now_ms: u64,
     started: Instant,
 }
 
@@ -300,5 +310,27 @@ impl Unfinished {
             let _ = std::fs::remove_file(&self.path);
         }
         written.map(|()| snapshot.len()).map_err(|reason| format!("{}: {reason}", self.target.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_save_was_when_it_ended() {
+        static MINE: Saves = Saves::none();
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let now_us = Arc::new(AtomicU64::new(1_000_000_000));
+        let clock = Clock::Manual(Arc::clone(&now_us));
+        MINE.begin_at(dir.path().join("dump.rdb"), clock.clone());
+        assert_eq!(MINE.last_save_s(), 1000);
+        now_us.store(2_000_000_000, Ordering::Relaxed);
+        let begun = MINE.begin_scheduled(clock.now_ms(), 0).expect("it begins");
+        now_us.store(2_030_000_000, Ordering::Relaxed);
+        assert_eq!((MINE.last_save_s(), MINE.takes_s(clock.now_ms() / 1000)), (1000, 30));
+        begun.snapshot.end_walk();
+        assert!(MINE.end(begun));
+        assert_eq!(MINE.last_save_s(), 2030);
     }
 }
