@@ -497,6 +497,7 @@ impl Start {
         drain(&server, &tasks).await;
         // The log's own threads write and sync; this one has nothing else left to run.
         logs.finish();
+        SAVES.give_up();
         tracing::info!("Shardrace is now ready to exit, bye bye...");
         Ok(())
     }

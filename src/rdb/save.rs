@@ -236,6 +236,18 @@ impl Saves {
         made.is_ok()
     }
 
+    /// Removes what there is of a snapshot that is being made: the server ends, and with it the thread that writes it.
+    pub fn give_up(&self) {
+        let unfinished = Unfinished::beside(self.target.lock().clone());
+        // Where it is whole it has its name already, and will have to the next server.
+        if self.is_saving()
+            && let Err(error) = std::fs::remove_file(&unfinished.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!("Can't remove {}: {error}", unfinished.path.display());
+        }
+    }
+
     /// The keys of the last snapshot, as nodes with their databases. The error says what is wrong with it. O(N)
     pub fn load(&self, databases: usize) -> Result<Vec<(usize, Node)>, String> {
         let target = self.target.lock().clone();

@@ -564,6 +564,27 @@ fn one_image_is_taken_at_a_time() {
 }
 
 #[test]
+fn a_server_that_ends_leaves_nothing_of_a_snapshot_that_it_was_making() {
+    for setup in [EVERY_ENGINE[0], EVERY_ENGINE[2], EVERY_ENGINE[4]] {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        (0..PAIRS).for_each(|pair| drop(write_pair(&mut client, pair, 0)));
+        client.expect("BGSAVE", "+Background saving started\r\n");
+        assert_eq!(server.info_number("rdb_bgsave_in_progress"), 1, "{setup:?}: it takes no time");
+        let data = server.data().path().to_owned();
+        let unfinished = || {
+            let names =
+                std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name.starts_with("temp-")).collect::<Vec<_>>()
+        };
+        assert_eq!(unfinished().len(), 1);
+        let (status, _data, _) = server.stop();
+        assert!(status.success());
+        assert_eq!(unfinished(), [""; 0], "{setup:?}");
+    }
+}
+
+#[test]
 fn a_snapshot_that_cannot_be_written_is_an_error_and_the_old_one_stays() {
     on_every_engine(|server| {
         let mut client = server.client();
