@@ -138,7 +138,7 @@ pub fn begin<S: Session>(
         _ if command.flags.has(commands::Flags::BLOCKING) => {
             let wait = blocking::timeout(command.name, args);
             let place = Place::take(parties.client, parties.state.context.resp3, wait);
-            Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), watch: None }, Some(place)))
+            Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), ..Caller::default() }, Some(place)))
         }
         _ => Ok((Caller::default(), None)),
     };
@@ -230,7 +230,7 @@ fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
     for key in args.from(1).iter().filter(|key| !is_known(key)).collect::<Vec<_>>() {
         keys.push((database, key.into()));
     }
-    Caller { watch: Some(Arc::clone(watch)), waiter: None }
+    Caller { watch: Some(Arc::clone(watch)), ..Caller::default() }
 }
 
 fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>) -> Option<Deferred> {

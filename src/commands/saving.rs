@@ -14,22 +14,32 @@ pub fn save<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut R
     Ok(())
 }
 
-/// BGSAVE [SCHEDULE]: O(1), and then O(N), N = bytes of all keys, in slices
+/// BGSAVE [SCHEDULE]: O(1), and then O(N), N = bytes of all keys, in slices. In a transaction it waits for the end of
+/// that.
 pub fn bgsave<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let may_wait = args.len() == 2 && args.is(1, "SCHEDULE");
     if args.len() > 1 && !may_wait {
         return Err(CommandError::Syntax);
     }
-    match SAVES.save_in_background(keyspace) {
-        Err(NotSaved::InTheWay) if may_wait => {
-            SAVES.schedule();
-            reply.simple("Background saving scheduled");
+    if keyspace.is_caller_in_exec() {
+        if SAVES.is_saving() {
+            return Err(refusal(NotSaved::Busy));
         }
+        return schedule(reply);
+    }
+    match SAVES.save_in_background(keyspace) {
+        Err(NotSaved::InTheWay) if may_wait => schedule(reply),
         saved => {
             saved.map_err(refusal)?;
             reply.simple("Background saving started");
+            Ok(())
         }
     }
+}
+
+fn schedule(reply: &mut Reply<'_>) -> Outcome {
+    SAVES.schedule();
+    reply.simple("Background saving scheduled");
     Ok(())
 }
 

@@ -100,6 +100,7 @@ impl Transaction {
     /// Readies it to run: what it watches, and where it begins.
     pub fn close(&mut self, watched: Option<Watched>, context: Context, databases: usize) {
         self.watched = watched;
+        self.caller.is_in_exec = true;
         self.context = context;
         self.databases = databases;
     }

@@ -111,6 +111,8 @@ pub struct Caller {
     pub watch: Option<Arc<Watch>>,
     /// What waits where a command finds nothing to take; without it nothing waits.
     pub waiter: Option<Arc<Waiter>>,
+    /// Whether its commands are those of EXEC.
+    pub is_in_exec: bool,
 }
 
 impl<S: Store> Keyspace<S> {
@@ -303,6 +305,11 @@ impl<S: Store> Keyspace<S> {
     /// Makes `caller` the one whose commands run.
     pub fn set_caller(&mut self, caller: Caller) {
         self.caller = caller;
+    }
+
+    /// Whether the command is one of EXEC.
+    pub fn is_caller_in_exec(&self) -> bool {
+        self.caller.is_in_exec
     }
 
     /// Watches a key for the caller.

@@ -163,6 +163,7 @@ impl Saves {
     /// Asks for a snapshot in the background when nothing is in its way any more.
     pub fn schedule(&self) {
         self.is_scheduled.store(true, Ordering::Release);
+        self.bell.notify_one();
     }
 
     /// Whether a snapshot waits for its turn.
@@ -206,8 +207,7 @@ impl Saves {
     fn start_writing(&self, now_ms: u64) -> Result<(Arc<Snapshot>, Writing), String> {
         let target = self.target.lock().clone();
         let unfinished = Unfinished::beside(target);
-        let describe = |error: io::Error| format!("{}: {error}", unfinished.path.display());
-        let file = unfinished.create().and_then(|file| FileWriter::begin(file, now_ms / 1000)).map_err(describe)?;
+        let file = SnapshotFile { path: unfinished.path.clone(), created_s: now_ms / 1000, file: None };
         let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0));
         let shared = Arc::clone(&snapshot);
         let writing = std::thread::Builder::new().name("snapshot".into()).spawn(move || unfinished.write(&shared));
@@ -266,7 +266,7 @@ impl Saves {
 }
 
 /// A snapshot while keys are put into it.
-pub type Snapshot = Spool<FileKeys, FileWriter<File>>;
+pub type Snapshot = Spool<FileKeys, SnapshotFile>;
 
 /// A snapshot that was begun.
 #[derive(Debug)]
@@ -280,13 +280,34 @@ pub struct Begun {
 /// The thread that writes a snapshot. It gives how long the file is, or what is wrong with it.
 type Writing = std::thread::JoinHandle<Result<u64, String>>;
 
-impl Target for FileWriter<File> {
+/// The file of a snapshot, which is made by the thread that writes it: who begins a snapshot has the locks of all keys.
+#[derive(Debug)]
+pub struct SnapshotFile {
+    path: PathBuf,
+    created_s: u64,
+    file: Option<FileWriter<File>>,
+}
+
+impl SnapshotFile {
+    fn open(&mut self) -> io::Result<&mut FileWriter<File>> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                self.path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                FileWriter::begin(File::create(&self.path)?, self.created_s)?
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+}
+
+impl Target for SnapshotFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write(bytes)
+        self.open()?.write(bytes)
     }
 
     fn settle(&mut self) -> io::Result<()> {
-        self.out().sync_all()
+        self.open()?.out().sync_all()
     }
 }
 
@@ -304,11 +325,6 @@ impl Unfinished {
         Self { path: dir.join(format!("temp-{}.rdb", std::process::id())), dir, target }
     }
 
-    fn create(&self) -> io::Result<File> {
-        std::fs::create_dir_all(&self.dir)?;
-        File::create(&self.path)
-    }
-
     /// Writes what is put into the snapshot, until that is all, and gives the file its name.
     fn write(&self, snapshot: &Snapshot) -> Result<u64, String> {
         while !snapshot.is_walked() || snapshot.has_some() {
@@ -316,9 +332,9 @@ impl Unfinished {
             snapshot.wait(WAIT_MAX);
         }
         let named = || std::fs::rename(&self.path, &self.target).and_then(|()| File::open(&self.dir)?.sync_all());
-        let written = snapshot.end(FileWriter::end).and_then(|()| named().map_err(|error| error.to_string()));
+        let written = snapshot.end(|file| file.open()?.end()).and_then(|()| named().map_err(|error| error.to_string()));
         if written.is_err() {
-            // It failed already: what is left of it is all that this can change.
+            // It failed already, perhaps before there was a file: what is left of it is all that this can change.
             let _ = std::fs::remove_file(&self.path);
         }
         written.map(|()| snapshot.len()).map_err(|reason| format!("{}: {reason}", self.target.display()))

@@ -603,9 +603,43 @@ fn a_snapshot_that_cannot_be_written_is_an_error_and_the_old_one_stays() {
         std::fs::remove_dir_all(&target).unwrap();
         client.expect("MULTI", "+OK\r\n");
         client.expect("BGSAVE SCHEDULE", "+QUEUED\r\n");
-        client.expect("EXEC", "*1\r\n+Background saving started\r\n");
-        wait_until("the snapshot", || server.info_number("rdb_bgsave_in_progress") == 0);
+        client.expect("EXEC", "*1\r\n+Background saving scheduled\r\n");
+        wait_until("the snapshot", || server.info_number("rdb_saves") == 1);
         assert!(target.is_file());
         server.assert_serving();
+    });
+}
+
+/// The texts of redis-server 7.0.15: a directory that takes no file is found out when the snapshot is being written.
+#[test]
+fn bgsave_begins_whatever_becomes_of_it_and_waits_in_a_transaction() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let in_exec = |client: &mut Client, replies: &str| {
+            client.expect("MULTI", "+OK\r\n");
+            client.expect("SET k v", "+QUEUED\r\n");
+            client.expect("BGSAVE", "+QUEUED\r\n");
+            client.expect("SET k w", "+QUEUED\r\n");
+            client.expect("EXEC", replies);
+        };
+        let scheduled = "*3\r\n+OK\r\n+Background saving scheduled\r\n+OK\r\n";
+        in_exec(&mut client, scheduled);
+        wait_until("the snapshot", || server.info_number("rdb_saves") == 1);
+        let info = server.info();
+        assert_eq!((&*info["rdb_changes_since_last_save"], &*info["rdb_last_bgsave_status"]), ("0", "ok"));
+
+        // No file can have the name under which it is written.
+        let target = server.data().path().join(format!("temp-{}.rdb", server.info_number("process_id")));
+        std::fs::create_dir(&target).unwrap();
+        client.expect("SET k x", "+OK\r\n");
+        client.expect("BGSAVE", "+Background saving started\r\n");
+        wait_until("it has failed", || server.info()["rdb_last_bgsave_status"] == "err");
+        client.expect("SAVE", "-ERR\r\n");
+        in_exec(&mut client, scheduled);
+        assert_eq!(server.info_number("rdb_changes_since_last_save"), 3);
+        std::fs::remove_dir(&target).unwrap();
+        wait_until("the one before is over", || client.call(&["BGSAVE"]) == b"+Background saving started\r\n");
+        wait_until("the snapshot", || server.info()["rdb_last_bgsave_status"] == "ok");
+        assert_eq!(server.info_number("rdb_changes_since_last_save"), 0);
     });
 }
