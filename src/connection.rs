@@ -508,6 +508,7 @@ impl Connection<LoadingSession> {
         let Requests { server, client, session: early, state, parser, deferred, awaits_replies, is_paused, is_muted } =
             requests;
         session.set_muted(is_muted);
+        deferred::end_early_watch(&state);
         if let Some(transaction) = early.into_begun() {
             session.begin(transaction);
         }

@@ -130,6 +130,7 @@ pub fn begin<S: Session>(
             ));
         }
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
+        "watch" if S::IS_LOADING => return begin_early_watch(parties, id, args, out),
         "watch" => Ok((watching(parties.state, args), None)),
         "save" | "bgsave" => {
             SAVES.note_changes(parties.server.metrics().keyspace.changes);
@@ -154,6 +155,25 @@ pub fn begin<S: Session>(
             Some(Deferred::Running(Kind::One, place))
         }
     }
+}
+
+/// WATCH while the data is loaded: nobody tells of a key that the log changes, so the watch is broken when the data is
+/// there (see [`end_early_watch`]).
+fn begin_early_watch<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    watching(parties.state, args);
+    calls::note_run(id, 0, true, false);
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.ok());
+    None
+}
+
+/// What a connection has watched so far has changed: it was loaded.
+pub fn end_early_watch(state: &ConnectionState) {
+    state.watched.iter().for_each(|(watch, _)| watch.break_it());
 }
 
 /// WAIT: nothing will come, so it waits for its time to be over.
@@ -244,7 +264,9 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
             // What WAITAOF in it replies: writes of the transaction itself do not count.
             let has_log = parties.server.has_log();
             parties.state.is_synced = has_log && parties.session.is_synced(&parties.session.written());
-            transaction.close(parties.state.watched.take(), parties.state.context, databases(parties.server));
+            let watched = parties.state.watched.take();
+            let watch = watched.as_ref().map(|(watch, _)| Arc::clone(watch));
+            transaction.close(watched, parties.state.context, databases(parties.server));
             let is_local = |(id, _)| commands::command(id).request == Request::Local;
             // While the data is loaded only the connection's own commands can be in it, as a rule.
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
@@ -252,6 +274,10 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
                 scatter(parties, &transaction, out);
                 calls::note_run(id, 0, true, false);
                 return None;
+            }
+            if S::IS_LOADING {
+                // It runs when the data is there.
+                watch.iter().for_each(|watch| watch.break_it());
             }
             parties.session.begin(transaction);
             return Some(Deferred::Running(Kind::Exec { id, began_at: ticks::now() }, None));

@@ -20,7 +20,8 @@ impl Watch {
         self.is_broken.load(Ordering::Acquire)
     }
 
-    fn break_it(&self) {
+    /// A watched key has changed, or may have.
+    pub fn break_it(&self) {
         self.is_broken.store(true, Ordering::Release);
     }
 }
