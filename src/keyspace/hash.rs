@@ -1,7 +1,7 @@
 //! Hashes: a listpack of fields and values in turn while they are small, then a hash table.
 
 use super::compact::Compact;
-use super::limits::Limit;
+use super::encoding_limits::Limit;
 use super::listpack::{Entry, Listpack};
 use super::table::{ElementTable, Field, Keyed};
 

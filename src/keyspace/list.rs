@@ -9,7 +9,7 @@
 //! them. An element larger than a listpack may be stands alone, without a format.
 
 use super::compact::Compact;
-use super::limits::{Limit, NodeLimit};
+use super::encoding_limits::{Limit, NodeLimit};
 use super::listeners::End;
 use super::listpack::{Entry, Listpack};
 use super::object::Bytes;

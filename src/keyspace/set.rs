@@ -1,8 +1,8 @@
 //! Sets: an intset or a listpack while they are small, then a hash table.
 
 use super::compact::Compact;
+use super::encoding_limits::Limit;
 use super::intset::Intset;
-use super::limits::Limit;
 use super::listpack::{Entry, Listpack};
 use super::table::{ElementTable, Keyed, Member};
 use crate::resp::parse_i64;

@@ -11,7 +11,7 @@ mod scored;
 pub use cut::Cut;
 
 use super::compact::Compact;
-use super::limits::Limit;
+use super::encoding_limits::Limit;
 use super::listpack::{Entry, Listpack};
 use super::object::{Collection, Object};
 use crate::resp::DoubleText;
