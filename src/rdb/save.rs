@@ -163,7 +163,6 @@ impl Saves {
     /// Asks for a snapshot in the background when nothing is in its way any more.
     pub fn schedule(&self) {
         self.is_scheduled.store(true, Ordering::Release);
-        self.bell.notify_one();
     }
 
     /// Whether a snapshot waits for its turn.
