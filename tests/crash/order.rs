@@ -207,7 +207,7 @@ fn under_always_no_reply_is_sent_before_its_fsync() {
             // Seven logs have seven clients each: a quick disk has synced before the next one comes.
             let has_many_logs = setup.engine == "actor" && setup.shards > 2;
             if clients > 1 && !has_many_logs {
-                assert!(*fsyncs < *acknowledged, "{setup:?}: clients do not share fsyncs: {fsyncs}");
+                assert!(*fsyncs < *acknowledged / 2, "{setup:?}: clients do not share fsyncs: {fsyncs}");
             }
         }
     }
