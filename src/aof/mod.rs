@@ -4,6 +4,7 @@
 //! one segment per owner of data; starting with another layout begins a new chain behind the old ones. A segment is a
 //! file, or several: rewriting puts a base, with every key once, in the place of what led to it.
 
+mod base;
 mod control;
 mod disk;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod simulated;
 mod strays;
 mod stretch;
 
+pub use base::Base;
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, SystemDisk};
 pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, read_back, rehearse};
@@ -34,7 +36,7 @@ pub use manifest::{ChainEntry, Layout, Manifest};
 pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 pub use recovery::{Log, Recovered, recover};
 pub use repair::Plan;
-pub use rewrite::{Base, Rewrite, Rewriter};
+pub use rewrite::{Rewrite, Rewriter};
 pub use scan::Scan;
 pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};
 

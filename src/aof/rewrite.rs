@@ -10,21 +10,17 @@
 //! At every step the files that the manifest names hold all that was acknowledged, so a crash loses nothing, and what a
 //! crash leaves besides is removed by the next start. Why that is so is argued in docs/adr/0012-rewriting.md.
 
+use super::base::{Base, Records};
 use super::disk::{Disk, LogFile};
 use super::manifest::{ChainEntry, Manifest};
-use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto, frame_onto, segment_header};
+use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto, segment_header};
 use super::segment::{NextFile, Segment};
-use crate::keyspace::{Effects, Node, Value};
-use crate::rdb;
-use crate::spool::{Encode, Spool, Target};
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest value that a record holds.
-const VALUE_LEN_MAX: usize = u32::MAX as usize / 2;
 /// How long the writing waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
@@ -70,8 +66,11 @@ impl Rewriter {
         let file = self.new_file(&increment, segment.salt())?;
         file.sync()?;
         let next = NextFile { increment: chain.last, path: increment, file };
-        let encoder = Records { salt: segment.salt(), effects: Effects::new(true) };
-        let base = Arc::new(Base::new(encoder, self.new_file(&base, segment.salt())?, SEGMENT_HEADER as u64));
+        let base = Arc::new(Base::new(
+            Records::new(segment.salt()),
+            self.new_file(&base, segment.salt())?,
+            SEGMENT_HEADER as u64,
+        ));
         Ok(Part { segment: Arc::clone(segment), next: Mutex::new(Some(next)), records: Mutex::new(None), base })
     }
 
@@ -181,63 +180,9 @@ impl Rewrite {
     }
 }
 
-/// A base while it is written: the keys of one segment.
-pub type Base = Spool<Records, Arc<dyn LogFile>>;
-
-/// How the keys of a base are written: each as the record of the effect that makes it.
-#[derive(Debug)]
-pub struct Records {
-    salt: Salt,
-    effects: Effects,
-}
-
-impl Encode for Records {
-    fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String> {
-        self.effects.select(database);
-        tell(&mut self.effects, node)?;
-        frame_onto(out, self.salt, self.effects.payload());
-        self.effects.clear();
-        Ok(())
-    }
-}
-
-impl Target for Arc<dyn LogFile> {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
-    }
-
-    fn settle(&mut self) -> io::Result<()> {
-        self.sync()
-    }
-}
-
 /// Ends a base that stands for so many records.
 fn end(base: &Base, salt: Salt, records: u64) -> Result<(), String> {
     let mut note = Vec::new();
     frame_note_onto(&mut note, salt, Note::Base(records));
     base.end(|file| file.write_all(&note).map(|()| note.len() as u64))
-}
-
-/// The effect that makes a node. O(bytes of the value)
-fn tell(effects: &mut Effects, node: &Node) -> Result<(), String> {
-    let (mut number, mut deadline) = (itoa::Buffer::new(), itoa::Buffer::new());
-    let deadline = deadline.format(node.expire_at().unwrap_or(0)).as_bytes();
-    let text = match node.value() {
-        Value::Integer(integer) => number.format(integer).as_bytes(),
-        Value::Text(text) => text,
-        Value::Object(_) => {
-            let payload = rdb::dump_exactly(node.value());
-            if payload.len() > VALUE_LEN_MAX {
-                let key = node.key().escape_ascii();
-                return Err(format!("the value of the key {key} has {} bytes: a record holds 2 GB", payload.len()));
-            }
-            effects.add([b"RESTORE", node.key(), deadline, &payload, b"ABSTTL"]);
-            return Ok(());
-        }
-    };
-    match node.expire_at() {
-        None => effects.add([b"SET", node.key(), text]),
-        Some(_) => effects.add([b"SET", node.key(), text, b"PXAT", deadline]),
-    }
-    Ok(())
 }

@@ -3,8 +3,11 @@
 
 use super::repairs::state_in;
 use super::*;
+use crate::aof::base::Records;
 use crate::aof::{Base, Inspection, LogThread, Plan, Rewrite, Rewriter};
-use crate::keyspace::{ImageSink, Store};
+use crate::aof::{Frame, decode};
+use crate::keyspace::{ImageSink, Node, Store};
+use crate::spool::Encode;
 
 /// Steps before the rewriting begins; the others run while it does, and behind it.
 const STEPS_BEFORE: usize = 20;
@@ -260,6 +263,50 @@ fn a_single_failure_at_any_call_of_a_rewrite_loses_nothing() {
         }
     }
     assert!(failed > 10, "{failed} rewrites failed");
+}
+
+/// A collection that is longer than a record stands in several, and comes back as it was; a stream does not fit.
+#[test]
+fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
+    const PIECE: usize = 40;
+    let mut writer = Writer::start();
+    let words = |count: usize, word: fn(usize) -> String| (0..count).map(word).collect::<Vec<_>>().join(" ");
+    writer.run(&format!("RPUSH <0>list {}", words(100, |number| format!("{}", number % 7))));
+    writer.run(&format!("SADD <0>numbers {}; PEXPIRE <0>numbers 5000", words(100, |number| number.to_string())));
+    writer.run(&format!("SADD <0>set {}", words(100, |number| format!("m{number}"))));
+    writer.run(&format!("HSET <0>hash {}", words(100, |number| format!("f{number} {number}"))));
+    writer.run(&format!(
+        "ZADD <0>sorted {} inf top -inf bottom",
+        words(100, |number| format!("{}.1 m{number}", number / 3))
+    ));
+    writer.run("SET <0>text x; RPUSH <0>short x; RPUSH <0>empty ");
+    writer.run("MOVE <0>short 2");
+    writer.finish();
+    let wanted = describe(&mut writer.log.stores);
+    let salt = crate::aof::Salt(7);
+    let (mut records, mut bytes) = (Records::with_limits(salt, PIECE, PIECE), Vec::new());
+    for (database, table) in writer.log.stores[0].tables().iter().enumerate() {
+        table.for_each(&mut |node| records.encode(&mut bytes, database, node).expect("it fits"));
+    }
+    let mut stores = [Databases::of_part(DATABASES, 0, 1)];
+    let mut replay = Replay::new();
+    let (mut rest, mut count) = (&bytes[..], 0);
+    while let Frame::Record(payload, len) = decode(rest, salt) {
+        assert!(payload.len() < 8 * PIECE, "{} bytes in one record", payload.len());
+        replay.apply(payload, Joint::new(1, stores.iter_mut().enumerate())).expect("they are effects");
+        rest = &rest[len..];
+        count += 1;
+    }
+    assert!(rest.is_empty() && count > 30, "{count} records");
+    assert_eq!(describe(&mut stores), wanted);
+
+    let mut writer = Writer::start();
+    writer.run("XADD <0>stream * field value");
+    let mut reasons = Vec::new();
+    let mut encode = |node: &Node| reasons.extend(records.encode(&mut bytes, 0, node).err());
+    writer.log.stores[0].tables()[0].for_each(&mut encode);
+    assert!(reasons[0].contains("stream"), "{reasons:?}");
+    writer.finish();
 }
 
 fn is_caught(bug: Bug) -> bool {

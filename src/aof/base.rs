@@ -1,0 +1,129 @@
+//! How the keys of a base are written: each as a record of the effect that makes it, `SET` or `RESTORE`. A collection
+//! whose DUMP is longer than a record holds is written as several records, each of which adds some of its elements.
+
+use super::disk::LogFile;
+use super::record::{Salt, frame_onto};
+use crate::keyspace::{Effects, Entry, Node, Object, Value};
+use crate::rdb;
+use crate::resp::DoubleText;
+use crate::spool::{Encode, Spool, Target};
+use std::io;
+use std::sync::Arc;
+
+/// The longest value that a record holds.
+const VALUE_LEN_MAX: usize = u32::MAX as usize / 2;
+/// Bytes of elements from which on a record of some of a collection's holds no more.
+const PIECE_LEN: usize = 1024 * 1024;
+
+/// A base while it is written: the keys of one segment.
+pub type Base = Spool<Records, Arc<dyn LogFile>>;
+
+/// The records of keys.
+#[derive(Debug)]
+pub struct Records {
+    salt: Salt,
+    effects: Effects,
+    value_len_max: usize,
+    piece_len: usize,
+}
+
+impl Records {
+    /// Records that are framed with this.
+    pub fn new(salt: Salt) -> Self {
+        Self { salt, effects: Effects::new(true), value_len_max: VALUE_LEN_MAX, piece_len: PIECE_LEN }
+    }
+
+    fn add<'a>(&mut self, out: &mut Vec<u8>, effect: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
+        self.effects.add(effect);
+        frame_onto(out, self.salt, self.effects.payload());
+        self.effects.clear();
+    }
+
+    /// A collection in pieces. O(bytes of the value)
+    fn add_in_pieces(&mut self, out: &mut Vec<u8>, node: &Node, object: &Object) -> Result<(), String> {
+        let Some((command, mut elements)) = elements(object) else {
+            let key = node.key().escape_ascii();
+            return Err(format!("the stream of the key {key} is longer than a record: a record holds 2 GB"));
+        };
+        loop {
+            let mut piece = vec![command.to_vec(), node.key().to_vec()];
+            let mut len = 0;
+            while len < self.piece_len
+                && let Some(words) = elements.next()
+            {
+                len += words.iter().map(Vec::len).sum::<usize>();
+                piece.extend(words);
+            }
+            if len == 0 && piece.len() == 2 {
+                break;
+            }
+            self.add(out, piece.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        if let Some(deadline) = node.expire_at() {
+            self.add(out, [b"PEXPIREAT", node.key(), itoa::Buffer::new().format(deadline).as_bytes()]);
+        }
+        Ok(())
+    }
+}
+
+impl Encode for Records {
+    fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String> {
+        self.effects.select(database);
+        let (mut number, mut deadline) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let deadline = deadline.format(node.expire_at().unwrap_or(0)).as_bytes();
+        let text = match node.value() {
+            Value::Integer(integer) => number.format(integer).as_bytes(),
+            Value::Text(text) => text,
+            Value::Object(object) => {
+                let payload = rdb::dump_exactly(node.value());
+                if payload.len() > self.value_len_max {
+                    drop(payload);
+                    return self.add_in_pieces(out, node, object);
+                }
+                self.add(out, [b"RESTORE", node.key(), deadline, &payload, b"ABSTTL"]);
+                return Ok(());
+            }
+        };
+        match node.expire_at() {
+            None => self.add(out, [b"SET", node.key(), text]),
+            Some(_) => self.add(out, [b"SET", node.key(), text, b"PXAT", deadline]),
+        }
+        Ok(())
+    }
+}
+
+/// What a command takes for each element.
+type Elements<'a> = Box<dyn Iterator<Item = Vec<Vec<u8>>> + 'a>;
+
+/// The command that adds elements to a collection, and what it takes for each. None for a stream, which is more than its
+/// entries.
+fn elements(object: &Object) -> Option<(&'static [u8], Elements<'_>)> {
+    Some(match object {
+        Object::List(list) => (b"RPUSH", Box::new(list.range(0..list.len()).map(|element| vec![element.to_vec()]))),
+        Object::Set(set) => (b"SADD", Box::new(set.iter().map(|member| vec![member.to_vec()]))),
+        Object::Hash(hash) => (b"HSET", Box::new(hash.iter().map(|(name, value)| vec![name.to_vec(), value.to_vec()]))),
+        Object::SortedSet(set) => {
+            let pair = |(member, score): (Entry<'_>, f64)| vec![DoubleText::shortest(score).to_vec(), member.to_vec()];
+            (b"ZADD", Box::new(set.iter().map(pair)))
+        }
+        Object::Stream(_) => return None,
+    })
+}
+
+impl Target for Arc<dyn LogFile> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        self.sync()
+    }
+}
+
+#[cfg(test)]
+impl Records {
+    /// As if a record held no more than this, and a piece of a collection this.
+    pub fn with_limits(salt: Salt, value_len_max: usize, piece_len: usize) -> Self {
+        Self { value_len_max, piece_len, ..Self::new(salt) }
+    }
+}
