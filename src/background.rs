@@ -62,7 +62,8 @@ async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
 }
 
 /// Walks over the keys of an image that was begun.
-async fn finish_snapshot<E: Engine>(begun: Begun, engine: &Arc<E>) {
+async fn finish_snapshot<E: Engine>(mut begun: Begun, engine: &Arc<E>) {
+    begun.start_writing();
     Arc::clone(engine).walk_image().await;
     IMAGE.give_back();
     begun.snapshot.end_walk();

@@ -132,7 +132,8 @@ impl Saves {
 
     /// Makes a snapshot; it is on the disk when this returns. O(N)
     pub fn save<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
-        let begun = self.begin(keyspace.now_ms())?;
+        let mut begun = self.begin(keyspace.now_ms())?;
+        begun.start_writing();
         for database in 0..keyspace.store().in_use() {
             let mut put = |node: &Node| {
                 begun.snapshot.put(database, node);
@@ -190,33 +191,27 @@ impl Saves {
         begun.ok()
     }
 
-    /// Begins a snapshot: its keys are put into what this gives, and a thread writes them to the disk.
+    /// Begins a snapshot: its keys are put into what this gives.
     fn begin(&self, now_ms: u64) -> Result<Begun, NotSaved> {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
         }
         self.began_s.store((now_ms / 1000) as i64, Ordering::Relaxed);
-        let started = Instant::now();
-        self.start_writing(now_ms).map(|(snapshot, writing)| Begun { snapshot, writing, started }).map_err(|reason| {
-            self.note_end(started, Err(reason));
-            NotSaved::Failed
-        })
-    }
-
-    fn start_writing(&self, now_ms: u64) -> Result<(Arc<Snapshot>, Writing), String> {
-        let target = self.target.lock().clone();
-        let unfinished = Unfinished::beside(target);
+        let unfinished = Unfinished::beside(self.target.lock().clone());
         let file = SnapshotFile { path: unfinished.path.clone(), created_s: now_ms / 1000, file: None };
         let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0));
-        let shared = Arc::clone(&snapshot);
-        let writing = std::thread::Builder::new().name("snapshot".into()).spawn(move || unfinished.write(&shared));
-        Ok((snapshot, writing.map_err(|error| format!("can't start a thread: {error}"))?))
+        Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
     }
 
     /// Waits until a snapshot whose keys are all in it is on the disk; gives whether it is.
     pub fn end(&self, begun: Begun) -> bool {
-        let made = begun.writing.join().expect("the thread that writes does not panic");
-        self.note_end(begun.started, made)
+        let Begun { writing, started, .. } = begun;
+        let made = match writing {
+            Some(Ok(writing)) => writing.join().expect("the thread that writes does not panic"),
+            Some(Err(error)) => Err(format!("for there is no thread for it: {error}")),
+            None => unreachable!("a snapshot is written before it ends"),
+        };
+        self.note_end(started, made)
     }
 
     fn note_end(&self, started: Instant, made: Result<u64, String>) -> bool {
@@ -272,8 +267,21 @@ pub type Snapshot = Spool<FileKeys, SnapshotFile>;
 pub struct Begun {
     /// Where its keys go.
     pub snapshot: Arc<Snapshot>,
-    writing: Writing,
+    unfinished: Unfinished,
+    writing: Option<io::Result<Writing>>,
     started: Instant,
+}
+
+impl Begun {
+    /// Starts the thread that writes what is put into it. Whoever began it did so under the locks of all keys.
+    pub fn start_writing(&mut self) {
+        let (unfinished, shared) = (self.unfinished.clone(), Arc::clone(&self.snapshot));
+        let writing = std::thread::Builder::new().name("snapshot".into()).spawn(move || unfinished.write(&shared));
+        if let Err(error) = &writing {
+            self.snapshot.fail(error);
+        }
+        self.writing = Some(writing);
+    }
 }
 
 /// The thread that writes a snapshot. It gives how long the file is, or what is wrong with it.
@@ -311,7 +319,7 @@ impl Target for SnapshotFile {
 }
 
 /// A file that takes the place of another when it is whole: at every loss of power one of them is there.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Unfinished {
     path: PathBuf,
     dir: PathBuf,
@@ -353,7 +361,8 @@ mod tests {
         MINE.begin_at(dir.path().join("dump.rdb"), clock.clone());
         assert_eq!(MINE.last_save_s(), 1000);
         now_us.store(2_000_000_000, Ordering::Relaxed);
-        let begun = MINE.begin_scheduled(clock.now_ms(), 0).expect("it begins");
+        let mut begun = MINE.begin_scheduled(clock.now_ms(), 0).expect("it begins");
+        begun.start_writing();
         now_us.store(2_030_000_000, Ordering::Relaxed);
         assert_eq!((MINE.last_save_s(), MINE.takes_s(clock.now_ms() / 1000)), (1000, 30));
         begun.snapshot.end_walk();

@@ -577,7 +577,7 @@ fn a_server_that_ends_leaves_nothing_of_a_snapshot_that_it_was_making() {
                 std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
             names.filter(|name| name.starts_with("temp-")).collect::<Vec<_>>()
         };
-        assert_eq!(unfinished().len(), 1);
+        wait_until("its file is there", || unfinished().len() == 1);
         let (status, _data, _) = server.stop();
         assert!(status.success());
         assert_eq!(unfinished(), [""; 0], "{setup:?}");
