@@ -6,6 +6,7 @@
 
 mod base;
 mod control;
+mod crowd;
 mod disk;
 #[cfg(test)]
 mod faults;
