@@ -218,7 +218,7 @@ fn memory_stays_within_the_limit_and_writes_go_on() {
             warm_up(client);
             let limit = limit(server, client, 4 * MB);
             assert_eq!(fill(client, "key", 8000, |_| None), 0, "there is always something to evict");
-            assert!(server.info_number("used_memory") < limit + SLACK);
+            wait_for_room(server, limit);
             client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
             let (evicted, keys) = (server.info_number("evicted_keys"), client.value(&["DBSIZE"]).integer() as u64);
             assert_eq!(evicted + keys, 8000);
@@ -367,7 +367,7 @@ fn writers_in_deep_pipelines_do_not_outrun_eviction() {
                     let value = "v".repeat(KB as usize);
                     let requests: Vec<Vec<String>> =
                         (0..1000).map(|n| vec!["SET".into(), format!("{writer}:{n}"), value.clone()]).collect();
-                    (0..5).for_each(|_| {
+                    (0..8).for_each(|_| {
                         client.pipeline(&requests).iter().for_each(|reply| assert_eq!(reply.text(), "OK"))
                     });
                 })
@@ -380,8 +380,8 @@ fn writers_in_deep_pipelines_do_not_outrun_eviction() {
         }
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         println!("{} KB over the limit at most", most.saturating_sub(limit) / KB);
-        // A megabyte of each writer's requests may be in buffers.
-        assert!(most < limit + 8 * MB, "{} KB over the limit", (most - limit) / KB);
+        // Of the 32 MB that they write, some are in the buffers and batches of each.
+        assert!(most < limit + 16 * MB, "{} KB over the limit", (most - limit) / KB);
         wait_for_room(server, limit);
     });
 }
