@@ -18,6 +18,7 @@ mod databases;
 mod debug;
 mod durability;
 mod encodings;
+#[cfg(feature = "jemalloc")]
 mod eviction;
 mod expiry;
 mod flows;
