@@ -1,9 +1,8 @@
 //! Where the time of a request goes: INFO stages.
 //!
 //! One read in so many (`stages-sample`, on average: which ones is drawn) is watched on its way through the server, and
-//! the time of each stage goes into a histogram. A read that is not watched costs a countdown, and each of its
-//! steps a comparison. What follows is the
-//! way of a read's requests, in order:
+//! the time of each stage goes into a histogram. A read that is not watched costs a countdown, and each of its steps a
+//! comparison. What follows is the way of a read's requests, in order:
 //!
 //! | stage | from | to |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! Real threads, real channels: what the explored schedules cannot show (memory orderings, flume and tokio's channels themselves).
+//! Real threads, real channels: what the explored schedules cannot show (memory orderings, flume and tokio's channels
+//! themselves).
 //!
 //! One second in `cargo test`; `SOAK_SECONDS=600 cargo test -p actors --release --test stress -- --nocapture` for as
 //! long as it takes. `STRESS_SEED` chooses the sizes of the rounds; a failure prints it.

@@ -236,9 +236,11 @@ fn announce(run: &RunFolder) {
     eprintln!("run: {}", run.path.display());
     eprintln!("seed: {} (gives the order of the {total} trials)", run.record.seed);
     if let Some(minutes) = run.record.setup.budget_minutes {
-        let windows: Vec<f64> = run.record.setup.sweeps.iter().map(|sweep| sweep.test_seconds).collect();
-        let longest = windows.iter().copied().fold(0.0, f64::max);
-        eprintln!("budget: {minutes} minutes, which gives windows of {longest} s");
+        let windows = run.record.setup.sweeps.iter().map(|sweep| sweep.test_seconds);
+        let (shortest, longest) = windows.fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
+        let asked =
+            if shortest < longest { format!(", up to {longest} s for sweeps that ask for it") } else { String::new() };
+        eprintln!("budget: {minutes} minutes, which gives windows of {shortest} s{asked}");
     }
     if missing < total {
         eprintln!("resumed: {} of {total} trials are done, {missing} are missing", total - missing);

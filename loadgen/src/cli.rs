@@ -105,11 +105,11 @@ pub struct RunFlags {
     #[arg(long, value_name = "SET:GET")]
     pub ratio: Option<String>,
     /// Any commands with weights, instead of SETs and GETs: a TOML file, or one that ships (`loadgen workloads`)
-    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["ratio", "keys_per_command", "expiry_range"])]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["ratio", "multi_key", "expiry_range"])]
     pub workload: Option<String>,
-    /// Keys of a command: from 2 on, MSET and MGET take the places of SET and GET
-    #[arg(long, value_name = "KEYS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub keys_per_command: u32,
+    /// Keys of a command: from 2 on, MSET and MGET take the places of SET and GET; of a workload's __keys__ and __pairs__ [default: 1]
+    #[arg(long, value_name = "KEYS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub keys_per_command: Option<u32>,
     /// Share of the commands that take several keys; the others take one [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub multi_key: Option<u32>,

@@ -80,12 +80,24 @@ impl MultiKeyDraw {
         if !choices.several.next() {
             return None;
         }
-        if choices.across.next() {
+        let is_across = choices.across.next();
+        Some(self.tags(is_across, source, rng, client))
+    }
+
+    /// A tag for each key of a command over several: one for all, or of two shards at least.
+    pub(crate) fn tags(
+        &mut self,
+        is_across: bool,
+        source: &mut KeySource,
+        rng: &mut SmallRng,
+        client: usize,
+    ) -> &[u64] {
+        if is_across {
             self.draw_across(|| source.next(rng, client));
         } else {
             self.drawn.fill(source.next(rng, client));
         }
-        Some(&self.drawn)
+        &self.drawn
     }
 
     /// A member for a command over one key.

@@ -96,11 +96,11 @@ impl<'a> PrefillEncoder<'a> {
 
     /// Appends the requests for the key at this offset in the range; says how many.
     pub(crate) fn append(&mut self, batch: &mut Vec<u8>, offset: u64) -> u64 {
+        let keys_per_tag = self.config.keys_per_tag() as u64;
+        let tag = self.config.tags().minimum + offset / keys_per_tag;
+        let member = (offset % keys_per_tag) as usize;
         match &self.load {
             Load::Pairs(encoder) => {
-                let keys_per_tag = self.config.keys_per_tag() as u64;
-                let tag = self.config.tags().minimum + offset / keys_per_tag;
-                let member = (offset % keys_per_tag) as usize;
                 match &mut self.verified_sizes {
                     Some(sizes) => {
                         let written = first_version(offset, sizes.next());
@@ -110,10 +110,7 @@ impl<'a> PrefillEncoder<'a> {
                 }
                 1
             }
-            Load::Mix(mix, values) => {
-                let key = self.config.keys.minimum + offset;
-                mix.append_prefill(batch, key, values, &mut self.rng)
-            }
+            Load::Mix(mix, values) => mix.append_prefill(batch, (tag, member), values, &mut self.rng),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A run from its first connection to its last reply.
 //!
-//! Per run: connect everything, start the threads, warm up, wait until every reply is in, then
+//! Per run: start the threads, connect everything, warm up, wait until every reply is in, then
 //! open the measured window for all threads at one instant. The main thread takes the threads'
 //! intervals, puts those of the same second together, and shows each to the [`Observer`].
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::Error;
 use crate::commands::CommandSpec;
 use crate::config::{Config, Stop, Target};
-use crate::cpu::{CpuTime, pin_thread, raise_open_files_limit};
+use crate::cpu::{CpuTime, own_open_files, pin_thread, raise_open_files_limit};
 use crate::event_loop::{Phase, PhaseEnd};
 use crate::health::ThreadTime;
 use crate::keys::{Frontier, Share};
@@ -81,6 +81,8 @@ pub(crate) fn connect(config: &Config, target: &Target) -> Result<Client, Error>
 /// What the threads of one run share.
 struct Rendezvous {
     barrier: Barrier,
+    /// A thread could not connect: none begins. Set before the first meeting, read after it.
+    is_off: AtomicBool,
     abort: AtomicBool,
     start_ns: AtomicU64,
     clock: Clock,
@@ -99,6 +101,7 @@ impl Rendezvous {
 
 /// What a thread leaves behind.
 struct ThreadEnd {
+    connecting: Duration,
     phase: PhaseEnd,
     time: ThreadTime,
     verified: Option<Verified>,
@@ -114,11 +117,9 @@ fn run_once(
 ) -> Result<(), Error> {
     let shares = shares(config);
     let thread_count = shares.len();
-    let began = Instant::now();
-    let mut streams = if config.connect_storm { Vec::new() } else { connect_all(config)? };
-    outcome.connecting += began.elapsed();
     let rendezvous = Rendezvous {
         barrier: Barrier::new(thread_count + 1),
+        is_off: AtomicBool::new(false),
         abort: AtomicBool::new(false),
         start_ns: AtomicU64::new(0),
         clock: Clock::start(),
@@ -128,13 +129,17 @@ fn run_once(
         let mut threads = Vec::new();
         for share in shares {
             let (rendezvous, sender) = (&rendezvous, sender.clone());
-            let streams = streams.split_off(streams.len().saturating_sub(share.clients));
             threads.push(scope.spawn(move || {
-                thread_body(config, share, frontier, rendezvous, streams, sender)
+                thread_body(config, share, frontier, rendezvous, sender)
                     .inspect_err(|_| rendezvous.abort.store(true, Ordering::Relaxed))
             }));
         }
         drop(sender);
+        rendezvous.barrier.wait();
+        if rendezvous.is_off.load(Ordering::Acquire) {
+            // Nothing was sent yet, and nothing is to be shown.
+            return join_all(threads).map(drop);
+        }
         if config.warm_up > Duration::ZERO {
             rendezvous.agree_on_start();
         }
@@ -158,21 +163,23 @@ fn run_once(
             observe(observer, outcome, &interval, began, length)?;
         }
         outcome.end_run(duration, cpu);
+        let connecting_before = outcome.connecting;
         for end in ends {
             outcome.health.add_thread(end.time, end.phase.spun, &end.phase.lag, duration);
             outcome.add_verified(end.verified);
             outcome.end_thread(end.phase.unsent, end.error_text);
+            outcome.connecting = outcome.connecting.max(connecting_before + end.connecting);
         }
         Ok(())
     })
 }
 
 /// The first error in the order of threads, if any; threads that were only told to stop have none.
-fn join_all(threads: Vec<ScopedJoinHandle<'_, Result<ThreadEnd, Error>>>) -> Result<Vec<ThreadEnd>, Error> {
+fn join_all(threads: Vec<ScopedJoinHandle<'_, Result<Option<ThreadEnd>, Error>>>) -> Result<Vec<ThreadEnd>, Error> {
     let join = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("threads return their errors");
     // All are joined before the first error counts.
     let ends: Vec<_> = threads.into_iter().map(join).collect();
-    ends.into_iter().collect()
+    ends.into_iter().filter_map(Result::transpose).collect()
 }
 
 fn shares(config: &Config) -> Vec<Share> {
@@ -187,41 +194,51 @@ fn shares(config: &Config) -> Vec<Share> {
     (0..threads).map(share).collect()
 }
 
-/// All connections, each with the number of its target.
-fn connect_all(config: &Config) -> Result<Vec<(TcpStream, usize)>, Error> {
+/// The connections of a thread, each with the number of its target.
+fn connect_all(config: &Config, share: Share) -> Result<Vec<(TcpStream, usize)>, Error> {
     let connect = |client: usize| {
         let target = client % config.targets.len();
         Ok((connect(config, &config.targets[target])?.into_stream(), target))
     };
-    (0..config.clients.get()).map(connect).collect()
+    (share.first_client..share.first_client + share.clients).map(connect).collect()
 }
 
+/// One thread, from connecting to its last reply; nothing when another one could not connect.
 fn thread_body(
     config: &Config,
     share: Share,
     frontier: &Frontier,
     rendezvous: &Rendezvous,
-    streams: Vec<(TcpStream, usize)>,
     intervals: SyncSender<Interval>,
-) -> Result<ThreadEnd, Error> {
-    let pinned = pin(config, share.thread);
-    let mut worker = Generator::new(config, share, frontier, rendezvous, streams);
+) -> Result<Option<ThreadEnd>, Error> {
+    own_open_files();
+    let began = Instant::now();
+    let ready = pin(config, share.thread).and_then(|()| {
+        let streams = if config.connect_storm { Vec::new() } else { connect_all(config, share)? };
+        let connecting = began.elapsed();
+        Ok((connecting, Generator::new(config, share, frontier, rendezvous, streams)?))
+    });
+    if ready.is_err() {
+        rendezvous.is_off.store(true, Ordering::Release);
+    }
+    // Reached by every thread, failed or not: the others wait here.
+    rendezvous.barrier.wait();
+    let (connecting, mut worker) = ready?;
+    if rendezvous.is_off.load(Ordering::Acquire) {
+        return Ok(None);
+    }
     let mut warm = Ok(());
     if config.warm_up > Duration::ZERO {
         let start_ns = rendezvous.agree_on_start();
         let phase = Phase { start_ns, stop: Stop::Time(config.warm_up) };
-        if let Ok(worker) = &mut worker {
-            warm = worker.run(phase, None).map(drop);
-        }
+        warm = worker.run(phase, None).map(drop);
         if warm.is_err() {
             rendezvous.abort.store(true, Ordering::Relaxed);
         }
     }
-    // Reached by every thread, failed or not: the others wait here.
+    // As above.
     let start_ns = rendezvous.agree_on_start();
-    pinned?;
     warm?;
-    let mut worker = worker?;
     let before = ThreadTime::now();
     let counted = Counted {
         commands: CommandSpec::of(config).len(),
@@ -231,7 +248,8 @@ fn thread_body(
     let recorder = Recorder::new(start_ns, counted, intervals);
     let phase = worker.run(Phase { start_ns, stop: config.stop }, Some(recorder))?;
     let time = ThreadTime::now().since(before);
-    Ok(ThreadEnd { phase, time, verified: worker.verified(), error_text: worker.error_text().map(str::to_owned) })
+    let error_text = worker.error_text().map(str::to_owned);
+    Ok(Some(ThreadEnd { connecting, phase, time, verified: worker.verified(), error_text }))
 }
 
 /// What a thread runs.

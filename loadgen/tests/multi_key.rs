@@ -7,7 +7,7 @@ mod common;
 use std::collections::HashSet;
 use std::path::Path;
 
-use common::{Behaviour, Stub, failure, measure};
+use common::{Behaviour, Stub, failure, loadgen, measure, stderr};
 use loadgen::compare::Dump;
 
 const EIGHT: [&str; 6] = ["--keys-per-command", "8", "--key-maximum", "800", "--key-prefix", "k"];
@@ -115,4 +115,86 @@ fn a_reply_with_a_wrong_number_of_elements_is_an_error() {
         let said = failure(&stub, &[&EIGHT[..], &["-n", "100", "--ratio", "0:1"]].concat());
         assert!(said.contains(what), "{said}");
     }
+}
+
+const BASKETS: &str = "
+name = 'baskets'
+about = 'several items at once'
+[flags]
+key-prefix = 'item:'
+key-maximum = 800
+keys-per-command = 8
+[prefill]
+send = 'SET __key__ __data__'
+[[command]]
+send = 'MGET __keys__'
+weight = 3
+[[command]]
+send = 'MSET __pairs__'
+weight = 1
+[[command]]
+send = 'GET __key__'
+weight = 1
+";
+
+fn workload(text: &str) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.toml");
+    std::fs::write(&path, text).unwrap();
+    (directory, path.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_share_across_shards_holds_in_a_workload_file_too() {
+    let (_directory, path) = workload(BASKETS);
+    for (percent, across) in [("0", 0), ("25", 100), ("100", 400)] {
+        let stub = plain();
+        let flags = ["--workload", &path, "-n", "500", "--pipeline", "4", "--prefill", "--cross-shard", percent];
+        let json = measure(&stub, &flags);
+        assert_eq!((stub.count("SET"), stub.count("MGET"), stub.count("MSET")), (800, 300, 100));
+        assert_eq!(json["commands"]["MGET"]["hits"], 2400, "prefill sets the very keys that are read");
+        assert_eq!(json["commands"]["GET"]["hits"], 100);
+        assert!(stub.seen(|seen| seen.together.iter().all(|keys| keys.len() == 8)));
+        assert_eq!(stub.seen(|seen| seen.together.iter().filter(|keys| tags(keys) > 1).count()), across, "{percent} %");
+        assert_eq!(json["config"]["cross-shard"].to_string(), percent);
+    }
+}
+
+#[test]
+fn what_a_workload_of_several_keys_cannot_mean_is_refused() {
+    let with_share = BASKETS.replace("keys-per-command = 8", "keys-per-command = 8\ncross-shard = 101");
+    let alone = BASKETS.replace("keys-per-command = 8\n", "");
+    let prefilled = BASKETS.replace("send = 'SET __key__ __data__'", "send = 'MSET __pairs__'");
+    let steps = BASKETS.replace("'MGET __keys__'", "['MGET __keys__', 'DEL __keys__']");
+    let none = BASKETS.replace("'MGET __keys__'", "'GET __key__'").replace("'MSET __pairs__'", "'GET __key__'");
+    for (text, flags, what) in [
+        (BASKETS, &["--verify"][..], "the model"),
+        (BASKETS, &["--multi-key", "50"], "--multi-key"),
+        (BASKETS, &["--key-maximum", "801"], "do not come in tags of 8"),
+        (&with_share, &[], "expected 0 to 100"),
+        (&alone, &[], "say how many with keys-per-command"),
+        (&prefilled, &[], "sets key by key"),
+        (&steps, &[], "a step of its own"),
+        (&none, &[], "no command takes several keys"),
+        (
+            &alone.replace("__keys__", "__key__").replace("__pairs__", "__key__"),
+            &["--cross-shard", "10"],
+            "needs --keys-per-command",
+        ),
+    ] {
+        let (_directory, path) = workload(text);
+        let output = loadgen(&[&["--workload", &path][..], flags].concat());
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(1) && said.contains(what), "{what}: {said}");
+    }
+}
+
+#[test]
+fn a_gaussian_pattern_has_its_middle_among_the_tags() {
+    let stub = plain();
+    measure(&stub, &[&EIGHT[..], &["-n", "400", "--ratio", "0:1", "--key-pattern", "G"]].concat());
+    let tag = |key: &String| key.split_once('{').unwrap().1.split_once('}').unwrap().0.parse::<u64>().unwrap();
+    let drawn = stub.seen(|seen| seen.together.iter().map(|keys| tag(&keys[0])).collect::<Vec<_>>());
+    let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
+    assert!((45.0..56.0).contains(&mean), "of 100 tags: {mean}");
 }

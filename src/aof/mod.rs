@@ -5,6 +5,7 @@
 //! file, or several: rewriting puts a base, with every key once, in the place of what led to it.
 
 mod control;
+mod crowd;
 mod disk;
 #[cfg(test)]
 mod faults;

@@ -7,6 +7,7 @@
 //! when every transaction over several segments that it may depend on is in all of them.
 
 use super::control::{FsyncPolicy, LogControl};
+use super::crowd::Crowd;
 use super::disk::{LogFile, write_some};
 use super::joints::Joints;
 use super::record::{Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_note_onto, frame_onto};
@@ -26,9 +27,10 @@ pub const EPOCH: Duration = Duration::from_millis(800);
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a file that could not be written is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Under `always`, how long an fsync is put off where fewer replies wait for it than shared the last one: those whose
-/// replies have left are about to write again.
-const GATHERING: Duration = Duration::from_micros(50);
+/// Under `always`, how long an fsync is put off at most for more replies to share it: so many times what the last one
+/// took, and never longer than this.
+const GATHERING_FACTOR: u32 = 2;
+const GATHERING_MAX: Duration = Duration::from_millis(1);
 /// Under `always`, how many zeros a file is padded with at a time: one long fsync for many short ones.
 const PADDING: u64 = 4 * 1024 * 1024;
 /// How much of them is left when there are to be more. What one fsync covers seldom is more.
@@ -98,6 +100,8 @@ pub struct Segment {
     sync_waiters: Mutex<Vec<(u64, Waker)>>,
     /// The task that wakes them all.
     relay: Mutex<Option<Waker>>,
+    /// Those of `waiters` whom the next fsync is for.
+    crowd: Crowd,
     bell: Bell,
     fsyncs: Mutex<Fsyncs>,
 }
@@ -143,6 +147,8 @@ struct Fsyncs {
 #[derive(Debug, Default)]
 struct Bell {
     rung: Mutex<bool>,
+    /// Whether the log thread waits for a crowd: a ring does not wake it then.
+    is_gathering: AtomicBool,
     condition: Condvar,
     wants_sync: AtomicBool,
     stop: AtomicBool,
@@ -151,10 +157,26 @@ struct Bell {
 impl Bell {
     fn ring(&self) {
         let mut rung = self.rung.lock();
-        if !*rung {
-            *rung = true;
+        if !std::mem::replace(&mut *rung, true) && !self.is_gathering.load(Ordering::Relaxed) {
             self.condition.notify_one();
         }
+    }
+
+    /// The crowd is large enough.
+    fn ring_for(&self, crowd: &Crowd) {
+        let _rung = self.rung.lock();
+        if crowd.is_enough() && self.is_gathering.load(Ordering::Relaxed) {
+            self.condition.notify_one();
+        }
+    }
+
+    /// Waits until the crowd is large enough.
+    fn gather(&self, crowd: &Crowd, at_most: Duration) {
+        let mut rung = self.rung.lock();
+        let end = Instant::now() + at_most;
+        self.is_gathering.store(true, Ordering::Relaxed);
+        while !crowd.is_enough() && !self.condition.wait_until(&mut rung, end).timed_out() {}
+        self.is_gathering.store(false, Ordering::Relaxed);
     }
 
     /// Waits until it is rung, and leaves it so: who rings it again has nobody to wake.
@@ -242,6 +264,7 @@ impl Segment {
             waiters: Mutex::default(),
             sync_waiters: Mutex::default(),
             relay: Mutex::default(),
+            crowd: Crowd::default(),
             bell: Bell::default(),
             fsyncs: Mutex::new(Fsyncs { us: up_to(FSYNC_US_MAX), bytes: up_to(FSYNC_BYTES_MAX) }),
         });
@@ -399,6 +422,9 @@ impl Segment {
                 return Poll::Ready(());
             }
             self.waiters.lock().push((lsn, context.waker().clone()));
+            if self.crowd.join() {
+                self.bell.ring_for(&self.crowd);
+            }
             // The mark may have moved between the look and the registration.
             if self.is_released(lsn) { Poll::Ready(()) } else { Poll::Pending }
         })
@@ -605,13 +631,12 @@ impl Segment {
 
     fn run_log_thread(&self) {
         let mut last_sync = Instant::now();
-        let mut last_shared = 0;
+        let mut patience = Duration::ZERO;
         while !self.bell.stop.load(Ordering::Acquire) {
-            self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
-            let waiting = || self.waiters.lock().len();
-            if self.control.policy() == FsyncPolicy::Always && waiting() < last_shared {
-                std::thread::sleep(GATHERING);
+            if self.control.policy() == FsyncPolicy::Always {
+                self.bell.gather(&self.crowd, patience);
             }
+            self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
             self.bell.answer();
             let is_wanted = self.bell.wants_sync.swap(false, Ordering::AcqRel);
             let is_due = match self.control.policy() {
@@ -621,9 +646,12 @@ impl Segment {
                 FsyncPolicy::No => !self.waiters.lock().is_empty(),
             };
             if is_due {
-                last_shared = waiting();
+                let shared = self.crowd.begin();
+                let begin = Instant::now();
                 self.sync();
                 last_sync = Instant::now();
+                self.crowd.end(shared);
+                patience = ((last_sync - begin) * GATHERING_FACTOR).min(GATHERING_MAX);
             } else if self.control.is_failing() {
                 self.write_out();
                 self.wake_released();

@@ -18,6 +18,7 @@ use crate::mirror::OUTLIVES_SECONDS;
 use crate::ramp::{Knee, Ramp};
 use crate::resp::Protocol;
 use crate::values::ValueSizes;
+use crate::workload::KeyNames;
 use crate::workload::file::{WorkloadFile, WorkloadFlags};
 use crate::workload::mix::MixSpec;
 
@@ -150,13 +151,15 @@ impl Config {
         let keys = KeyRange::of(&flags, &defaults)?;
         let key_prefix = flags.key_prefix.clone().or(defaults.key_prefix.clone());
         let key_prefix = key_prefix.unwrap_or_else(|| KEY_PREFIX_DEFAULT.to_owned());
-        let shape = Shape::of(&flags, &defaults, keys)?;
+        let multi_key = MultiKey::of(&flags, &defaults, keys, &key_prefix)?;
+        let keys_per_tag = multi_key.map_or(1, |multi_key| multi_key.keys_per_command.get());
+        let shape = Shape::of(&flags, &defaults, keys.tags(keys_per_tag))?;
         let pattern = flags.key_pattern.as_ref().or(defaults.key_pattern.as_ref());
         let (set_pattern, get_pattern) = shape.patterns(pattern.map_or("R:R", String::as_str))?;
-        let multi_key = MultiKey::of(&flags, keys, &key_prefix)?;
         let mix = workload.map(|workload| {
             let path = flags.workload.as_deref().unwrap_or_default();
-            MixSpec::new(&workload, path, &key_prefix, get_pattern, |name| shape.pattern(name)).map(Arc::new)
+            let names = KeyNames { prefix: &key_prefix, keys_per_tag };
+            MixSpec::new(&workload, path, names, get_pattern, |name| shape.pattern(name)).map(Arc::new)
         });
         let mix = mix.transpose()?;
         let value_sizes = value_sizes(&flags, &defaults)?;
@@ -220,6 +223,9 @@ impl Config {
         let refuse = |why: String| invalid("--verify", true, why);
         if let Some(command) = self.mix.as_ref().and_then(|mix| mix.unverifiable()) {
             return refuse(command.to_owned());
+        }
+        if self.mix.is_some() && self.multi_key.is_some() {
+            return refuse("of a workload file, the model follows commands over one key".to_owned());
         }
         let patterns = self.mix.as_ref().map_or(vec![self.set_pattern, self.get_pattern], |mix| mix.patterns.clone());
         if patterns.iter().any(|pattern| matches!(pattern, KeyPattern::Latest { .. } | KeyPattern::Insert)) {

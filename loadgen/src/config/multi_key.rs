@@ -1,12 +1,14 @@
 //! The flags of commands over several keys.
 
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 
 use super::KeyRange;
 use super::parse::{invalid, nonzero};
 use crate::Error;
 use crate::cli::RunFlags;
 use crate::multi_key::{SLOTS, reach_two_shards};
+use crate::workload::file::WorkloadFlags;
 
 /// The commands over several keys. Keys are then named `PREFIX{tag}:member`, as many members to a
 /// tag as a command has keys.
@@ -26,15 +28,34 @@ pub struct MultiKey {
 }
 
 impl MultiKey {
-    pub(super) fn of(flags: &RunFlags, keys: KeyRange, key_prefix: &str) -> Result<Option<Self>, Error> {
-        if flags.keys_per_command == 1 {
-            return without_multi_key(flags).map(|()| None);
+    pub(super) fn of(
+        flags: &RunFlags,
+        defaults: &WorkloadFlags,
+        keys: KeyRange,
+        key_prefix: &str,
+    ) -> Result<Option<Self>, Error> {
+        // The workload's come unchecked.
+        let within = |flag, value: Option<u32>, range: RangeInclusive<u32>| match value {
+            Some(value) if !range.contains(&value) => {
+                invalid(flag, value, format!("expected {} to {}", range.start(), range.end()))
+            }
+            _ => Ok(value),
+        };
+        let keys_per_command = flags.keys_per_command.or(defaults.keys_per_command);
+        let keys_per_command = within("--keys-per-command", keys_per_command, 1..=100_000)?.unwrap_or(1);
+        let cross_shard = within("--cross-shard", flags.cross_shard.or(defaults.cross_shard), 0..=100)?;
+        let target_shards = flags.target_shards.or(defaults.target_shards);
+        let target_shards = within("--target-shards", target_shards, 1..=SLOTS as u32)?;
+        if keys_per_command == 1 {
+            let given =
+                [("--multi-key", flags.multi_key), ("--cross-shard", cross_shard), ("--target-shards", target_shards)];
+            return without_multi_key(given).map(|()| None);
         }
         let multi_key = Self {
-            keys_per_command: nonzero(flags.keys_per_command),
+            keys_per_command: nonzero(keys_per_command),
             percent: flags.multi_key.unwrap_or(100),
-            cross_shard_percent: flags.cross_shard.unwrap_or(0),
-            target_shards: flags.target_shards.map_or(NonZeroUsize::new(SLOTS).expect("not zero"), nonzero),
+            cross_shard_percent: cross_shard.unwrap_or(0),
+            target_shards: target_shards.map_or(NonZeroUsize::new(SLOTS).expect("not zero"), nonzero),
         };
         multi_key.check(keys, key_prefix).map(|()| Some(multi_key))
     }
@@ -57,12 +78,7 @@ impl MultiKey {
 }
 
 /// A flag that would be without effect is an error.
-fn without_multi_key(flags: &RunFlags) -> Result<(), Error> {
-    let given = [
-        ("--multi-key", flags.multi_key),
-        ("--cross-shard", flags.cross_shard),
-        ("--target-shards", flags.target_shards),
-    ];
+fn without_multi_key(given: [(&str, Option<u32>); 3]) -> Result<(), Error> {
     match given.iter().find_map(|(flag, value)| Some((flag, (*value)?))) {
         Some((flag, value)) => invalid(flag, value, "it needs --keys-per-command of 2 or more"),
         None => Ok(()),

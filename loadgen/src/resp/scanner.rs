@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It is a state machine over bytes that keeps no input: a reply may be split anywhere, and the
-//! caller may reuse its buffer at once. It allocates nothing, and a length or count that a server
+//! caller may reuse its buffer at once. Scanning allocates nothing, and a length or count that a server
 //! promises costs no memory.
 
 /// How deep aggregates may nest before the scanner refuses them.
@@ -145,9 +145,16 @@ pub struct ReplyScanner {
     /// Of the aggregate at the top that was begun last.
     elements: Elements,
     depth: usize,
+    error_text_length: usize,
+    /// Apart, so that what each reply touches lies together.
+    seldom: Box<Seldom>,
+}
+
+/// What only arrays and errors need.
+#[derive(Clone, Debug)]
+struct Seldom {
     frames: [Frame; MAX_DEPTH],
     error_text: [u8; ERROR_TEXT_BYTES_MAX],
-    error_text_length: usize,
 }
 
 impl Default for ReplyScanner {
@@ -165,9 +172,8 @@ impl ReplyScanner {
             kind: ReplyKind::Null,
             elements: Elements::default(),
             depth: 0,
-            frames: [frame; MAX_DEPTH],
-            error_text: [0; ERROR_TEXT_BYTES_MAX],
             error_text_length: 0,
+            seldom: Box::new(Seldom { frames: [frame; MAX_DEPTH], error_text: [0; ERROR_TEXT_BYTES_MAX] }),
         }
     }
 
@@ -258,7 +264,7 @@ impl ReplyScanner {
 
     /// The text of the last error reply, cut at 128 bytes.
     pub fn error_text(&self) -> String {
-        String::from_utf8_lossy(&self.error_text[..self.error_text_length]).into_owned()
+        String::from_utf8_lossy(&self.seldom.error_text[..self.error_text_length]).into_owned()
     }
 
     #[inline]
@@ -382,7 +388,7 @@ impl ReplyScanner {
         if self.depth == MAX_DEPTH {
             return Err(ScanError::TooDeep);
         }
-        self.frames[self.depth] = Frame { remaining: elements, attribute };
+        self.seldom.frames[self.depth] = Frame { remaining: elements, attribute };
         self.depth += 1;
         Ok(false)
     }
@@ -408,7 +414,7 @@ impl ReplyScanner {
 
     fn keep_error_byte(&mut self, byte: u8) {
         if self.depth == 0 && self.error_text_length < ERROR_TEXT_BYTES_MAX {
-            self.error_text[self.error_text_length] = byte;
+            self.seldom.error_text[self.error_text_length] = byte;
             self.error_text_length += 1;
         }
     }
@@ -418,7 +424,7 @@ impl ReplyScanner {
     fn element_complete(&mut self) -> bool {
         self.state = State::Type;
         while self.depth > 0 {
-            let frame = &mut self.frames[self.depth - 1];
+            let frame = &mut self.seldom.frames[self.depth - 1];
             frame.remaining -= 1;
             if frame.remaining > 0 {
                 return false;
@@ -466,11 +472,28 @@ struct Whole {
 }
 
 /// How many replies like the input's first follow it, `most` together with that.
+///
+/// Heads of the usual lengths are compared as constants: a call for each reply would cost more than
+/// the comparison.
 #[inline]
 fn following_alike(input: &[u8], head: usize, length: usize, most: u64) -> usize {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let following = input[length..].chunks_exact(length).take(most.saturating_sub(1));
-    following.take_while(|next| next[..head] == input[..head] && next.ends_with(b"\r\n")).count()
+    match head {
+        4 => count_alike(following, fixed::<4>(input)),
+        5 => count_alike(following, fixed::<5>(input)),
+        6 => count_alike(following, fixed::<6>(input)),
+        _ => following.take_while(|next| next[..head] == input[..head] && next.ends_with(b"\r\n")).count(),
+    }
+}
+
+fn fixed<const HEAD: usize>(input: &[u8]) -> &[u8; HEAD] {
+    input.first_chunk().expect("a whole reply is as long as its head")
+}
+
+#[inline]
+fn count_alike<'a, const HEAD: usize>(following: impl Iterator<Item = &'a [u8]>, head: &[u8; HEAD]) -> usize {
+    following.take_while(|next| next.first_chunk() == Some(head) && next.ends_with(b"\r\n")).count()
 }
 
 /// Digits of the length of a bulk string that is looked for as a whole: far below its limit.

@@ -96,6 +96,10 @@ impl Connection {
         oldest.count -= count;
         if oldest.count == 0 {
             self.pending.pop_front();
+            if self.pending.is_empty() {
+                // The next one lies where the last one did, and not in memory that is cold.
+                self.pending.clear();
+            }
         }
         self.outstanding -= count;
         Some(answered)

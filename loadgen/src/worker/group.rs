@@ -21,9 +21,10 @@ pub(super) struct Group {
 const _: () = assert!(COMMANDS_MAX <= u32::BITS as usize);
 
 impl Group {
-    /// Nothing yet, of a connection to this target.
-    pub(super) fn of(target: usize) -> Self {
-        Self { target, ..Self::default() }
+    /// Begins with a connection to this target; what there was is recorded.
+    pub(super) fn begin(&mut self, target: usize) {
+        debug_assert_eq!(self.seen, 0, "a group is recorded before the next one begins");
+        self.target = target;
     }
 
     /// Adds replies; where their requests have other times, the group so far is recorded first.

@@ -58,6 +58,8 @@ pub(crate) struct Worker<'a> {
     in_flight: u64,
     last_reply_ns: u64,
     lag: Histogram<u64>,
+    /// The replies of one read; empty between reads.
+    group: Group,
     /// When polling without sleep began, if it brought nothing.
     spins_since_ns: Option<u64>,
     spun_ns: u64,
@@ -103,6 +105,7 @@ impl<'a> Worker<'a> {
             in_flight: 0,
             last_reply_ns: 0,
             lag: latency_histogram(),
+            group: Group::default(),
             spins_since_ns: None,
             spun_ns: 0,
             verified: config.verify.then(Verified::default),
@@ -282,7 +285,8 @@ impl<'a> Worker<'a> {
         }
         let connection = &mut self.connections[index];
         let address = &self.addresses[connection.target];
-        let mut group = Group::of(connection.target);
+        let group = &mut self.group;
+        group.begin(connection.target);
         let mut at = 0;
         loop {
             // A reply that is verified is looked at by itself.

@@ -28,6 +28,9 @@ pub(crate) struct Encoder {
     mget_head: Vec<u8>,
     /// By member: what follows the digits. Nothing, where a key is on its own.
     endings: Vec<Vec<u8>>,
+    /// The greatest tag, where none is inserted, and its digits.
+    tag_maximum: u64,
+    digits_maximum: usize,
     values: Values,
     expiry: Option<Expiry>,
 }
@@ -52,6 +55,7 @@ impl Encoder {
         let keys = config.keys_per_tag();
         let opening = if keys == 1 { config.key_prefix.clone() } else { format!("{}{{", config.key_prefix) };
         let endings = key_endings(keys);
+        let tag_maximum = config.tags().maximum;
         let values = Values::new(&config.value_sizes, config.seed);
         let form = |command: &str, after: &[u8]| Form::new(command, &opening, &endings[0], after);
         let to_value = [b"\r\n", values.prepared_head()].concat();
@@ -64,6 +68,8 @@ impl Encoder {
             mset_head: format!("*{}\r\n$4\r\nMSET\r\n", 1 + 2 * keys).into_bytes(),
             mget_head: format!("*{}\r\n$4\r\nMGET\r\n", 1 + keys).into_bytes(),
             endings,
+            tag_maximum,
+            digits_maximum: digits_of(tag_maximum),
             values,
             expiry: config.expiry,
         }
@@ -116,10 +122,24 @@ impl Encoder {
         self.values.append_stamped_after_head(out, written);
     }
 
+    /// How many digits a tag has. Within the range hardly any has many fewer than the greatest, so
+    /// counting down from those takes a step or two.
+    #[inline]
+    fn digits(&self, tag: u64) -> usize {
+        if tag > self.tag_maximum {
+            return digits_of(tag);
+        }
+        let mut digits = self.digits_maximum;
+        while digits > 1 && tag < TENS[digits - 1] {
+            digits -= 1;
+        }
+        digits
+    }
+
     // Always, because with several callers the compiler would call it, at 30 instructions a request.
     #[inline(always)]
     fn append_form(&self, out: &mut Vec<u8>, form: &Form, tag: u64, member: usize) {
-        let digits = tag.checked_ilog10().map_or(1, |log| log as usize + 1);
+        let digits = self.digits(tag);
         let Text { bytes, digits_from } = &form.texts[digits];
         let digits_from = out.len() + digits_from;
         out.extend_from_slice(bytes);
@@ -143,15 +163,45 @@ impl Form {
     }
 }
 
-/// Writes a number that has as many digits as there are places.
+fn digits_of(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+/// Writes a number that has as many digits as there are places, two at a time.
 #[inline]
 fn fill_in(places: &mut [u8], number: u64) {
     let mut rest = number;
-    for place in places.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
+    let mut pairs = places.rchunks_exact_mut(2);
+    for pair in &mut pairs {
+        pair.copy_from_slice(&TWO_DIGITS[(rest % 100) as usize]);
+        rest /= 100;
+    }
+    if let [first] = pairs.into_remainder() {
+        *first = b'0' + rest as u8;
     }
 }
+
+/// The powers of ten.
+const TENS: [u64; KEY_DIGITS_MAX] = {
+    let mut tens = [1; KEY_DIGITS_MAX];
+    let mut at = 1;
+    while at < KEY_DIGITS_MAX {
+        tens[at] = tens[at - 1] * 10;
+        at += 1;
+    }
+    tens
+};
+
+/// The numbers from 0 to 99.
+static TWO_DIGITS: [[u8; 2]; 100] = {
+    let mut texts = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        texts[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    texts
+};
 
 fn append_expiry(out: &mut Vec<u8>, expiry: Expiry, rng: &mut SmallRng) {
     let mut buffer = itoa::Buffer::new();
@@ -166,7 +216,7 @@ fn append_expiry(out: &mut Vec<u8>, expiry: Expiry, rng: &mut SmallRng) {
 }
 
 /// What follows the digits of a key, by member; all of one length. A key on its own ends with them.
-fn key_endings(keys_per_tag: usize) -> Vec<Vec<u8>> {
+pub(super) fn key_endings(keys_per_tag: usize) -> Vec<Vec<u8>> {
     if keys_per_tag == 1 {
         return vec![Vec::new()];
     }
@@ -202,6 +252,22 @@ mod tests {
         let text = String::from_utf8(out).expect("alphanumeric");
         let value = text.strip_prefix("*3\r\n$3\r\nSET\r\n$22\r\nk-18446744073709551615\r\n$3\r\n");
         assert_eq!(value.map(str::len), Some("xyz\r\n".len()), "{text}");
+    }
+
+    #[test]
+    fn keys_have_the_digits_of_their_number_whatever_the_range() {
+        let tens = (0..KEY_DIGITS_MAX as u32).map(|power| 10u64.pow(power));
+        let edges = tens.flat_map(|ten| [ten - 1, ten, ten + 1]);
+        let numbers: Vec<u64> = edges.chain([42, 305, 4067, 1_234_567_890_123, u64::MAX]).collect();
+        for maximum in ["1", "99", "100000"] {
+            let encoder = encoder(&["--key-prefix", "k", "--key-minimum", "0", "--key-maximum", maximum]);
+            for number in &numbers {
+                let mut out = Vec::new();
+                encoder.append_get(&mut out, *number, 0);
+                let key = format!("k{number}");
+                assert_eq!(out, format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()).as_bytes());
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,9 @@
 //! ```
 //! The words of a command are separated by spaces. One placeholder may stand in each:
 //! `__key__` is the key (prefix and number), `__number__` its number, `__data__` a value (a word of
-//! its own), `__random:1:100__` a whole number between two, both included.
+//! its own), `__random:1:100__` a whole number between two, both included. With
+//! `keys-per-command = K` in the flags, `__keys__` is K keys and `__pairs__` K keys with a value each,
+//! as arguments of their own, and keys are named `PREFIX{tag}:member` as in [`crate::multi_key`].
 
 use std::path::Path;
 
@@ -70,6 +72,9 @@ pub struct WorkloadFlags {
     pub data_size_range: Option<String>,
     pub data_size_list: Option<String>,
     pub data_size_pattern: Option<String>,
+    pub keys_per_command: Option<u32>,
+    pub cross_shard: Option<u32>,
+    pub target_shards: Option<u32>,
 }
 
 /// What `--prefill` sends for each key.

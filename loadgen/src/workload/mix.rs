@@ -10,13 +10,15 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
+use super::Turns;
 use super::file::WorkloadFile;
-use super::template::Template;
+use super::template::{Chosen, KeyNames, Template};
 use crate::Error;
 use crate::commands::{COMMANDS_MAX, CommandId, CommandSpec, ReplyRule};
 use crate::config::{Config, KeyPattern};
 use crate::keys::{Frontier, KeySource, Share};
 use crate::mirror::Mirror;
+use crate::multi_key::MultiKeyDraw;
 use crate::prefill::PrefillEncoder;
 use crate::values::Values;
 use crate::verify::Expected;
@@ -50,10 +52,13 @@ struct Prefill {
 }
 
 /// An entry of the file: one command, or several for one key.
+///
+/// Invariant: one whose command takes several keys has no other step.
 #[derive(Clone, Debug)]
 struct Group {
     steps: Vec<(CommandId, Template)>,
     pattern: usize,
+    takes_several: bool,
 }
 
 impl MixSpec {
@@ -62,7 +67,7 @@ impl MixSpec {
     pub(crate) fn new(
         file: &WorkloadFile,
         path: &str,
-        key_prefix: &str,
+        names: KeyNames<'_>,
         key_pattern: KeyPattern,
         pattern: impl Fn(&str) -> Option<KeyPattern>,
     ) -> Result<Self, Error> {
@@ -75,7 +80,7 @@ impl MixSpec {
             cycle: cycle(file).map_err(wrong)?,
             prefill: None,
         };
-        let compile = |text: &String| Template::compile(text, key_prefix).map_err(wrong);
+        let compile = |text: &String| Template::compile(text, names).map_err(wrong);
         for entry in &file.commands {
             let own = match &entry.keys {
                 None => key_pattern,
@@ -87,10 +92,20 @@ impl MixSpec {
                 steps.push((spec.command(&template, entry.name.as_deref()).map_err(wrong)?, template));
             }
             let pattern = spec.pattern(own);
-            spec.groups.push(Group { steps, pattern });
+            let takes_several = steps.iter().any(|(_, template)| template.takes_several);
+            if takes_several && steps.len() > 1 {
+                return Err(wrong("a command over several keys is a step of its own".to_owned()));
+            }
+            spec.groups.push(Group { steps, pattern, takes_several });
+        }
+        if names.keys_per_tag > 1 && !spec.groups.iter().any(|group| group.takes_several) {
+            return Err(wrong("no command takes several keys (__keys__ or __pairs__)".to_owned()));
         }
         if let Some(prefill) = &file.prefill {
             let templates = prefill.send.texts().iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+            if templates.iter().any(|template| template.takes_several) {
+                return Err(wrong("--prefill sets key by key: no command over several keys".to_owned()));
+            }
             spec.prefill = Some(Prefill { templates, keys: prefill.keys });
         }
         Ok(spec)
@@ -101,10 +116,17 @@ impl MixSpec {
         self.prefill.as_ref().map(|prefill| prefill.keys.map_or(keys, |own| own.min(keys)))
     }
 
-    /// Appends what `--prefill` sends for a key; says how many requests.
-    pub(crate) fn append_prefill(&self, out: &mut Vec<u8>, key: u64, values: &Values, rng: &mut SmallRng) -> u64 {
+    /// Appends what `--prefill` sends for a key, a member of a tag; says how many requests.
+    pub(crate) fn append_prefill(
+        &self,
+        out: &mut Vec<u8>,
+        (tag, member): (u64, usize),
+        values: &Values,
+        rng: &mut SmallRng,
+    ) -> u64 {
         let templates = self.prefill.as_ref().map_or(&[][..], |prefill| &prefill.templates);
-        templates.iter().for_each(|template| template.append(out, key, values, rng));
+        let chosen = Chosen { tag, member, tags: &[] };
+        templates.iter().for_each(|template| template.append(out, chosen, values, rng));
         templates.len() as u64
     }
 
@@ -176,6 +198,10 @@ pub(super) struct Mix {
     at: usize,
     /// By pattern.
     keys: Vec<KeySource>,
+    /// Where there are commands over several keys.
+    multi_key: Option<MultiKeyDraw>,
+    /// By group: which of its commands over several keys cross shards.
+    across: Vec<Turns>,
     values: Values,
     /// Where replies are verified.
     mirror: Option<Mirror>,
@@ -188,18 +214,23 @@ pub(super) struct Mix {
 struct Unfinished {
     group: u8,
     step: usize,
-    key: u64,
+    tag: u64,
+    member: usize,
 }
 
 impl Mix {
     pub(super) fn new(config: &Config, spec: &Arc<MixSpec>, share: Share, frontier: &Frontier, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
-        let source =
-            |&pattern: &KeyPattern| KeySource::new(pattern, config.keys, share, frontier).own_keys_only(config.verify);
+        let cross_shard_percent = config.multi_key.map_or(0, |multi_key| u64::from(multi_key.cross_shard_percent));
+        let source = |&pattern: &KeyPattern| {
+            KeySource::new(pattern, config.tags(), share, frontier).own_keys_only(config.verify)
+        };
         Self {
             cycle: spec.cycle.clone(),
             at: spec.cycle.len(),
             keys: spec.patterns.iter().map(source).collect(),
+            multi_key: config.multi_key.map(|multi_key| MultiKeyDraw::new(&multi_key, config.tags(), 1)),
+            across: spec.groups.iter().map(|_| Turns::new(cross_shard_percent, 100)).collect(),
             values: Values::new(&config.value_sizes, config.seed),
             mirror: config.verify.then(|| mirror(config, share)),
             unfinished: vec![None; share.clients],
@@ -214,7 +245,13 @@ impl Mix {
         let group = &self.spec.groups[usize::from(next.group)];
         let (command, template) = &group.steps[next.step];
         let before = out.len();
-        template.append(out, next.key, &self.values, &mut self.rng);
+        let mut chosen = Chosen { tag: next.tag, member: next.member, tags: &[] };
+        if group.takes_several {
+            let draw = self.multi_key.as_mut().expect("a template takes several keys only where there are tags");
+            let is_across = self.across[usize::from(next.group)].next();
+            chosen.tags = draw.tags(is_across, &mut self.keys[group.pattern], &mut self.rng, client);
+        }
+        template.append(out, chosen, &self.values, &mut self.rng);
         if let Some(mirror) = &mut self.mirror {
             mirror.apply(&out[before..]);
         }
@@ -234,10 +271,15 @@ impl Mix {
             self.cycle.shuffle(&mut self.rng);
             self.at = 0;
         }
-        let group = self.cycle[self.at];
+        let number = self.cycle[self.at];
         self.at += 1;
-        let source = &mut self.keys[self.spec.groups[usize::from(group)].pattern];
-        Unfinished { group, step: 0, key: source.next(&mut self.rng, client) }
+        let group = &self.spec.groups[usize::from(number)];
+        let (mut tag, mut member) = (0, 0);
+        if !group.takes_several {
+            tag = self.keys[group.pattern].next(&mut self.rng, client);
+            member = self.multi_key.as_ref().map_or(0, |draw| draw.member(&mut self.rng));
+        }
+        Unfinished { group: number, step: 0, tag, member }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::verify::Expected;
 pub(crate) use encoder::Encoder;
 use mix::Mix;
 use pairs::Pairs;
+pub(crate) use template::KeyNames;
 
 /// The endless sequence of requests of one thread; the same for the same seed.
 #[derive(Debug)]
