@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, Command};
 use parking_lot::RwLock;
 
 use crate::aof::FsyncPolicy;
-use crate::keyspace::{Class, Limit};
+use crate::keyspace::{Class, LFU_DECAY_TIME, LFU_LOG_FACTOR, Limit, Policy, SAMPLES};
 use crate::resp::{parse_i64, parse_u64};
 
 /// What a directive's value may be.
@@ -81,8 +81,11 @@ directives! {
     Bind = ("bind", Kind::Text, "127.0.0.1", false, "Address to listen on");
     TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
     Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most");
-    Maxmemory = ("maxmemory", Kind::Memory(0, u64::MAX), "0", true, "Bytes that the allocator has given out above which commands that need memory are refused; 0 for no limit. Looked at ten times a second");
-    MaxmemoryPolicy = ("maxmemory-policy", Kind::Choice(&["noeviction"]), "noeviction", true, "What happens above maxmemory: nothing is evicted, commands are refused");
+    Maxmemory = ("maxmemory", Kind::Memory(0, u64::MAX), "0", true, "Bytes that the allocator has given out above which keys are evicted as maxmemory-policy says, and commands that need memory are refused where none can be; 0 for no limit. What waits to be written to the log does not count");
+    MaxmemoryPolicy = ("maxmemory-policy", Kind::Choice(Policy::NAMES), "noeviction", true, "Which keys go above maxmemory: of those that expire (volatile) or of all, those unused for longest (lru), used least often (lfu), that expire first (ttl), or any (random); or none");
+    MaxmemorySamples = ("maxmemory-samples", Kind::Integer(1, i32::MAX as u64), "5", true, "Keys that are looked at to find one to evict");
+    LfuLogFactor = ("lfu-log-factor", Kind::Integer(0, i32::MAX as u64), "10", true, "How slowly the counter of a key's uses grows under the LFU policies");
+    LfuDecayTime = ("lfu-decay-time", Kind::Integer(0, i32::MAX as u64), "1", true, "Minutes without a use that take one from that counter; 0 for never");
     Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never");
     Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
     EnableDebugCommand = ("enable-debug-command", Kind::Choice(&["no", "yes", "local"]), "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
@@ -286,6 +289,18 @@ impl Config {
     pub fn apply_limits(&self) {
         for (directive, limit) in LIMITS {
             limit.set(self.number(directive) as i64);
+        }
+    }
+
+    /// Tells the keyspaces of this process which keys go first when memory is short.
+    pub fn apply_policy(&self) {
+        Policy::from_number(self.number(Directive::MaxmemoryPolicy)).set();
+        for (limit, directive) in [
+            (&SAMPLES, Directive::MaxmemorySamples),
+            (&LFU_LOG_FACTOR, Directive::LfuLogFactor),
+            (&LFU_DECAY_TIME, Directive::LfuDecayTime),
+        ] {
+            limit.store(self.number(directive) as u32, Ordering::Relaxed);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::commands::{
 use crate::config::Directive;
 use crate::deferred::{self, Deferred, Parties};
 use crate::engine::{LoadingSession, Session};
+use crate::eviction::PRESSURE;
 use crate::monitor;
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
@@ -631,7 +632,7 @@ impl<S: Session> Requests<S> {
     fn take_on_heard(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
         let args = parser.args(input);
-        match accepted(args, state, server, client, S::IS_LOADING) {
+        match accepted(args, state, server, client, session) {
             Err(error) => {
                 let error = refused(error, args, state);
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
@@ -770,12 +771,12 @@ fn run_local<S: Session>(
 }
 
 /// The command of a request, if it exists, has its arguments, and may run now.
-fn accepted(
+fn accepted<S: Session>(
     args: Args<'_>,
     state: &ConnectionState,
     server: &Server,
     client: &Client,
-    is_loading: bool,
+    session: &mut S,
 ) -> Result<(CommandId, &'static Command), CommandError> {
     let id = commands::find_of(args)?.ok_or_else(|| unknown_command(args))?;
     let command = commands::command(id);
@@ -791,13 +792,16 @@ fn accepted(
     if state.is_subscriber_mode() && !is_for_subscribers(command) {
         return Err(not_for_subscribers(id, args));
     }
-    if is_loading && !runs_while_loading(id, args) {
+    if S::IS_LOADING && !runs_while_loading(id, args) {
         return Err(CommandError::Text("LOADING Redis is loading the dataset in memory"));
     }
     if state.is_monitor() && (command.is_write() || command.flags.has(Flags::READONLY)) {
         return Err(CommandError::Text("ERR Replica can't interact with the keyspace"));
     }
-    if server.is_full() && may_need_memory(command, state) {
+    if PRESSURE.is_over()
+        && may_need_memory(command, state)
+        && !server.finds_room(|| session.make_room(args.byte_len()))
+    {
         return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
     }
     if server.log_control.is_failing() && may_write(command, state) {

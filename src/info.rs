@@ -4,6 +4,7 @@ use crate::calls::{self, Figures};
 use crate::commands::CommandId;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
+use crate::eviction::PRESSURE;
 use crate::rdb::SAVES;
 use crate::server::Server;
 use crate::stages::{self, Stage};
@@ -104,6 +105,7 @@ fn memory_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         ("used_memory_peak", &memory.peak_resident),
         ("mem_allocator", &crate::memory::ALLOCATOR),
         ("maxmemory", &server.config.number(Directive::Maxmemory)),
+        ("mem_not_counted_for_evict", &server.uncounted_memory()),
         ("maxmemory_policy", &server.config.text(Directive::MaxmemoryPolicy)),
     ])
 }
@@ -189,7 +191,9 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("total_error_replies", &calls::errors().iter().map(|(_, count)| count).sum::<u64>()),
         ("expired_keys", &totals.expired),
         ("expire_lag_ms", &metrics.expire_lag_ms),
-        ("evicted_keys", &0),
+        ("evicted_keys", &totals.evicted),
+        ("total_eviction_exceeded_time", &totals.exceeded_ms),
+        ("current_eviction_exceeded_time", &PRESSURE.exceeded().1.as_millis()),
         ("keyspace_hits", &totals.hits),
         ("keyspace_misses", &totals.misses),
         ("pubsub_channels", &names.channels),

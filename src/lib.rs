@@ -18,6 +18,7 @@ pub mod connection;
 mod deferred;
 pub mod docs;
 pub mod engine;
+pub mod eviction;
 pub mod histogram;
 pub mod hyperloglog;
 pub mod import;

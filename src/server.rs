@@ -13,9 +13,11 @@ use crate::connection;
 use crate::engine::{
     ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
 };
-use crate::keyspace::{Databases, Table};
+use crate::eviction::PRESSURE;
+use crate::keyspace::{Databases, Policy, Table};
 use crate::latency;
 use crate::limits;
+use crate::memory;
 use crate::pause::Pause;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
@@ -83,8 +85,6 @@ pub struct Server {
     pub slow_log: SlowLog,
     /// What took longer than it should.
     pub latency: latency::Monitor,
-    /// Whether more memory is in use than `maxmemory` allows, when it was last looked at.
-    is_full: AtomicBool,
     output_hard_max: AtomicU64,
     coarse_now_ms: AtomicU64,
     base: Mutex<Totals>,
@@ -126,6 +126,10 @@ pub struct Totals {
     pub misses: u64,
     /// Keys that expired.
     pub expired: u64,
+    /// Keys that were evicted.
+    pub evicted: u64,
+    /// For how many milliseconds memory was over the limit.
+    pub exceeded_ms: u64,
 }
 
 impl Totals {
@@ -146,6 +150,8 @@ impl Totals {
             hits: self.hits.saturating_sub(base.hits),
             misses: self.misses.saturating_sub(base.misses),
             expired: self.expired.saturating_sub(base.expired),
+            evicted: self.evicted.saturating_sub(base.evicted),
+            exceeded_ms: self.exceeded_ms.saturating_sub(base.exceeded_ms),
         }
     }
 }
@@ -170,6 +176,7 @@ impl Server {
     pub fn apply_config(&self) {
         self.log_control.set_policy(self.config.number(Directive::Appendfsync) as u8);
         self.config.apply_limits();
+        self.config.apply_policy();
         limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
@@ -179,6 +186,7 @@ impl Server {
         self.pubsub.set_notified(self.config.events());
         apply_limits(&self.config);
         self.look_at_memory();
+        PRESSURE.look_again();
         calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
         stages::SAMPLE.store(self.config.number(Directive::StagesSample) as u32, Ordering::Relaxed);
         calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
@@ -211,16 +219,33 @@ impl Server {
         }
     }
 
-    /// Whether commands that need memory are refused.
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+    /// Whether a command that needs memory may run, though more is in use than `maxmemory`: `make_room` evicts some keys,
+    /// if there are any to evict.
+    #[cold]
+    pub fn finds_room(&self, make_room: impl FnOnce()) -> bool {
+        let policy = Policy::now();
+        if !policy.evicts() {
+            return false;
+        }
+        make_room();
+        let is_paused = limits::is_frozen(self.clock.now_ms());
+        is_paused || !PRESSURE.is_over() || self.evictable(policy) > 0
     }
 
-    fn look_at_memory(&self) {
+    fn evictable(&self, policy: Policy) -> u64 {
+        self.engine.get().map_or(0, |engine| engine.evictable(policy.spares_lasting()))
+    }
+
+    /// Looks at how much memory is in use; gives when to look again.
+    fn look_at_memory(&self) -> Duration {
         let most = self.config.number(Directive::Maxmemory);
-        let is_full = most > 0 && crate::memory::used() > most;
-        self.is_full.store(is_full, Ordering::Relaxed);
+        let used = if most > 0 { memory::used().saturating_sub(self.uncounted_memory()) } else { 0 };
+        PRESSURE.note_used(used, most)
+    }
+
+    /// Bytes in use that do not count towards `maxmemory`: what waits to be written to the log, which eviction adds to.
+    pub fn uncounted_memory(&self) -> u64 {
+        self.engine.get().map_or(0, |engine| engine.unwritten_bytes())
     }
 
     /// Bytes of unread replies at which a connection is closed at once.
@@ -254,6 +279,8 @@ impl Server {
         totals.hits = metrics.keyspace.hits;
         totals.misses = metrics.keyspace.misses;
         totals.expired = metrics.keyspace.expired;
+        totals.evicted = PRESSURE.evicted();
+        totals.exceeded_ms = PRESSURE.exceeded().0.as_millis() as u64;
         totals
     }
 }
@@ -407,7 +434,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         })?;
         let second = clock.now_ms() / 1000;
         let tables = recovered.stores.iter().flat_map(Databases::tables);
-        tables.for_each(|table| table.for_each(&mut |node| node.touch(second)));
+        tables.for_each(|table| table.for_each(&mut |node| node.begin_use(second)));
         recovered
     } else {
         Recovered {
@@ -460,6 +487,7 @@ impl Start {
         let tasks = TaskTracker::new();
         let mut stop = pin!(stop_signal(server.stop.clone())?);
         tokio::spawn(keep_house(Arc::clone(&server)));
+        tokio::spawn(watch_memory(Arc::clone(&server)));
 
         if server.has_log() {
             let address = server.config.text(Directive::Bind);
@@ -485,6 +513,7 @@ impl Start {
         SAVES.begin_at(snapshot_path(&server.config), server.clock.clone());
         announce(&server);
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
+        tokio::spawn(Arc::clone(&engine).evict_for_ever());
         tokio::spawn(Arc::clone(&engine).end_epochs());
         logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay())));
         tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
@@ -522,7 +551,6 @@ fn new_server(config: Config, port: u16, threads: usize) -> Arc<Server> {
         stop: CancellationToken::new(),
         slow_log: SlowLog::default(),
         latency: latency::Monitor::default(),
-        is_full: AtomicBool::new(false),
         output_hard_max: AtomicU64::new(0),
         coarse_now_ms: AtomicU64::new(clock.now_ms()),
         base: Mutex::default(),
@@ -701,6 +729,13 @@ fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client
     }
 }
 
+/// Looks at how much memory is in use, the more often the nearer the limit is.
+async fn watch_memory(server: Arc<Server>) {
+    loop {
+        PRESSURE.next_look(server.look_at_memory()).await;
+    }
+}
+
 /// Tells the time to those who need it only roughly, and ends connections that idle or take no replies.
 async fn keep_house(server: Arc<Server>) {
     const LOOKS_PER_SECOND: u64 = 10;
@@ -709,7 +744,6 @@ async fn keep_house(server: Arc<Server>) {
         tokio::time::sleep(HOUSEKEEPING).await;
         let now_ms = server.clock.now_ms();
         server.coarse_now_ms.store(now_ms, Ordering::Relaxed);
-        server.look_at_memory();
         if !look.is_multiple_of(LOOKS_PER_SECOND) {
             continue;
         }

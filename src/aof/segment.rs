@@ -295,6 +295,11 @@ impl Segment {
         self.appended.load(Ordering::Acquire)
     }
 
+    /// Bytes that wait to be written.
+    pub fn unwritten(&self) -> u64 {
+        self.appended().saturating_sub(self.written.load(Ordering::Acquire))
+    }
+
     /// How many records it holds.
     pub fn records(&self) -> u64 {
         self.records.load(Ordering::Relaxed)

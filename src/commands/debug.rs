@@ -88,8 +88,9 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             reply.ok();
         }
         3 if args.is(1, "OBJECT") => {
+            let second = keyspace.second();
             let node = keyspace.peek(&args[2]).ok_or(CommandError::NoSuchKey)?;
-            reply.simple(&described(node));
+            reply.simple(&described(node, second));
         }
         3 if args.is(1, "PROTOCOL") => protocol(&args[2], reply)?,
         3 if args.is(1, "QUICKLIST-PACKED-THRESHOLD") => {
@@ -240,7 +241,7 @@ pub fn sleep(args: Args<'_>) -> Option<Duration> {
 }
 
 /// As Redis describes a value, as far as it is so here.
-fn described(node: &Node) -> String {
+fn described(node: &Node, second: u64) -> String {
     let len_of = |elements: &mut dyn Iterator<Item = usize>| elements.sum::<usize>();
     let encoding = node.encoding();
     let len = match node.value() {
@@ -259,5 +260,8 @@ fn described(node: &Node) -> String {
         }
     };
     let address = std::ptr::from_ref(node).addr();
-    format!("Value at:{address:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:0 lru_seconds_idle:0")
+    let (usage, idle) = (node.usage(), node.idle_seconds(second));
+    format!(
+        "Value at:{address:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:{usage} lru_seconds_idle:{idle}"
+    )
 }

@@ -149,7 +149,8 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
     // The keys behind the first one have a specification of their own, where they serve another end.
     let is_split = first > 0 && last != first as i16 && access.first != access.rest;
     let single = [first > 0, is_split, count_at > 0, streams_from > 0].into_iter().filter(|&is_there| is_there).count();
-    reply.set(single + 2 * usize::from(stored_from.is_some()));
+    let unknown = unknown_keys(options, access);
+    reply.set(single + 2 * usize::from(stored_from.is_some()) + unknown.len());
     let write_range = |first: u16, last: i16, words: Words, reply: &mut Reply<'_>| {
         let last_from_first = if last < 0 { i64::from(last) } else { i64::from(last) - i64::from(first) };
         let range = [("lastkey", last_from_first), ("keystep", i64::from(step)), ("limit", 0)];
@@ -176,6 +177,27 @@ fn write_key_specifications(row: &Command, reply: &mut Reply<'_>) {
         for word in ["STORE", "STOREDIST"] {
             write_key_specification(row, Search::Word(word, start), access.rest, ("range", &range), reply);
         }
+    }
+    for (note, words) in unknown {
+        reply.map(4);
+        write_text("notes", note, reply);
+        reply.bulk(b"flags");
+        write_words(words.iter().copied(), reply);
+        write_search("begin_search", "unknown", &[], reply);
+        write_search("find_keys", "unknown", &[], reply);
+    }
+}
+
+/// The keys that no specification finds, with what the command does with them.
+fn unknown_keys(options: OptionKeys, access: access::Access) -> Vec<(&'static str, Words)> {
+    const BY_PATTERN: &str = "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from \
+                              the content of the key we sort";
+    const STORED: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear \
+                          anywhere in the argument array";
+    match options {
+        OptionKeys::Sort => vec![(BY_PATTERN, access.first), (STORED, access.rest)],
+        OptionKeys::SortReadOnly => vec![(BY_PATTERN, access.first)],
+        _ => Vec::new(),
     }
 }
 

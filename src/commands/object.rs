@@ -2,7 +2,7 @@
 
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
-use crate::keyspace::{Keyspace, Node, Store, Value};
+use crate::keyspace::{Keyspace, Node, Policy, Store, Value};
 use crate::resp::{Args, Reply};
 
 /// OBJECT ENCODING key: O(1)
@@ -19,14 +19,29 @@ pub fn refcount<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
 
 /// OBJECT IDLETIME key: O(1)
 pub fn idletime<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const NOT_TRACKED: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+                               switching between policies at runtime LRU and LFU data will take some time to adjust.";
     let second = keyspace.second();
-    reply_or_null(reply, keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.idle_seconds(second))));
+    let idle = keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.idle_seconds(second)));
+    if idle.is_some() && Policy::now().counts_uses() {
+        return Err(CommandError::Text(NOT_TRACKED));
+    }
+    reply_or_null(reply, idle);
     Ok(())
 }
 
 /// OBJECT FREQ key: O(1)
 pub fn freq<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    frequency(keyspace.inspect_unnoticed(&args[2]), reply)
+    const NOT_TRACKED: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
+                               that when switching between policies at runtime LRU and LFU data will take some time \
+                               to adjust.";
+    let second = keyspace.second();
+    let frequency = keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.frequency(second)));
+    if frequency.is_some() && !Policy::now().counts_uses() {
+        return Err(CommandError::Text(NOT_TRACKED));
+    }
+    reply_or_null(reply, frequency);
+    Ok(())
 }
 
 fn reply_or_null(reply: &mut Reply<'_>, integer: Option<i64>) {
@@ -43,18 +58,6 @@ fn references(node: &Node) -> i64 {
         Value::Integer(0..10_000) => SHARED,
         _ => 1,
     }
-}
-
-/// No policy here counts how often keys are used.
-fn frequency(node: Option<&Node>, reply: &mut Reply<'_>) -> Outcome {
-    const NOT_TRACKED: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
-                               that when switching between policies at runtime LRU and LFU data will take some time \
-                               to adjust.";
-    if node.is_some() {
-        return Err(CommandError::Text(NOT_TRACKED));
-    }
-    reply.null();
-    Ok(())
 }
 
 /// OBJECT HELP: O(1)

@@ -2,7 +2,7 @@
 
 use super::arguments::{integer, is};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Class, Keyspace, Node, Store};
+use crate::keyspace::{Class, Keyspace, Policy, Store};
 use crate::rdb::{self, Loaded, Refusal};
 use crate::resp::{Args, Reply};
 
@@ -20,7 +20,8 @@ struct Options {
     is_absolute: bool,
     /// For how many seconds the key is to count as unused.
     idle: Option<u64>,
-    has_frequency: bool,
+    /// What its counter of uses is to be.
+    frequency: Option<u8>,
 }
 
 impl Options {
@@ -32,7 +33,7 @@ impl Options {
             match word {
                 _ if is(word, "REPLACE") => options.is_replacing = true,
                 _ if is(word, "ABSTTL") => options.is_absolute = true,
-                _ if is(word, "IDLETIME") && has_argument && !options.has_frequency => {
+                _ if is(word, "IDLETIME") && has_argument && options.frequency.is_none() => {
                     let idle = integer(words.next().unwrap_or_default())?;
                     let idle = u64::try_from(idle);
                     let text = CommandError::Text("ERR Invalid IDLETIME value, must be >= 0");
@@ -40,10 +41,8 @@ impl Options {
                 }
                 _ if is(word, "FREQ") && has_argument && options.idle.is_none() => {
                     let frequency = integer(words.next().unwrap_or_default())?;
-                    if !(0..=255).contains(&frequency) {
-                        return Err(CommandError::Text("ERR Invalid FREQ value, must be >= 0 and <= 255"));
-                    }
-                    options.has_frequency = true;
+                    let text = CommandError::Text("ERR Invalid FREQ value, must be >= 0 and <= 255");
+                    options.frequency = Some(u8::try_from(frequency).map_err(|_| text)?);
                 }
                 _ => return Err(CommandError::Syntax),
             }
@@ -75,7 +74,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
             keyspace.effects().tell([b"DEL".as_slice(), key]);
         }
     } else {
-        store(keyspace, key, value, deadline, options.idle);
+        store(keyspace, key, value, deadline, &options);
         tell(keyspace, key, payload, deadline);
     }
     reply.ok();
@@ -89,11 +88,18 @@ fn deadline(ttl: i64, is_absolute: bool, now_ms: u64) -> Result<Option<u64>, Com
     Ok((ttl > 0).then_some(deadline))
 }
 
-fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadline: Option<u64>, idle: Option<u64>) {
+fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadline: Option<u64>, options: &Options) {
     value.store_in(keyspace, key, deadline);
-    let last_used = keyspace.second().saturating_sub(idle.unwrap_or(0));
+    let second = keyspace.second();
     if let Some(node) = keyspace.peek(key) {
-        Node::touch(node, last_used);
+        // What was there has gone, with its uses.
+        node.begin_use(second);
+        // What the policy does not go by is not kept.
+        match (Policy::now().counts_uses(), options) {
+            (true, Options { frequency: Some(frequency), .. }) => node.set_frequency(*frequency, second),
+            (false, Options { idle: Some(idle), .. }) => node.set_last_use(second.saturating_sub(*idle)),
+            _ => {}
+        }
     }
     keyspace.notify(Class::GENERIC, "restore", key);
     keyspace.note_change(key, 1);

@@ -7,12 +7,14 @@ mod batch;
 mod session;
 mod shard;
 
+use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::images::{ImagePart, PAUSE};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered, released};
 use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
-use crate::keyspace::{KeyspaceStats, Store};
+use crate::eviction::PRESSURE;
+use crate::keyspace::{KeyspaceStats, Policy, Store};
 use crate::pubsub::PubSub;
 use actors::{Channels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
 use batch::Batch;
@@ -172,6 +174,34 @@ impl<C: Channels> Engine for ActorEngine<C> {
         }
     }
 
+    /// Sends each shard a batch that asks it to pay its share of the debt, again and again while there is one.
+    async fn evict_for_ever(self: Arc<Self>) {
+        let mut port = Port::new(self.router.clone(), self.shards());
+        loop {
+            let debt = PRESSURE.debt_to_pay().await;
+            let spares_lasting = Policy::now().spares_lasting();
+            let counts: Vec<u64> = self.gauges.iter().map(|gauges| gauges.evictable(spares_lasting)).collect();
+            let total: u64 = counts.iter().sum();
+            let mut asked = 0;
+            for (shard, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let share = i128::from(debt) * i128::from(count) / i128::from(total) + 1;
+                if port.send(shard, Batch::eviction(shard, share as i64)).await.is_err() {
+                    return;
+                }
+                asked += 1;
+            }
+            let mut keys = 0;
+            for _ in 0..asked {
+                let batch = port.recv().await;
+                keys += batch.evicted();
+                batch.recycle();
+            }
+            if keys == 0 {
+                tokio::time::sleep(EVICTION_PAUSE).await;
+            }
+        }
+    }
+
     /// Sends each shard a batch that asks it to remove what is due, again and again while more is due.
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
         let period = Duration::from_secs(1) / hz.max(1) as u32;
@@ -202,6 +232,14 @@ impl<C: Channels> Engine for ActorEngine<C> {
 }
 
 impl<C: Channels> Metered for ActorEngine<C> {
+    fn evictable(&self, spares_lasting: bool) -> u64 {
+        self.gauges.iter().map(|gauges| gauges.evictable(spares_lasting)).sum()
+    }
+
+    fn unwritten_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.unwritten()).sum()
+    }
+
     fn metrics(&self) -> EngineMetrics {
         let sum = |figure: fn(&Gauges) -> u64| self.gauges.iter().map(figure).sum();
         EngineMetrics {

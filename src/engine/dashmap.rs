@@ -7,7 +7,8 @@
 mod images;
 mod view;
 
-use super::expiration::{Slice, expire_slice};
+use super::eviction::{Evicted, evict_within};
+use super::expiration::{Slice, TimeSlice, expire_slice};
 use super::gather::Gather;
 use super::images::ImagePart;
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
@@ -16,8 +17,9 @@ use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Crossing, Flags, Request, Transaction};
+use crate::eviction::PRESSURE;
 use crate::keyspace::{
-    Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, Table, hash_of,
+    Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store, Table, hash_of,
 };
 use crate::parallel::in_parallel;
 use crate::pubsub::PubSub;
@@ -74,6 +76,15 @@ impl Database {
         self.sides.parts.len()
     }
 
+    /// How many keys of a shard of the map may be evicted.
+    fn evictable(&self, index: usize, spares_lasting: bool) -> u64 {
+        let count = match spares_lasting {
+            true => self.sides.parts[index].lock().deadlines.len(),
+            false => self.map.shards()[index].read().len(),
+        };
+        count as u64
+    }
+
     fn metrics(&self) -> DatabaseMetrics {
         DatabaseMetrics {
             keys: self.map.len() as u64,
@@ -81,6 +92,9 @@ impl Database {
         }
     }
 }
+
+/// Keys evicted under one lock.
+const EVICTED_TOGETHER: u64 = 4;
 
 /// One DashMap per database.
 pub struct DashmapEngine {
@@ -288,6 +302,47 @@ impl DashmapEngine {
     }
 }
 
+/// One shard of a database's map, and how many of its keys may be evicted.
+type Share = ((usize, usize), u64);
+
+impl DashmapEngine {
+    fn shares(&self, spares_lasting: bool) -> Vec<Share> {
+        let numbered = self.databases.iter().enumerate();
+        let shares = numbered.flat_map(|(number, database)| {
+            (0..self.shards()).map(move |index| ((number, index), database.evictable(index, spares_lasting)))
+        });
+        shares.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Evicts a few keys of one shard of a map.
+    fn evict_of(
+        &self,
+        (database, index): (usize, usize),
+        bytes: i64,
+        slice: &mut TimeSlice,
+        random: &mut fastrand::Rng,
+    ) -> Evicted {
+        let view = View::shard(&self.databases, database, index);
+        let effects = Effects::new(self.segment.is_some());
+        let mut keyspace = Keyspace::new(view, self.clock.now_ms(), random.fork(), effects);
+        keyspace.set_notified(self.pubsub.notified());
+        let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
+        self.log(&mut keyspace);
+        self.counters.add(keyspace.stats());
+        evicted
+    }
+}
+
+/// Draws one by its share of the keys, of which there are `total`.
+fn draw_share<'s>(shares: &'s mut [Share], total: u64, random: &mut fastrand::Rng) -> Option<&'s mut Share> {
+    let mut rank = if total > 0 { random.u64(..total) } else { return None };
+    shares.iter_mut().find(|(_, count)| {
+        let is_here = rank < *count;
+        rank = rank.saturating_sub(*count);
+        is_here
+    })
+}
+
 impl Counters {
     fn add(&self, stats: KeyspaceStats) {
         for (counter, value) in [
@@ -325,6 +380,30 @@ impl InlineEngine for DashmapEngine {
         lent.laps.lap(Stage::Log, &mut start);
         self.counters.add(keyspace.stats());
         lent.effects = keyspace.into_parts().2;
+    }
+
+    /// A few keys at a time of one shard of a map after the other, drawn by how many keys they have.
+    fn evict(&self, bytes: i64) -> Evicted {
+        let mut random = self.seeds.lock().fork();
+        let mut shares = self.shares(Policy::now().spares_lasting());
+        let mut total: u64 = shares.iter().map(|(_, count)| count).sum();
+        let mut slice = TimeSlice::begin();
+        let mut all = Evicted { is_exhausted: total == 0, ..Evicted::default() };
+        while all.freed < bytes && !slice.is_over() {
+            let Some((part, count)) = draw_share(&mut shares, total, &mut random) else { break };
+            let evicted = self.evict_of(*part, bytes - all.freed, &mut slice, &mut random);
+            if evicted.keys == 0 {
+                break;
+            }
+            all.keys += evicted.keys;
+            all.freed += evicted.freed;
+            // Others may have added keys, or removed some.
+            let gone = evicted.keys.min(*count);
+            *count -= gone;
+            total -= gone;
+        }
+        PRESSURE.pay(all.keys, all.freed);
+        all
     }
 
     fn is_atomic(&self) -> bool {
@@ -378,6 +457,10 @@ impl Engine for DashmapEngine {
         images::walk(&self.databases).await;
     }
 
+    async fn evict_for_ever(self: Arc<Self>) {
+        inline::evict_for_ever(self).await;
+    }
+
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
         let period = Duration::from_secs(1) / hz.max(1) as u32;
         let mut random = self.seeds.lock().fork();
@@ -405,6 +488,14 @@ impl Engine for DashmapEngine {
 }
 
 impl Metered for DashmapEngine {
+    fn evictable(&self, spares_lasting: bool) -> u64 {
+        self.shares(spares_lasting).iter().map(|(_, count)| count).sum()
+    }
+
+    fn unwritten_bytes(&self) -> u64 {
+        self.segment.iter().map(|segment| segment.unwritten()).sum()
+    }
+
     fn metrics(&self) -> EngineMetrics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let databases: Vec<DatabaseMetrics> = self.databases.iter().map(Database::metrics).collect();

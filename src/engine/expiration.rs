@@ -1,6 +1,7 @@
 //! Active expiration: removing keys whose time has come though nobody asks for them.
 //!
 //! In slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at most.
+//! [Eviction](super::eviction) goes in the same slices.
 
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
@@ -12,6 +13,27 @@ use std::time::{Duration, Instant};
 const SLICE: Duration = Duration::from_micros(500);
 /// Keys removed between two looks at the clock.
 const KEYS_PER_LOOK: usize = 16;
+
+/// Time in which keys may be removed.
+#[derive(Debug)]
+pub struct TimeSlice {
+    start: Instant,
+    /// How often it was asked.
+    asked: usize,
+}
+
+impl TimeSlice {
+    /// A slice that begins now.
+    pub fn begin() -> Self {
+        Self { start: Instant::now(), asked: 0 }
+    }
+
+    /// Whether it is over; to be asked before each key.
+    pub fn is_over(&mut self) -> bool {
+        self.asked += 1;
+        self.asked.is_multiple_of(KEYS_PER_LOOK) && self.start.elapsed() >= SLICE
+    }
+}
 
 /// What a slice left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,16 +64,15 @@ fn remove_due<S: Store>(
     if !EXPIRES_ACTIVELY.load(Ordering::Relaxed) || is_frozen(now_ms) {
         return Slice::default();
     }
-    let start = Instant::now();
+    let mut slice = TimeSlice::begin();
     let mut lag_ms = 0;
-    for removed in 0.. {
+    loop {
         let due = first(keyspace).filter(|(_, (at, _))| *at <= now_ms);
         let Some((database, deadline)) = due else { return Slice { more: false, lag_ms } };
         lag_ms = lag_ms.max(now_ms - deadline.0);
-        if removed % KEYS_PER_LOOK == 0 && start.elapsed() >= SLICE {
-            break;
+        if slice.is_over() {
+            return Slice { more: true, lag_ms };
         }
         keyspace.expire(database, deadline);
     }
-    Slice { more: true, lag_ms }
 }

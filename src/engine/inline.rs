@@ -2,10 +2,12 @@
 //!
 //! They pay for no channel and keep no reply waiting, so their part in a request is one call.
 
+use super::eviction::{Evicted, PAUSE, instalment};
 use super::{Session, released, synced};
 use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Context, Transaction};
+use crate::eviction::PRESSURE;
 use crate::keyspace::{Effects, LogMark};
 use crate::resp::{Args, Reply};
 use crate::slowlog::Slow;
@@ -45,12 +47,29 @@ pub async fn end_epochs(segment: Option<Arc<Segment>>, clock: Clock) {
     }
 }
 
+/// Evicts keys while memory asks for it.
+pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
+    loop {
+        let debt = PRESSURE.debt_to_pay().await;
+        let evicted = engine.evict(debt);
+        if let Some(segment) = engine.segment() {
+            segment.commit(segment.appended());
+        }
+        match evicted.keys {
+            0 => tokio::time::sleep(PAUSE).await,
+            _ => tokio::task::yield_now().await,
+        }
+    }
+}
+
 /// An engine that runs commands in the connection task.
 pub trait InlineEngine: Send + Sync + 'static {
     /// Runs one command in a database and logs what it changed.
     fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent);
     /// Runs a transaction and logs what it changed.
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent);
+    /// Evicts keys until so many bytes are freed, for a slice of time, and logs that.
+    fn evict(&self, bytes: i64) -> Evicted;
     /// Whether commands over several keys, and transactions, are one step.
     fn is_atomic(&self) -> bool;
     /// Unix time in milliseconds.
@@ -175,6 +194,13 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     async fn synced(&self, marks: &[LogMark]) {
         if let Some(segment) = self.engine.segment() {
             synced(std::slice::from_ref(segment), marks).await;
+        }
+    }
+
+    fn make_room(&mut self, argument_bytes: usize) {
+        let bytes = instalment(PRESSURE.debt(), argument_bytes);
+        if bytes > 0 {
+            self.engine.evict(bytes);
         }
     }
 

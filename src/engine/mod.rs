@@ -5,6 +5,7 @@
 
 mod actor;
 mod dashmap;
+mod eviction;
 mod expiration;
 mod gather;
 mod images;
@@ -67,6 +68,8 @@ pub trait Engine: Metered {
     fn session(self: &Arc<Self>) -> Self::Session;
     /// Runs until the runtime ends: removes keys whose time has come, `hz` times a second.
     fn expire_for_ever(self: Arc<Self>, hz: u64) -> impl Future<Output = ()> + Send;
+    /// Runs until the runtime ends: evicts keys while memory asks for it.
+    fn evict_for_ever(self: Arc<Self>) -> impl Future<Output = ()> + Send;
     /// How many owners the keys have.
     fn owners(&self) -> usize;
     /// Begins an image of all keys at one point of the order of all commands, with one part for each owner.
@@ -81,6 +84,10 @@ pub trait Engine: Metered {
 pub trait Metered: Send + Sync + 'static {
     /// Figures as they are now.
     fn metrics(&self) -> EngineMetrics;
+    /// How many keys may be evicted; of those that expire, where lasting ones are spared.
+    fn evictable(&self, spares_lasting: bool) -> u64;
+    /// Bytes of the log that wait to be written.
+    fn unwritten_bytes(&self) -> u64;
 }
 
 /// One connection's way to the data.
@@ -133,6 +140,10 @@ pub trait Session: Send + Sync + 'static {
 
     /// Waits until these marks are on the disk. Dropping the future loses nothing.
     fn synced(&self, marks: &[LogMark]) -> impl Future<Output = ()> + Send;
+
+    /// Evicts keys before a command that needs memory, with arguments of so many bytes; where that is not left to the
+    /// owners of the keys.
+    fn make_room(&mut self, _argument_bytes: usize) {}
 
     /// Sends off what was submitted since the last call.
     fn flush(&mut self) -> impl Future<Output = ()> + Send;

@@ -1,5 +1,6 @@
 //! The mutex engine: one keyspace, one lock, taken once per command. The baseline that everybody builds first.
 
+use super::eviction::{Evicted, evict_slice};
 use super::expiration::expire_slice;
 use super::images::{ImagePart, PAUSE, slice};
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
@@ -8,7 +9,7 @@ use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Databases, Effects, Keyspace, Store};
+use crate::keyspace::{Databases, Effects, Evictable, Keyspace, Store};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use crate::stages::Stage;
@@ -106,6 +107,16 @@ impl InlineEngine for MutexEngine {
         lent.laps.lap(Stage::Log, &mut start);
     }
 
+    fn evict(&self, bytes: i64) -> Evicted {
+        let mut owned = self.owned.lock();
+        let keyspace = &mut owned.keyspace;
+        keyspace.set_now(keyspace.now_ms().max(self.clock.now_ms()));
+        keyspace.set_notified(self.pubsub.notified());
+        let evicted = evict_slice(keyspace, bytes);
+        self.log(keyspace);
+        evicted
+    }
+
     /// One lock for all keys: nothing else is possible.
     fn is_atomic(&self) -> bool {
         true
@@ -169,6 +180,10 @@ impl Engine for MutexEngine {
         }
     }
 
+    async fn evict_for_ever(self: Arc<Self>) {
+        inline::evict_for_ever(self).await;
+    }
+
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
         let period = Duration::from_secs(1) / hz.max(1) as u32;
         loop {
@@ -194,6 +209,16 @@ impl Engine for MutexEngine {
 }
 
 impl Metered for MutexEngine {
+    fn evictable(&self, spares_lasting: bool) -> u64 {
+        let owned = self.owned.lock();
+        let store = owned.keyspace.store();
+        (0..store.in_use()).map(|database| store.evictable(database, spares_lasting) as u64).sum()
+    }
+
+    fn unwritten_bytes(&self) -> u64 {
+        self.segment.iter().map(|segment| segment.unwritten()).sum()
+    }
+
     fn metrics(&self) -> EngineMetrics {
         let owned = self.owned.lock();
         let databases: Vec<DatabaseMetrics> = owned.keyspace.store().tables().iter().map(DatabaseMetrics::of).collect();

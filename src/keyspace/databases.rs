@@ -1,6 +1,7 @@
 //! The databases of an exclusive owner: one table each, of which one is selected.
 
 use super::deadlines::Deadlines;
+use super::eviction::Evictable;
 use super::imaging::{ImageSink, Imaging, STEP, Spot};
 use super::listeners::Listeners;
 use super::node::Node;
@@ -232,6 +233,23 @@ impl Table for Databases {
 
     fn random(&self, draw: &mut dyn FnMut(usize) -> usize) -> Option<&Node> {
         self.table().random(draw)
+    }
+}
+
+impl Evictable for Databases {
+    fn evictable(&self, database: usize, spares_lasting: bool) -> usize {
+        self.tables.get(database).map_or(0, |table| match spares_lasting {
+            true => table.deadlines().len(),
+            false => table.len(),
+        })
+    }
+
+    fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node> {
+        self.table().sample(spares_lasting, random)
+    }
+
+    fn first_deadline_here(&self) -> Option<(u64, u64)> {
+        self.table().deadlines().first()
     }
 }
 

@@ -30,6 +30,17 @@ impl Deadlines {
         self.0.first().copied()
     }
 
+    /// A deadline at random: those that stand alone in a long stretch of time are more likely, and stretches that are
+    /// near count as much as longer ones that are far, since deadlines do not spread evenly. O(log n)
+    pub fn draw(&self, random: &mut fastrand::Rng) -> Option<(u64, u64)> {
+        let (first, last) = (self.0.first()?.0, self.0.last()?.0);
+        let span = ((last - first) as f64 + 1.0).ln();
+        let at = first.saturating_add((random.f64() * span).exp() as u64);
+        // Of one that many keys share, any.
+        let from = (at.saturating_sub(u64::from(random.bool())), random.u64(..));
+        self.0.range(from..).next().or(self.0.last()).copied()
+    }
+
     /// Forgets an entry.
     pub fn remove(&mut self, deadline: (u64, u64)) {
         self.0.remove(&deadline);
@@ -48,5 +59,33 @@ impl Deadlines {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_deadline_is_drawn_where_there_is_one(all: Vec<(u64, u64)>, seed: u64) {
+            let mut deadlines = Deadlines::default();
+            all.iter().for_each(|&(at, hash)| deadlines.change(hash, None, Some(at)));
+            let drawn = deadlines.draw(&mut fastrand::Rng::with_seed(seed));
+            prop_assert!(drawn.map_or(all.is_empty(), |drawn| all.contains(&drawn)));
+        }
+    }
+
+    #[test]
+    fn near_and_far_deadlines_are_drawn() {
+        let mut deadlines = Deadlines::default();
+        // A hundred within a second, and a hundred within the year behind it.
+        (0..100u64).for_each(|n| deadlines.change(n, None, Some(1_000_000 + 10 * n)));
+        (0..100u64).for_each(|n| deadlines.change(n, None, Some(1_001_000 + 300_000_000 * n)));
+        let mut random = fastrand::Rng::with_seed(3);
+        let drawn = (0..1000).filter_map(|_| deadlines.draw(&mut random));
+        let near = drawn.filter(|(at, _)| *at < 1_001_000).count();
+        assert!((200..400).contains(&near), "{near}");
     }
 }

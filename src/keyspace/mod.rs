@@ -8,6 +8,7 @@ mod databases;
 mod deadlines;
 mod effects;
 mod encoding_limits;
+mod eviction;
 mod hash;
 mod hashing;
 mod imaging;
@@ -27,6 +28,7 @@ mod store;
 pub mod stream;
 mod table;
 mod thin;
+mod usage;
 mod waiter;
 mod walk;
 
@@ -34,6 +36,7 @@ pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use effects::Effects;
 pub use encoding_limits::{Limit, NodeLimit};
+pub use eviction::{Evictable, draw as draw_evictable};
 pub use hash::FieldSpot;
 pub use hashing::{ProcessHash, hash_of};
 pub use imaging::{ImageSink, Imaging, STEP as IMAGE_STEP, Spot as ImageSpot};
@@ -51,6 +54,7 @@ pub use sorted_set::{Cut, SortedSet};
 pub use store::{Store, Table};
 pub use stream::Stream;
 pub use table::{ElementTable, Field, Keyed, Member};
+pub use usage::{LFU_DECAY_TIME, LFU_LOG_FACTOR, Policy, SAMPLES};
 pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
@@ -84,6 +88,8 @@ pub struct KeyspaceStats {
 pub struct Keyspace<S> {
     store: S,
     now_ms: u64,
+    /// The second of that.
+    second: u64,
     random: fastrand::Rng,
     stats: KeyspaceStats,
     dirty: u64,
@@ -121,6 +127,7 @@ impl<S: Store> Keyspace<S> {
         Self {
             store,
             now_ms,
+            second: now_ms / 1000,
             random,
             stats: KeyspaceStats::default(),
             dirty: 0,
@@ -174,6 +181,7 @@ impl<S: Store> Keyspace<S> {
     /// Moves time on.
     pub fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
+        self.second = now_ms / 1000;
     }
 
     /// What was found, what expired and what changed, so far.
@@ -461,25 +469,32 @@ impl<S: Store> Keyspace<S> {
 
     /// The node of a key, for a command that reads: counted as a hit or a miss, and as its last use.
     pub fn read_node(&mut self, key: &[u8]) -> Option<&Node> {
-        let second = self.second();
-        let node = self.inspect(key)?;
-        node.touch(second);
+        let hash = hash_of(key);
+        let place = self.locate_noticed(hash, key)?;
+        let node = self.store.at(place, hash, key);
+        node.touch(self.second, &mut self.random);
         Some(node)
     }
 
     /// The second of Unix time in which commands of this turn run.
     pub fn second(&self) -> u64 {
-        self.now_ms / 1000
+        self.second
     }
 
     /// The node of a key, for a command that looks at what is about the value: counted as a hit or a miss, not as a use.
     pub fn inspect(&mut self, key: &[u8]) -> Option<&Node> {
         let hash = hash_of(key);
+        let place = self.locate_noticed(hash, key)?;
+        Some(self.store.at(place, hash, key))
+    }
+
+    /// Where a key lives, counted as a hit or a miss, of which those are told who want to know.
+    fn locate_noticed(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
         let place = self.locate_counted(hash, key);
         if place.is_none() {
             self.notify(Class::KEY_MISS, "keymiss", key);
         }
-        place.map(|place| self.store.at(place, hash, key))
+        place
     }
 
     /// As [`inspect`](Self::inspect), but nobody is told that there is no such key.
@@ -515,9 +530,8 @@ impl<S: Store> Keyspace<S> {
     pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;
-        let second = self.second();
         let node = self.store.at_mut(place, hash, key);
-        node.touch(second);
+        node.touch(self.second, &mut self.random);
         Some(node)
     }
 
@@ -627,16 +641,19 @@ impl<S: Store> Keyspace<S> {
     /// The node of a key, made with a first value where there is none.
     pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
         let hash = hash_of(key);
-        let second = self.second();
-        let node = match self.locate_live(hash, key) {
-            Some(place) => self.store.at_mut(place, hash, key),
+        match self.locate_live(hash, key) {
+            Some(place) => {
+                let node = self.store.at_mut(place, hash, key);
+                node.touch(self.second, &mut self.random);
+                node
+            }
             None => {
                 self.notify(Class::NEW, "new", key);
-                self.store.insert(hash, Node::new(key, first(), None))
+                let node = self.store.insert(hash, Node::new(key, first(), None));
+                node.begin_use(self.second);
+                node
             }
-        };
-        node.touch(second);
-        node
+        }
     }
 
     /// The collection of a key, made empty where there is none. The caller puts something in.
@@ -648,9 +665,8 @@ impl<S: Store> Keyspace<S> {
     /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);
-        let second = self.second();
         let Some(place) = self.locate_live(hash, key) else {
-            self.store.insert(hash, Node::new(key, value, expire_at)).touch(second);
+            self.store.insert(hash, Node::new(key, value, expire_at)).begin_use(self.second);
             self.change_deadline(hash, key, None, expire_at);
             self.notify(Class::NEW, "new", key);
             return;
@@ -658,7 +674,7 @@ impl<S: Store> Keyspace<S> {
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set(value, expire_at);
-        node.touch(second);
+        node.touch(self.second, &mut self.random);
         self.change_deadline(hash, key, old, expire_at);
     }
 
@@ -669,6 +685,7 @@ impl<S: Store> Keyspace<S> {
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set_expire_at(expire_at);
+        node.touch(self.second, &mut self.random);
         self.change_deadline(hash, key, old, expire_at);
         true
     }
@@ -692,6 +709,7 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash, key) else { return false };
+        node.touch(self.second, &mut self.random);
         self.within(database, |keyspace| keyspace.replace(node));
         true
     }
@@ -703,6 +721,7 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash_of(from), from) else { return false };
+        node.touch(self.second, &mut self.random);
         self.replace(node.renamed(to));
         true
     }
@@ -711,6 +730,7 @@ impl<S: Store> Keyspace<S> {
     /// false when there is no such key.
     pub fn copy(&mut self, from: &[u8], database: usize, to: &[u8]) -> bool {
         let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
+        node.begin_use(self.second);
         self.within(database, |keyspace| keyspace.replace(node));
         true
     }
@@ -719,7 +739,6 @@ impl<S: Store> Keyspace<S> {
     fn replace(&mut self, node: Node) {
         let hash = hash_of(node.key());
         self.remove(node.key());
-        node.touch(self.second());
         self.change_deadline(hash, node.key(), None, node.expire_at());
         self.notify(Class::NEW, "new", node.key());
         self.store.insert(hash, node);
@@ -763,7 +782,7 @@ impl<S: Store> Keyspace<S> {
         for (database, node) in nodes {
             self.within(database, |keyspace| {
                 let hash = hash_of(node.key());
-                node.touch(second);
+                node.begin_use(second);
                 keyspace.change_deadline(hash, node.key(), None, node.expire_at());
                 keyspace.store.insert(hash, node);
             });

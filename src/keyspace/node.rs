@@ -7,7 +7,7 @@
 //!
 //! `word` is an integer's value, or a text's length and capacity (32 bits each). In its place a collection stands as it
 //! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^27: four years.
-//! The mark tells nodes that are in an image of the keys from those that are not yet: see `imaging`.
+//! Where the policy of eviction counts uses, a counter stands in its place: see `usage`. The mark tells nodes that are in an image of the keys from those that are not yet: see `imaging`.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
@@ -18,6 +18,7 @@
 
 use super::hashing::hash_of;
 use super::object::Object;
+use super::usage::{self, Frequency, Policy};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,7 +50,7 @@ impl State {
     const HAS_EXPIRY: u32 = 0b100;
     const GREW: u32 = 0b1000;
     const MARK: u32 = 0b1_0000;
-    const CLOCK_SHIFT: u32 = 5;
+    const CLOCK_SHIFT: u32 = u32::BITS - usage::BITS;
 
     fn new(kind: Kind, has_expiry: bool) -> Self {
         Self(AtomicU32::new(kind as u32 | if has_expiry { Self::HAS_EXPIRY } else { 0 }))
@@ -100,18 +101,43 @@ impl State {
         *bits = *bits & !Self::MARK | if mark { Self::MARK } else { 0 };
     }
 
-    fn clock(&self) -> u32 {
+    fn usage(&self) -> u32 {
         self.bits() >> Self::CLOCK_SHIFT
     }
 
-    /// Sets the clock. Two that do so at once may leave either's second; the other bits are the same for both.
+    /// These bits with other bits of usage.
     #[inline]
-    fn set_clock(&self, second: u32) {
+    fn with_usage(bits: u32, usage: u32) -> u32 {
+        usage << Self::CLOCK_SHIFT | bits & !(u32::MAX << Self::CLOCK_SHIFT)
+    }
+
+    /// Sets the bits of usage. Two that do so at once may leave either's; the other bits are the same for both.
+    #[inline]
+    fn set_usage(&self, usage: u32) {
+        self.0.store(Self::with_usage(self.bits(), usage), Ordering::Relaxed);
+    }
+
+    /// Notes a use in this second.
+    #[inline]
+    fn note_use(&self, second: u64, random: &mut fastrand::Rng) {
         let bits = self.bits();
-        let wanted = second << Self::CLOCK_SHIFT | bits & !(u32::MAX << Self::CLOCK_SHIFT);
-        // Written once a second at most: cores that read the same node would take its cache line from each other.
+        let wanted = Self::with_usage(bits, second as u32);
+        // Written once a second at most: cores that read the same node would take its cache line from each other. Of a
+        // counter that looks like this second a use is lost, which is as good as one that does not count.
         if wanted != bits {
-            self.0.store(wanted, Ordering::Relaxed);
+            match Policy::now().counts_uses() {
+                false => self.0.store(wanted, Ordering::Relaxed),
+                true => self.count_use(second, random),
+            }
+        }
+    }
+
+    #[cold]
+    fn count_use(&self, second: u64, random: &mut fastrand::Rng) {
+        let usage = self.usage();
+        let used = Frequency::from_bits(usage).used(second, random).bits();
+        if used != usage {
+            self.set_usage(used);
         }
     }
 }
@@ -279,16 +305,45 @@ impl Node {
         }
     }
 
-    /// Notes that the node is used in this second of Unix time.
+    /// Notes that the node is used in this second of Unix time. Random numbers decide whether a use counts where uses
+    /// are counted.
     #[inline]
-    pub fn touch(&self, second: u64) {
-        self.header().state.set_clock(second as u32);
+    pub fn touch(&self, second: u64, random: &mut fastrand::Rng) {
+        self.header().state.note_use(second, random);
     }
 
-    /// For how many seconds the node has not been used by this second of Unix time.
+    /// Notes that the node is new in this second.
+    #[inline]
+    pub fn begin_use(&self, second: u64) {
+        match Policy::now().counts_uses() {
+            false => self.set_last_use(second),
+            true => self.set_frequency(Frequency::FIRST, second),
+        }
+    }
+
+    /// Makes it count as used last in this second, where uses are not counted.
+    pub fn set_last_use(&self, second: u64) {
+        self.header().state.set_usage(second as u32);
+    }
+
+    /// Makes this second's counter of uses what it is, where uses are counted.
+    pub fn set_frequency(&self, counter: u8, second: u64) {
+        self.header().state.set_usage(Frequency::new(counter, second).bits());
+    }
+
+    /// For how many seconds the node has not been used by this second of Unix time, where uses are not counted.
     pub fn idle_seconds(&self, second: u64) -> u32 {
-        let clock_bits = u32::BITS - State::CLOCK_SHIFT;
-        (second as u32).wrapping_sub(self.header().state.clock()) & ((1 << clock_bits) - 1)
+        usage::idle_seconds(self.usage(), second)
+    }
+
+    /// What is left of the counter of uses in this second, where uses are counted.
+    pub fn frequency(&self, second: u64) -> u8 {
+        Frequency::from_bits(self.usage()).at(second)
+    }
+
+    /// The bits that say when, or how often, the node was used.
+    pub fn usage(&self) -> u32 {
+        self.header().state.usage()
     }
 
     /// The mark that an image of the keys has left, or that the table gave it: see `imaging`.
@@ -350,9 +405,9 @@ impl Node {
                 unsafe { self.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
             }
             value => {
-                let (clock, mark) = (self.header().state.clock(), self.mark());
+                let (usage, mark) = (self.usage(), self.mark());
                 *self = Self::new(self.key(), value, expire_at);
-                self.header().state.set_clock(clock);
+                self.header().state.set_usage(usage);
                 self.set_mark(mark);
                 return;
             }
@@ -412,10 +467,11 @@ impl Node {
             unsafe { self.key_start().copy_from_nonoverlapping(key.as_ptr(), key.len()) };
             return self;
         }
-        let has_grown = self.header().state.has_grown();
+        let (has_grown, usage) = (self.header().state.has_grown(), self.usage());
         let object = self.take_object();
         let mut node = Self::new(key, self.new_value(object), self.expire_at());
         node.header_mut().state.set_grown(has_grown);
+        node.header().state.set_usage(usage);
         node
     }
 
@@ -432,13 +488,13 @@ impl Node {
 
     /// The same key and value in a layout with or without an expiry.
     fn rebuild(&mut self, expire_at: Option<u64>) {
-        let (has_grown, clock) = (self.header().state.has_grown(), self.header().state.clock());
+        let (has_grown, usage) = (self.header().state.has_grown(), self.usage());
         let mark = self.mark();
         let object = self.take_object();
         *self = Self::new(self.key(), self.new_value(object), expire_at);
         self.header_mut().state.set_grown(has_grown);
         self.set_mark(mark);
-        self.header().state.set_clock(clock);
+        self.header().state.set_usage(usage);
     }
 
     /// Takes the collection out, if the value is one; then nothing is left to do but to replace the node.
@@ -681,16 +737,21 @@ mod tests {
 
     #[test]
     fn a_node_knows_when_it_was_used_whatever_else_changes() {
+        let random = &mut fastrand::Rng::with_seed(1);
         let mut node = Node::new(b"key", NewValue::Text(b"text"), None);
-        node.touch(1_700_000_000);
+        node.touch(1_700_000_000, random);
         node.set_expire_at(Some(7));
         assert_eq!(node.idle_seconds(1_700_000_010), 10);
         assert_eq!((text(&node), node.expire_at()), (b"text".as_slice(), Some(7)));
         node.set(NewValue::Integer(1), None);
         assert_eq!(node.idle_seconds(1_700_000_010), 10);
         node.set(NewValue::Text(b"text"), None);
-        node.touch(u64::from(u32::MAX));
+        node.touch(u64::from(u32::MAX), random);
         assert_eq!(node.idle_seconds(u64::from(u32::MAX) + 2), 2);
+        let (same, longer) = (node.copied(b"yek"), node.renamed(b"a longer key"));
+        assert_eq!(longer.idle_seconds(u64::from(u32::MAX) + 2), 2);
+        assert_eq!(same.usage(), 0, "a copy is new");
+        let node = longer;
         assert_eq!(node.encoding(), "embstr");
     }
 

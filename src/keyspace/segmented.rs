@@ -4,6 +4,7 @@
 //! few bits of the hash, each part doubles at a time of its own and moves 1/256 of the keys.
 
 use super::deadlines::Deadlines;
+use super::eviction::draw;
 use super::hashing::hash_of;
 use super::listeners::Listeners;
 use super::node::Node;
@@ -184,6 +185,27 @@ impl Segmented {
                 *node = self.segments[Self::segment(hash)].iter_hash(hash).next();
             }
             nodes.into_iter().flatten().for_each(Node::prefetch);
+        }
+    }
+
+    /// A node at random that may be evicted: see [`Evictable`](super::Evictable).
+    pub fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node> {
+        let of_deadline = |(at, hash): (u64, u64)| {
+            self.segments[Self::segment(hash)].find(hash, |node| node.is_of_deadline((at, hash)))
+        };
+        let counts = (self.len, &self.deadlines);
+        draw(counts, spares_lasting, random, |random| self.any(random), of_deadline)
+    }
+
+    /// A node, nearly at random: segments are as good as equal in size where there are many keys.
+    fn any(&self, random: &mut fastrand::Rng) -> Option<&Node> {
+        const TRIES: usize = 4;
+        let drawn = (0..TRIES).map(|_| &self.segments[random.usize(..SEGMENTS)]).find(|segment| !segment.is_empty());
+        let Some(segment) = drawn else { return self.random(&mut |below| random.usize(..below)) };
+        loop {
+            if let Some(node) = segment.get_bucket(random.usize(..segment.num_buckets())) {
+                return Some(node);
+            }
         }
     }
 

@@ -18,6 +18,8 @@ mod databases;
 mod debug;
 mod durability;
 mod encodings;
+#[cfg(feature = "jemalloc")]
+mod eviction;
 mod expiry;
 mod flows;
 mod geo;

@@ -51,7 +51,7 @@ fn a_bad_line_of_the_config_file_is_named_with_the_reason() {
         ("port abc", "integer"),
         ("appendonly \"yes", "unbalanced quotes"),
         ("engine magic", "mutex, dashmap, actor"),
-        ("maxmemory-policy allkeys-lru", "noeviction"),
+        ("maxmemory-policy allkeys-mru", "noeviction"),
     ] {
         let data = Data::new();
         let path = data.path().join("shardrace.conf");

@@ -49,6 +49,8 @@ enum Work {
     Commands,
     /// Remove keys whose time has come.
     Expiration { more: bool },
+    /// Evict keys until so many bytes are freed; how many were.
+    Eviction { bytes: i64, keys: u64 },
     /// End an epoch of the log.
     Epoch(u64),
     /// Begin an image of the keys; nothing when that was done.
@@ -96,6 +98,13 @@ impl Batch {
     pub fn expiration(shard: usize) -> Box<Self> {
         let mut batch = Self::take(shard);
         batch.work = Work::Expiration { more: false };
+        batch
+    }
+
+    /// A batch that asks a shard to evict keys until so many bytes are freed, for a slice of time.
+    pub fn eviction(shard: usize, bytes: i64) -> Box<Self> {
+        let mut batch = Self::take(shard);
+        batch.work = Work::Eviction { bytes, keys: 0 };
         batch
     }
 
@@ -175,16 +184,33 @@ impl Batch {
         usize::from(self.shard)
     }
 
-    /// Whether it asks for expiration.
-    pub fn is_expiration(&self) -> bool {
-        matches!(self.work, Work::Expiration { .. })
+    /// Whether it asks for keys to be removed: for expiration, or eviction.
+    pub fn is_removal(&self) -> bool {
+        matches!(self.work, Work::Expiration { .. } | Work::Eviction { .. })
+    }
+
+    /// How many bytes it asks to free by evicting keys.
+    pub fn evicts(&self) -> Option<i64> {
+        if let Work::Eviction { bytes, .. } = self.work { Some(bytes) } else { None }
+    }
+
+    /// Notes how many keys were evicted.
+    pub fn set_evicted(&mut self, keys: u64) {
+        self.work = Work::Eviction { bytes: 0, keys };
+    }
+
+    /// How many keys were evicted.
+    pub fn evicted(&self) -> u64 {
+        if let Work::Eviction { keys, .. } = self.work { keys } else { 0 }
     }
 
     /// The epoch that it asks to end.
     pub fn ends_epoch(&self) -> Option<u64> {
         match self.work {
             Work::Epoch(epoch) => Some(epoch),
-            Work::Commands | Work::Expiration { .. } | Work::Image(_) | Work::Walk { .. } => None,
+            Work::Commands | Work::Expiration { .. } | Work::Eviction { .. } | Work::Image(_) | Work::Walk { .. } => {
+                None
+            }
         }
     }
 

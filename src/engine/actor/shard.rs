@@ -1,11 +1,13 @@
 //! The shard: owns a keyspace and a segment of the log, runs batches, and publishes figures.
 
+use super::super::eviction::{evict_slice, instalment};
 use super::super::expiration::expire_slice;
 use super::super::images::{ImagePart, slice};
 use super::batch::{Batch, GROUP, Op};
 use crate::aof::{Joints, Note, Salt, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 use crate::clock::Clock;
-use crate::commands::{self, CommandId, Transaction};
+use crate::commands::{self, CommandId, Flags, Transaction};
+use crate::eviction::PRESSURE;
 use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Store, Table, hash_of};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
@@ -50,6 +52,15 @@ impl Gauges {
         Self { databases: (0..databases).map(|_| DatabaseGauges::default()).collect(), ..Self::default() }
     }
 
+    /// How many keys may be evicted.
+    pub fn evictable(&self, spares_lasting: bool) -> u64 {
+        let count = |gauges: &DatabaseGauges| match spares_lasting {
+            true => gauges.expires.load(Ordering::Relaxed),
+            false => gauges.keys.load(Ordering::Relaxed),
+        };
+        self.databases.iter().map(count).sum()
+    }
+
     /// Whether a look for expired keys is due: a key's time has come, or the last look told a lag that is over.
     pub fn has_due(&self, now_ms: u64) -> bool {
         let first = self.first_deadline_ms.load(Ordering::Relaxed);
@@ -87,7 +98,10 @@ pub struct KeyspaceShard {
     ends_epoch: bool,
     clock: Clock,
     reply_bytes_max: usize,
-    has_overflowed: bool,
+    /// What stands in the way of commands, in one byte that each looks at.
+    obstacles: u8,
+    /// Bytes that are to be freed by eviction.
+    debt: i64,
     gauges: GaugesOf,
     commands: u64,
     batches: u64,
@@ -97,6 +111,11 @@ pub struct KeyspaceShard {
     /// Whether a batch of the turn is watched.
     has_watched: bool,
 }
+
+/// A reply of the batch was dropped.
+const OVERFLOW: u8 = 1;
+/// Keys are to be evicted before a command that needs memory.
+const DEBT: u8 = 2;
 
 impl KeyspaceShard {
     pub fn new(
@@ -117,7 +136,8 @@ impl KeyspaceShard {
             ends_epoch: false,
             clock,
             reply_bytes_max,
-            has_overflowed: false,
+            obstacles: 0,
+            debt: 0,
             gauges,
             commands: 0,
             batches: 0,
@@ -141,7 +161,8 @@ impl KeyspaceShard {
         };
         batch.run(self, fetch_if_large, Self::run_command);
         batch.slow.append(self.keyspace.slow());
-        batch.overflowed = std::mem::take(&mut self.has_overflowed);
+        batch.overflowed = self.obstacles & OVERFLOW != 0;
+        self.obstacles &= !OVERFLOW;
     }
 
     /// Fetches the nodes of the first keys of the commands to come.
@@ -158,9 +179,7 @@ impl KeyspaceShard {
     }
 
     fn run_command(&mut self, op: &Op, args: Args<'_>, whole: Option<&[u8]>, replies: &mut Vec<u8>) {
-        // The connection will be closed: what it sent behind an endless reply is not run, unless another shard runs a
-        // part of it too.
-        if self.has_overflowed && !op.is_part {
+        if self.obstacles != 0 && !self.goes_on(op, args) {
             return;
         }
         let mark = replies.len();
@@ -180,8 +199,43 @@ impl KeyspaceShard {
         }
         // The connection will be closed; until then its replies may not take memory without end.
         if replies.len() > self.reply_bytes_max {
-            self.has_overflowed = true;
+            self.obstacles |= OVERFLOW;
             replies.truncate(mark);
+        }
+    }
+
+    /// Whether a command runs, though something stands in the way.
+    #[cold]
+    fn goes_on(&mut self, op: &Op, args: Args<'_>) -> bool {
+        if self.debt > 0 && commands::command(op.id).flags.has(Flags::DENYOOM) {
+            self.pay(instalment(self.debt, args.byte_len()));
+        }
+        // The connection will be closed: what it sent behind an endless reply is not run, unless another shard runs a
+        // part of it too.
+        self.obstacles & OVERFLOW == 0 || op.is_part
+    }
+
+    /// Evicts keys until so many bytes are freed, for a slice of time; gives how many were.
+    fn pay(&mut self, bytes: i64) -> u64 {
+        // The other shards may have paid, or a look at the memory have found that it was not as much.
+        self.debt = self.debt.min(PRESSURE.debt());
+        let evicted = evict_slice(&mut self.keyspace, bytes.min(self.debt));
+        // Without keys to evict there is nothing to pay with.
+        self.debt = if evicted.keys == 0 { 0 } else { (self.debt - evicted.freed).max(0) };
+        self.obstacles = self.obstacles & !DEBT | if self.debt > 0 { DEBT } else { 0 };
+        if let Some(segment) = &self.segment {
+            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
+        }
+        evicted.keys
+    }
+
+    fn run_removal(&mut self, batch: &mut Batch) {
+        match batch.evicts() {
+            None => self.run_expiration(batch),
+            Some(bytes) => {
+                self.debt = bytes;
+                batch.set_evicted(self.pay(bytes));
+            }
         }
     }
 
@@ -304,8 +358,8 @@ impl Shard for KeyspaceShard {
         self.keyspace.start_timing();
         if let Some(epoch) = batch.ends_epoch() {
             self.end_epoch(epoch);
-        } else if batch.is_expiration() {
-            self.run_expiration(batch);
+        } else if batch.is_removal() {
+            self.run_removal(batch);
         } else if let Some(part) = batch.take_image() {
             self.begin_image(*part);
         } else if batch.is_walk() {

@@ -7,7 +7,9 @@
 #![allow(unsafe_code)]
 
 use super::{Database, Side};
-use crate::keyspace::{Deadlines, Homes, IMAGE_STEP, ImageSink, Listeners, Node, Store, Table, hash_of, walk};
+use crate::keyspace::{
+    Deadlines, Evictable, Homes, IMAGE_STEP, ImageSink, Listeners, Node, Store, Table, draw_evictable, hash_of, walk,
+};
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
 use parking_lot::Mutex;
@@ -179,6 +181,12 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The one locked shard.
+    fn only(&self) -> (Part, &Guard<'a>) {
+        let Guards::One(part, guard) = &self.guards else { panic!("keys are evicted from one shard") };
+        (*part, guard)
+    }
+
     /// Keeps the nodes of the next buckets of the one locked shard, from one on; gives the bucket behind them, if there
     /// is one.
     pub fn keep_buckets(&mut self, bucket: usize) -> Option<usize> {
@@ -256,6 +264,33 @@ impl Store for View<'_> {
 
     fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
         self.databases[0].imaging.begin(sink, self.nodes(), self.databases.len());
+    }
+}
+
+/// Of a view of one shard.
+impl Evictable for View<'_> {
+    fn evictable(&self, database: usize, spares_lasting: bool) -> usize {
+        let ((number, index), guard) = self.only();
+        match (number == database, spares_lasting) {
+            (false, _) => 0,
+            (true, true) => self.databases[number].sides.parts[index].lock().deadlines.len(),
+            (true, false) => guard.table().len(),
+        }
+    }
+
+    fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node> {
+        let ((number, index), guard) = self.only();
+        let side = self.databases[number].sides.parts[index].lock();
+        let table = guard.table();
+        let of_deadline =
+            |(at, hash): (u64, u64)| table.get(hash, |(node, _)| node.is_of_deadline((at, hash))).map(|(node, _)| node);
+        let any = |random: &mut fastrand::Rng| self.random(&mut |below| random.usize(..below));
+        draw_evictable((table.len(), &side.deadlines), spares_lasting, random, any, of_deadline)
+    }
+
+    fn first_deadline_here(&self) -> Option<(u64, u64)> {
+        let ((number, index), _) = self.only();
+        self.databases[number].sides.parts[index].lock().deadlines.first()
     }
 }
 

@@ -1,0 +1,174 @@
+//! When keys are evicted, and how much: memory in use against `maxmemory`.
+//!
+//! The allocator says what is in use, but asking it takes some ten microseconds. So a task looks, the more often the
+//! nearer the limit is, and what is over is a debt. The owners of the keys pay it: in slices by themselves, and where a
+//! command that needs memory finds a debt, it pays first. What a slice gives back is counted exactly, by the thread that
+//! evicts. So writers cannot outrun the eviction; what they take between two looks is how far memory is over the limit.
+
+use crate::keyspace::Policy;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// The memory of this process, which has one server.
+pub static PRESSURE: Pressure = Pressure {
+    is_over: AtomicBool::new(false),
+    debt: AtomicI64::new(0),
+    evicted: AtomicU64::new(0),
+    freed: AtomicU64::new(0),
+    has_debt: Notify::const_new(),
+    is_to_be_looked_at: Notify::const_new(),
+    looks: Mutex::new(Looks { before: None, over_since: None, over_before: Duration::ZERO }),
+};
+
+/// Between two looks at the memory where the limit is far, or nothing is evicted.
+const LOOK_MAX: Duration = Duration::from_millis(100);
+/// Near the limit, where nothing changes.
+const LOOK_NEAR: Duration = Duration::from_millis(10);
+/// Near the limit, while memory grows or shrinks.
+const LOOK_MIN: Duration = Duration::from_millis(1);
+/// What may be written in a millisecond: so far from the limit it is near.
+const BYTES_PER_MS: u64 = 256 * 1024;
+/// A look that finds less of a change finds none.
+const STILL: u64 = 16 * 1024;
+/// One part of the limit in so many is freed at most beyond what is over, for what is written until the next look.
+const AHEAD: u64 = 256;
+
+/// How far memory is over the limit, and what is done about it.
+#[derive(Debug)]
+pub struct Pressure {
+    /// Whether more memory is in use than the limit, as far as is known.
+    is_over: AtomicBool,
+    /// Bytes that are still to be freed.
+    debt: AtomicI64,
+    /// Keys evicted so far.
+    evicted: AtomicU64,
+    /// Bytes that evicting them has freed.
+    freed: AtomicU64,
+    has_debt: Notify,
+    is_to_be_looked_at: Notify,
+    looks: Mutex<Looks>,
+}
+
+#[derive(Debug)]
+struct Looks {
+    /// The last look: when, what was in use, and what had been freed by then.
+    before: Option<(Instant, u64, u64)>,
+    over_since: Option<Instant>,
+    /// How long memory was over the limit, before that.
+    over_before: Duration,
+}
+
+impl Pressure {
+    /// Whether more memory is in use than the limit.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Takes in what is in use, of `most` bytes where there is a limit; gives when to look again.
+    pub fn note_used(&self, used: u64, most: u64) -> Duration {
+        let mut looks = self.looks.lock();
+        let now = Instant::now();
+        let is_over = most > 0 && used > most;
+        match (is_over, looks.over_since) {
+            (true, None) => looks.over_since = Some(now),
+            (false, Some(since)) => {
+                looks.over_since = None;
+                looks.over_before += now - since;
+            }
+            _ => {}
+        }
+        let freed = self.freed.load(Ordering::Relaxed);
+        let before = looks.before.replace((now, used, freed));
+        drop(looks);
+        let evicts = Policy::now().evicts();
+        let grown_per_ms = before.map_or(0, |(then, used_then, freed_then)| {
+            let grown = (used + freed).saturating_sub(used_then + freed_then);
+            grown / (now - then).as_millis().max(1) as u64
+        });
+        let ahead = grown_per_ms.min(most / AHEAD);
+        self.debt.store(if is_over && evicts { (used - most + ahead) as i64 } else { 0 }, Ordering::Relaxed);
+        self.is_over.store(is_over, Ordering::Relaxed);
+        if is_over && evicts {
+            self.has_debt.notify_one();
+        }
+        let is_still = before.is_some_and(|(_, used_then, _)| used.abs_diff(used_then) < STILL);
+        until_next_look(used, most, evicts, is_still)
+    }
+
+    /// Ends the wait for the next look: the limit is another.
+    pub fn look_again(&self) {
+        self.is_to_be_looked_at.notify_one();
+    }
+
+    /// Waits for the time of the next look.
+    pub async fn next_look(&self, wait: Duration) {
+        // Who is asked to look again by then does so once.
+        let _ = tokio::time::timeout(wait, self.is_to_be_looked_at.notified()).await;
+    }
+
+    /// Bytes that are to be freed; 0 or less where memory is within the limit.
+    pub fn debt(&self) -> i64 {
+        self.debt.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there is something to be freed.
+    pub async fn debt_to_pay(&self) -> i64 {
+        loop {
+            let debt = self.debt();
+            if debt > 0 {
+                return debt;
+            }
+            self.has_debt.notified().await;
+        }
+    }
+
+    /// Notes that so many keys were evicted, which freed so many bytes.
+    pub fn pay(&self, keys: u64, freed: i64) {
+        self.evicted.fetch_add(keys, Ordering::Relaxed);
+        self.freed.fetch_add(freed.max(0) as u64, Ordering::Relaxed);
+        if self.debt.fetch_sub(freed, Ordering::Relaxed) <= freed {
+            // A look that comes between finds out soon if that is not so.
+            self.is_over.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Keys evicted since the server started.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    /// For how long memory has been over the limit: in all, and this time.
+    pub fn exceeded(&self) -> (Duration, Duration) {
+        let looks = self.looks.lock();
+        let now = looks.over_since.map_or(Duration::ZERO, |since| since.elapsed());
+        (looks.over_before + now, now)
+    }
+}
+
+fn until_next_look(used: u64, most: u64, evicts: bool, is_still: bool) -> Duration {
+    if most == 0 || !evicts {
+        return LOOK_MAX;
+    }
+    let near = if is_still { LOOK_NEAR } else { LOOK_MIN };
+    Duration::from_millis(most.saturating_sub(used) / BYTES_PER_MS).clamp(near, LOOK_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_the_more_frequent_the_nearer_the_limit_is() {
+        const MB: u64 = 1 << 20;
+        let look = |used, is_still| until_next_look(used, 100 * MB, true, is_still);
+        assert_eq!(look(10 * MB, false), LOOK_MAX);
+        assert_eq!(look(95 * MB, false), Duration::from_millis(20));
+        assert_eq!((look(100 * MB, false), look(200 * MB, false)), (LOOK_MIN, LOOK_MIN));
+        assert_eq!(look(100 * MB, true), LOOK_NEAR);
+        assert_eq!(until_next_look(200 * MB, 100 * MB, false, false), LOOK_MAX);
+        assert_eq!(until_next_look(200 * MB, 0, true, false), LOOK_MAX);
+    }
+}

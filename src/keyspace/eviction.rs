@@ -1,0 +1,113 @@
+//! Evicting one key: of a few that are looked at, the one that the policy values least, as Redis does it.
+//!
+//! Whoever owns the keys calls this as often as memory asks for; see `crate::eviction` for when that is.
+
+use super::deadlines::Deadlines;
+use super::hashing::hash_of;
+use super::node::Node;
+use super::usage::{Policy, SAMPLES};
+use super::{Class, Keyspace, Store, is_due};
+use std::sync::atomic::Ordering;
+
+/// Where a store holds so many keys for each that expires, drawing any key until one expires takes too long.
+pub const RARE: usize = 16;
+/// Draws of any key to find one that expires: the chance that none does where they are not rare is below 2 %.
+const DRAWS: usize = 4 * RARE;
+
+/// A store that keys are evicted from: all of an owner's, or what one lock protects.
+pub trait Evictable: Store {
+    /// How many keys of a database may be evicted; of those that expire, where lasting ones are spared.
+    fn evictable(&self, database: usize, spares_lasting: bool) -> usize;
+    /// A node at random of the selected database that may be evicted. O(1) expected; where few keys expire, O(log n), and
+    /// those that expire at a time when few others do are more likely.
+    fn sample(&self, spares_lasting: bool, random: &mut fastrand::Rng) -> Option<&Node>;
+    /// The earliest deadline of the selected database, with the hash of its key.
+    fn first_deadline_here(&self) -> Option<(u64, u64)>;
+}
+
+/// Draws a node that may be evicted, out of a table with these deadlines: `any` draws any node, `of_deadline` finds one.
+pub fn draw<'n>(
+    (nodes, deadlines): (usize, &Deadlines),
+    spares_lasting: bool,
+    random: &mut fastrand::Rng,
+    any: impl Fn(&mut fastrand::Rng) -> Option<&'n Node>,
+    of_deadline: impl Fn((u64, u64)) -> Option<&'n Node>,
+) -> Option<&'n Node> {
+    if !spares_lasting {
+        return any(random);
+    }
+    if deadlines.len().saturating_mul(RARE) >= nodes {
+        let mut draws = (0..DRAWS).map_while(|_| any(random));
+        let found = draws.find(|node| node.expire_at().is_some());
+        if found.is_some() {
+            return found;
+        }
+    }
+    of_deadline(deadlines.draw(random)?)
+}
+
+impl<S: Evictable> Keyspace<S> {
+    /// Evicts one key of the selected database; false when there is none that may be. `victim` is room for its name.
+    /// O(samples)
+    pub fn evict_one(&mut self, policy: Policy, victim: &mut Vec<u8>) -> bool {
+        match policy {
+            Policy::Noeviction => false,
+            Policy::VolatileTtl => self.evict_first(),
+            _ => {
+                let samples = match policy {
+                    Policy::AllkeysRandom | Policy::VolatileRandom => 1,
+                    _ => SAMPLES.load(Ordering::Relaxed),
+                };
+                let is_found = self.choose(policy, samples, victim);
+                if is_found {
+                    let taken = self.take(hash_of(victim), victim);
+                    self.note_evicted(victim, taken.is_some_and(|node| is_due(&node, self.now_ms)));
+                }
+                is_found
+            }
+        }
+    }
+
+    /// Puts the name of the key to evict into `victim`, where there is one.
+    fn choose(&mut self, policy: Policy, samples: u32, victim: &mut Vec<u8>) -> bool {
+        let Self { store, random, second, .. } = self;
+        let mut worst = None;
+        for _ in 0..samples {
+            let Some(node) = store.sample(policy.spares_lasting(), random) else { break };
+            let rank = match policy.counts_uses() {
+                true => u32::from(u8::MAX - node.frequency(*second)),
+                false => node.idle_seconds(*second),
+            };
+            if worst.is_none_or(|worst| rank > worst) {
+                worst = Some(rank);
+                victim.clear();
+                victim.extend_from_slice(node.key());
+            }
+        }
+        worst.is_some()
+    }
+
+    /// Evicts the key that expires first: its deadline is known.
+    fn evict_first(&mut self) -> bool {
+        while let Some(deadline) = self.store.first_deadline_here() {
+            // A deadline may be left without its key.
+            if let Some(node) = self.store.remove_due(deadline) {
+                self.note_evicted(node.key(), is_due(&node, self.now_ms));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A key whose time had come has expired, whoever removed it.
+    fn note_evicted(&mut self, key: &[u8], has_expired: bool) {
+        if has_expired {
+            return self.note_expired(key);
+        }
+        if self.store.has_listeners() {
+            self.tell_listeners(key);
+        }
+        self.notify(Class::EVICTED, "evicted", key);
+        self.effects.add([b"DEL".as_slice(), key]);
+    }
+}

@@ -1,0 +1,229 @@
+//! How recently, or how often, a key is used, in 27 bits of its node; and which of two keys is evicted first.
+//!
+//! Under most policies the bits are the second of the last use. Under the LFU policies they are a counter of 8 bits, and
+//! the minute in which it was last looked at. The counter is logarithmic, as that of R. Morris ("Counting large numbers
+//! of events in small registers", 1978), with Redis's parameters: a use adds one with probability
+//! `1 / ((counter - 5) * lfu-log-factor + 1)`, and every `lfu-decay-time` minutes without a use take one away. Where the
+//! policy changes between the two kinds, what stands there is taken for what it is not until the key is used again.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+/// How many bits there are.
+pub const BITS: u32 = u32::BITS - 5;
+const MASK: u32 = (1 << BITS) - 1;
+const COUNTER_BITS: u32 = 8;
+const MINUTE_MASK: u32 = MASK >> COUNTER_BITS;
+
+/// `maxmemory-policy`: which keys go first when memory is short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Policy {
+    /// Of the keys that expire, those unused for longest.
+    VolatileLru,
+    /// Of the keys that expire, those used least often.
+    VolatileLfu,
+    /// Of the keys that expire, any.
+    VolatileRandom,
+    /// Of the keys that expire, those that expire first.
+    VolatileTtl,
+    /// Those unused for longest.
+    AllkeysLru,
+    /// Those used least often.
+    AllkeysLfu,
+    /// Any.
+    AllkeysRandom,
+    /// None.
+    Noeviction,
+}
+
+/// The policy of the process: commands know no configuration, and a process has one server.
+static POLICY: AtomicU8 = AtomicU8::new(Policy::Noeviction as u8);
+/// `maxmemory-samples`: how many keys are looked at to find one to evict.
+pub static SAMPLES: AtomicU32 = AtomicU32::new(5);
+/// `lfu-log-factor`
+pub static LFU_LOG_FACTOR: AtomicU32 = AtomicU32::new(10);
+/// `lfu-decay-time`, in minutes; 0 for never.
+pub static LFU_DECAY_TIME: AtomicU32 = AtomicU32::new(1);
+
+impl Policy {
+    const ALL: [Self; 8] = [
+        Self::VolatileLru,
+        Self::VolatileLfu,
+        Self::VolatileRandom,
+        Self::VolatileTtl,
+        Self::AllkeysLru,
+        Self::AllkeysLfu,
+        Self::AllkeysRandom,
+        Self::Noeviction,
+    ];
+
+    /// The names of all, in the order that Redis lists them in. An allocator that does not say what has been given back
+    /// does not know when to stop.
+    pub const NAMES: &[&str] = if cfg!(feature = "jemalloc") {
+        &[
+            "volatile-lru",
+            "volatile-lfu",
+            "volatile-random",
+            "volatile-ttl",
+            "allkeys-lru",
+            "allkeys-lfu",
+            "allkeys-random",
+            "noeviction",
+        ]
+    } else {
+        &["noeviction"]
+    };
+
+    /// The policy in the place that its name has in [`NAMES`](Self::NAMES).
+    pub fn from_number(number: u64) -> Self {
+        let others = Self::ALL.len() - Self::NAMES.len();
+        Self::ALL[(number as usize + others).min(Self::ALL.len() - 1)]
+    }
+
+    /// The policy as it stands.
+    #[inline]
+    pub fn now() -> Self {
+        Self::ALL[usize::from(POLICY.load(Ordering::Relaxed))]
+    }
+
+    /// Makes it the one that holds from now on.
+    pub fn set(self) {
+        POLICY.store(self as u8, Ordering::Relaxed);
+    }
+
+    /// Whether it evicts anything.
+    pub fn evicts(self) -> bool {
+        self != Self::Noeviction
+    }
+
+    /// Whether it evicts only keys that expire.
+    pub fn spares_lasting(self) -> bool {
+        matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
+    }
+
+    /// Whether it goes by how often a key is used.
+    #[inline]
+    pub fn counts_uses(self) -> bool {
+        matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
+    }
+}
+
+/// A counter of uses, and when it was last looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frequency {
+    counter: u8,
+    minute: u32,
+}
+
+impl Frequency {
+    /// What a new key begins with: one that nobody uses goes to 0, and new ones get a chance before that.
+    pub const FIRST: u8 = 5;
+
+    /// A counter as it stands in this second of Unix time.
+    pub fn new(counter: u8, second: u64) -> Self {
+        Self { counter, minute: minute_of(second) }
+    }
+
+    /// The counter that [`bits`](Self::bits) told.
+    pub fn from_bits(bits: u32) -> Self {
+        Self { counter: bits as u8, minute: bits >> COUNTER_BITS & MINUTE_MASK }
+    }
+
+    /// The counter in 27 bits.
+    pub fn bits(self) -> u32 {
+        self.minute << COUNTER_BITS | u32::from(self.counter)
+    }
+
+    /// What is left of the counter in this second.
+    pub fn at(self, second: u64) -> u8 {
+        self.decayed(second, LFU_DECAY_TIME.load(Ordering::Relaxed))
+    }
+
+    /// The counter after a use in this second.
+    pub fn used(self, second: u64, random: &mut fastrand::Rng) -> Self {
+        let counter = self.at(second);
+        let is_counted = random.f64() < chance(counter, LFU_LOG_FACTOR.load(Ordering::Relaxed));
+        Self::new(counter.saturating_add(u8::from(is_counted)), second)
+    }
+
+    fn decayed(self, second: u64, minutes_per_step: u32) -> u8 {
+        let minutes = minute_of(second).wrapping_sub(self.minute) & MINUTE_MASK;
+        let steps = minutes.checked_div(minutes_per_step).unwrap_or(0);
+        self.counter.saturating_sub(u8::try_from(steps).unwrap_or(u8::MAX))
+    }
+}
+
+/// With which probability a use counts.
+fn chance(counter: u8, log_factor: u32) -> f64 {
+    let above = counter.saturating_sub(Frequency::FIRST);
+    1.0 / (f64::from(above) * f64::from(log_factor) + 1.0)
+}
+
+fn minute_of(second: u64) -> u32 {
+    (second / 60) as u32 & MINUTE_MASK
+}
+
+/// For how many seconds a key has not been used whose bits are the second of its last use.
+pub fn idle_seconds(bits: u32, second: u64) -> u32 {
+    (second as u32).wrapping_sub(bits) & MASK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Redis's table for a factor of 10: 100 uses bring the counter to about 10, 1000 to about 18, 100,000 to about 142.
+    #[test]
+    fn the_counter_grows_with_the_logarithm_of_the_uses() {
+        for (uses, expected) in [(100, 8..=13), (1000, 15..=21), (100_000, 125..=160), (1_000_000, 254..=255)] {
+            let mut random = fastrand::Rng::with_seed(7);
+            let mut frequency = Frequency::new(Frequency::FIRST, 0);
+            (0..uses).for_each(|_| frequency = frequency.used(0, &mut random));
+            assert!(expected.contains(&frequency.at(0)), "{uses} uses: {}", frequency.at(0));
+        }
+    }
+
+    #[test]
+    fn a_use_counts_with_the_probability_of_the_formula() {
+        assert_eq!([chance(0, 10), chance(5, 10), chance(255, 0)], [1.0; 3]);
+        assert_eq!([chance(6, 10), chance(15, 10), chance(15, 1)], [1.0 / 11.0, 1.0 / 101.0, 1.0 / 11.0]);
+    }
+
+    #[test]
+    fn a_policy_is_the_one_that_its_name_says() {
+        let policies: Vec<Policy> = (0..Policy::NAMES.len() as u64).map(Policy::from_number).collect();
+        assert_eq!(policies.last(), Some(&Policy::Noeviction));
+        for (policy, name) in policies.into_iter().zip(Policy::NAMES) {
+            assert_eq!(policy.spares_lasting(), name.starts_with("volatile"));
+            assert_eq!(policy.counts_uses(), name.ends_with("lfu"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bits_keep_a_counter(counter: u8, second in 0u64..1 << 40) {
+            let frequency = Frequency::new(counter, second);
+            prop_assert!(frequency.bits() <= MASK);
+            prop_assert_eq!(Frequency::from_bits(frequency.bits()), frequency);
+        }
+
+        #[test]
+        fn every_step_of_minutes_takes_one_away(counter: u8, start in 0u64..1 << 33, minutes in 0u64..1000, step in 0u32..9) {
+            let frequency = Frequency::new(counter, start * 60);
+            let steps = if step == 0 { 0 } else { minutes / u64::from(step) };
+            let left = u64::from(counter).saturating_sub(steps) as u8;
+            prop_assert_eq!(frequency.decayed((start + minutes) * 60, step), left);
+        }
+
+        #[test]
+        fn a_use_adds_one_at_most_and_takes_nothing(counter: u8, seed: u64) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let used = Frequency::new(counter, 60).used(60, &mut random);
+            prop_assert!((counter..=counter.saturating_add(1)).contains(&used.counter));
+            if counter <= Frequency::FIRST {
+                prop_assert_eq!(used.counter, counter + 1);
+            }
+        }
+    }
+}

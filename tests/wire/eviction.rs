@@ -1,0 +1,393 @@
+//! What goes when memory is short, and what stays.
+
+use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine, wait_until};
+use std::time::Duration;
+
+const KB: u64 = 1 << 10;
+const MB: u64 = 1 << 20;
+/// Memory that tests let the limit be exceeded by, at the end: buffers of connections come and go beside the keys.
+const SLACK: u64 = MB / 2;
+const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+#[test]
+fn policies_and_their_directives_are_those_of_redis() {
+    check_script(
+        r#"
+        CONFIG SET maxmemory-policy allkeys-mru
+        -ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction
+        CONFIG SET maxmemory-samples 0
+        -ERR CONFIG SET failed (possibly related to argument 'maxmemory-samples') - argument must be between 1 and 2147483647 inclusive
+        CONFIG SET lfu-log-factor -1
+        -ERR CONFIG SET failed (possibly related to argument 'lfu-log-factor') - argument must be between 0 and 2147483647 inclusive
+        CONFIG SET lfu-decay-time x
+        -ERR CONFIG SET failed (possibly related to argument 'lfu-decay-time') - argument couldn't be parsed into an integer
+        CONFIG GET lfu-decay-time
+        *2 | $14 | lfu-decay-time | $1 | 1
+        CONFIG GET lfu-log-factor
+        *2 | $14 | lfu-log-factor | $2 | 10
+        CONFIG SET maxmemory-samples 7
+        +OK
+        CONFIG GET maxmemory-samples
+        *2 | $17 | maxmemory-samples | $1 | 7
+        CONFIG SET maxmemory-policy VOLATILE-TTL
+        +OK
+        CONFIG GET maxmemory-policy
+        *2 | $16 | maxmemory-policy | $12 | volatile-ttl
+        CONFIG SET maxmemory-policy noeviction
+        +OK
+        "#,
+    );
+}
+
+#[test]
+fn uses_are_counted_under_an_lfu_policy_alone() {
+    check_script(
+        r#"
+        CONFIG SET maxmemory-policy volatile-lfu
+        +OK
+        SET key text
+        +OK
+        OBJECT FREQ key
+        :5
+        OBJECT FREQ missing
+        $-1
+        OBJECT IDLETIME missing
+        $-1
+        OBJECT IDLETIME key
+        -ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.
+        CONFIG SET lfu-log-factor 0
+        +OK
+        GET key
+        $4 | text
+        OBJECT FREQ key
+        :6
+        STRLEN key
+        :4
+        APPEND key x
+        :5
+        OBJECT FREQ key
+        :8
+        # Neither of these is a use.
+        TTL key
+        :-1
+        TYPE key
+        +string
+        EXISTS key
+        :1
+        OBJECT ENCODING key
+        $3 | raw
+        OBJECT FREQ key
+        :8
+        SET key another
+        +OK
+        OBJECT FREQ key
+        :9
+        TOUCH key
+        :1
+        RENAME key longer-key
+        +OK
+        OBJECT FREQ longer-key
+        :11
+        COPY longer-key key
+        :1
+        OBJECT FREQ key
+        :5
+        RPUSH list a
+        :1
+        OBJECT FREQ list
+        :5
+        LPUSH list b
+        :2
+        OBJECT FREQ list
+        :6
+        EXPIRE list 100
+        :1
+        MOVE list 1
+        :1
+        SELECT 1
+        +OK
+        OBJECT FREQ list
+        :8
+        DEL list
+        :1
+        SELECT 0
+        +OK
+        SET key "\x02"
+        +OK
+        RESTORE low 0 "\x00\x01\x78\x0a\x00\x26\x13\x5a\xd9\x0a\xcd\x71\x6c" FREQ 3 IDLETIME 5
+        -ERR syntax error
+        CONFIG SET lfu-log-factor 10
+        +OK
+        CONFIG SET maxmemory-policy allkeys-lru
+        +OK
+        OBJECT FREQ key
+        -ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.
+        CONFIG SET maxmemory-policy noeviction
+        +OK
+        "#,
+    );
+}
+
+#[test]
+fn restore_sets_what_the_policy_goes_by() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("SET key text", "+OK\r\n");
+        let payload = client.value(&["DUMP", "key"]).bytes().to_vec();
+        let restore = |client: &mut Client, option: &str, number: &str| {
+            let words: [&[u8]; 7] =
+                [b"RESTORE", b"key", b"0", &payload, b"REPLACE", option.as_bytes(), number.as_bytes()];
+            assert_eq!(client.call(&words), b"+OK\r\n");
+        };
+        restore(&mut client, "IDLETIME", "1000");
+        let idle = client.value(&["OBJECT", "IDLETIME", "key"]).integer();
+        assert!((1000..1030).contains(&idle), "{idle}");
+        let described = client.value(&["DEBUG", "OBJECT", "key"]);
+        assert!(matches!(described, Value::Error(_)), "DEBUG is for those who are allowed to");
+        restore(&mut client, "FREQ", "100");
+        assert!(client.value(&["OBJECT", "IDLETIME", "key"]).integer() < 30);
+        client.expect("CONFIG SET maxmemory-policy allkeys-lfu", "+OK\r\n");
+        restore(&mut client, "FREQ", "100");
+        client.expect("OBJECT FREQ key", ":100\r\n");
+        restore(&mut client, "IDLETIME", "1000");
+        client.expect("OBJECT FREQ key", ":5\r\n");
+    });
+}
+
+/// Runs a test on a fresh server of every engine, with a policy.
+fn under(policy: &str, test: impl Fn(&Server, &mut Client)) {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}, {policy}");
+        let server = Server::start(setup, &["--maxmemory-policy", policy]);
+        test(&server, &mut server.client());
+    }
+}
+
+/// Lets the server have the buffers that it keeps, which a small limit would have to hold as well.
+fn warm_up(client: &mut Client) {
+    fill(client, "warm", 2000, |_| None);
+    client.expect("FLUSHALL", "+OK\r\n");
+}
+
+/// Sets the limit to what is in use and so much more; gives it.
+fn limit(server: &Server, client: &mut Client, more: u64) -> u64 {
+    let limit = server.info_number("used_memory") + more;
+    client.expect(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
+    limit
+}
+
+/// Sets keys of a kilobyte that expire if they are to, 20 at a time; gives how many were refused.
+fn fill(client: &mut Client, prefix: &str, count: usize, ttl: impl Fn(usize) -> Option<usize>) -> usize {
+    let value = "x".repeat(KB as usize);
+    let set = |n: usize| {
+        let mut words = vec!["SET".to_owned(), format!("{prefix}:{n}"), value.clone()];
+        words.extend(ttl(n).into_iter().flat_map(|ttl| ["EX".to_owned(), ttl.to_string()]));
+        words
+    };
+    let requests: Vec<Vec<String>> = (0..count).map(set).collect();
+    let replies = requests.chunks(20).flat_map(|requests| client.pipeline(requests));
+    replies
+        .filter(|reply| match reply {
+            Value::Error(text) => {
+                assert_eq!(String::from_utf8_lossy(text), OOM);
+                true
+            }
+            other => *other != Value::Simple(b"OK".to_vec()),
+        })
+        .count()
+}
+
+/// Which of the keys are there.
+fn present(client: &mut Client, prefix: &str, count: usize) -> Vec<bool> {
+    let requests: Vec<Vec<String>> = (0..count).map(|n| vec!["EXISTS".into(), format!("{prefix}:{n}")]).collect();
+    client.pipeline(&requests).iter().map(|reply| reply.integer() == 1).collect()
+}
+
+fn count(present: &[bool]) -> usize {
+    present.iter().filter(|is_there| **is_there).count()
+}
+
+fn wait_for_room(server: &Server, limit: u64) {
+    wait_until("memory is within the limit", || server.info_number("used_memory") <= limit + SLACK);
+}
+
+#[test]
+fn memory_stays_within_the_limit_and_writes_go_on() {
+    for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random"] {
+        under(policy, |server, client| {
+            warm_up(client);
+            let limit = limit(server, client, 4 * MB);
+            assert_eq!(fill(client, "key", 8000, |_| None), 0, "there is always something to evict");
+            wait_for_room(server, limit);
+            client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
+            let (evicted, keys) = (server.info_number("evicted_keys"), client.value(&["DBSIZE"]).integer() as u64);
+            assert_eq!(evicted + keys, 8000);
+            assert!(keys > 1500, "{keys} keys are left");
+        });
+    }
+}
+
+#[test]
+fn keys_that_do_not_expire_are_spared_by_volatile_policies() {
+    for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
+        under(policy, |server, client| {
+            warm_up(client);
+            assert_eq!(fill(client, "lasting", 300, |_| None), 0);
+            let limit = limit(server, client, 3 * MB);
+            assert_eq!(fill(client, "passing", 5000, |n| Some(10_000 + n)), 0);
+            wait_for_room(server, limit);
+            assert_eq!(count(&present(client, "lasting", 300)), 300);
+            let left = present(client, "passing", 5000);
+            assert!((500..3500).contains(&count(&left)), "{}", count(&left));
+            if policy == "volatile-ttl" {
+                assert!(count(&left[..1000]) < 20, "those that expire first are gone");
+            }
+            // When only lasting keys are left nothing can be evicted.
+            let refused = fill(client, "more", 6000, |_| None);
+            assert!(refused > 2000, "{refused}");
+            assert_eq!(client.value(&["DBSIZE"]).integer() as usize, 300 + 6000 - refused);
+            assert_eq!(count(&present(client, "lasting", 300)), 300);
+            // One that expires can be, though that is not enough.
+            client.expect(&format!("CONFIG SET maxmemory {}", limit - 2 * MB), "+OK\r\n");
+            client.expect("SET k v", &format!("-{OOM}\r\n"));
+            client.expect("EXPIRE lasting:7 10000", ":1\r\n");
+            wait_until("it is evicted", || client.value(&["EXISTS", "lasting:7"]).integer() == 0);
+            client.expect("SET k v", &format!("-{OOM}\r\n"));
+        });
+    }
+}
+
+/// Sets keys, uses every other one, and evicts more than a quarter; gives how many of each half are left.
+fn used_and_idle(server: &Server, client: &mut Client, use_keys: impl Fn(&mut Client, &[Vec<String>])) -> [usize; 2] {
+    const KEYS: usize = 2000;
+    assert_eq!(fill(client, "key", KEYS, |_| Some(10_000)), 0);
+    let used: Vec<Vec<String>> = (0..KEYS).step_by(2).map(|n| vec!["GET".into(), format!("key:{n}")]).collect();
+    use_keys(client, &used);
+    // Buffers come and go, so the limit goes down until it is the keys that have to.
+    wait_until("keys are evicted", || {
+        let is_enough = server.info_number("evicted_keys") > KEYS as u64 / 4;
+        let lower = server.info_number("used_memory") - 100 * KB;
+        client.expect(&format!("CONFIG SET maxmemory {}", if is_enough { 0 } else { lower }), "+OK\r\n");
+        is_enough
+    });
+    let left = present(client, "key", KEYS);
+    let of_half = |half: usize| left.iter().skip(half).step_by(2).filter(|is_there| **is_there).count();
+    [of_half(0), of_half(1)]
+}
+
+#[test]
+fn keys_that_were_used_lately_are_kept_far_more_often_than_idle_ones() {
+    for policy in ["allkeys-lru", "volatile-lru"] {
+        under(policy, |server, client| {
+            let [used, idle] = used_and_idle(server, client, |client, used| {
+                // The time of a use is kept in seconds.
+                std::thread::sleep(Duration::from_millis(1100));
+                client.pipeline(used);
+            });
+            assert!((1000 - used) * 4 < 1000 - idle, "{used} and {idle} of 1000");
+        });
+    }
+}
+
+#[test]
+fn keys_that_are_used_often_are_kept_far_more_often_than_others() {
+    for policy in ["allkeys-lfu", "volatile-lfu"] {
+        under(policy, |server, client| {
+            let [used, idle] = used_and_idle(server, client, |client, used| {
+                (0..20).for_each(|_| drop(client.pipeline(used)));
+            });
+            assert!((1000 - used) * 4 < 1000 - idle, "{used} and {idle} of 1000");
+        });
+    }
+}
+
+#[test]
+fn the_log_restores_what_eviction_has_left() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--maxmemory-policy", "allkeys-lru", "--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        warm_up(&mut client);
+        limit(&server, &mut client, 3 * MB);
+        assert_eq!(fill(&mut client, "key", 4000, |n| (n % 2 == 0).then_some(10_000)), 0);
+        client.expect("SELECT 3", "+OK\r\n");
+        assert_eq!(fill(&mut client, "third", 1000, |_| None), 0);
+        client.expect("CONFIG SET maxmemory 0", "+OK\r\n");
+        assert!(server.info_number("evicted_keys") > 500);
+        // What was evicting then has done so.
+        let digest = client.value(&["DEBUG", "DIGEST"]);
+        let size = client.value(&["DBSIZE"]);
+        let (_, data, _) = server.stop();
+        let again = data.start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = again.client();
+        assert_eq!(client.value(&["DEBUG", "DIGEST"]), digest);
+        client.expect("SELECT 3", "+OK\r\n");
+        assert_eq!(client.value(&["DBSIZE"]), size);
+    }
+}
+
+#[test]
+fn an_eviction_is_published_and_breaks_watches() {
+    under("allkeys-random", |server, client| {
+        client.expect("CONFIG SET notify-keyspace-events Ee", "+OK\r\n");
+        let mut listener = server.client();
+        listener.expect(
+            "SUBSCRIBE __keyevent@0__:evicted",
+            "*3\r\n$9\r\nsubscribe\r\n$22\r\n__keyevent@0__:evicted\r\n:1\r\n",
+        );
+        client.expect("SET key value", "+OK\r\n");
+        client.expect("WATCH key", "+OK\r\n");
+        let mut other = server.client();
+        other.expect("CONFIG SET maxmemory 1", "+OK\r\n");
+        let message = listener.value_of_next();
+        assert_eq!(message.byte_strings()[2], b"key");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("GET key", "+QUEUED\r\n");
+        client.expect("EXEC", "*-1\r\n");
+        assert_eq!(server.info_number("evicted_keys"), 1);
+        // There is nothing left.
+        client.expect("SET key value", &format!("-{OOM}\r\n"));
+        client.expect("CONFIG RESETSTAT", "+OK\r\n");
+        assert_eq!(server.info_number("evicted_keys"), 0);
+        assert!(server.info_number("current_eviction_exceeded_time") > 0);
+        // CLIENT PAUSE keeps keys where they are.
+        other.expect("CONFIG SET maxmemory 0", "+OK\r\n");
+        client.expect("SET key value", "+OK\r\n");
+        client.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+        other.expect("CONFIG SET maxmemory 1", "+OK\r\n");
+        std::thread::sleep(Duration::from_millis(50));
+        other.expect("EXISTS key", ":1\r\n");
+        other.expect("CLIENT UNPAUSE", "+OK\r\n");
+        wait_until("it is evicted", || server.info_number("evicted_keys") == 1);
+    });
+}
+
+#[test]
+fn writers_in_deep_pipelines_do_not_outrun_eviction() {
+    under("allkeys-lru", |server, client| {
+        assert_eq!(fill(client, "old", 16_000, |_| None), 0);
+        let limit = limit(server, client, 0);
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let mut client = server.client();
+                std::thread::spawn(move || {
+                    let value = "v".repeat(KB as usize);
+                    let requests: Vec<Vec<String>> =
+                        (0..1000).map(|n| vec!["SET".into(), format!("{writer}:{n}"), value.clone()]).collect();
+                    (0..8).for_each(|_| {
+                        client.pipeline(&requests).iter().for_each(|reply| assert_eq!(reply.text(), "OK"))
+                    });
+                })
+            })
+            .collect();
+        let mut most = 0;
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            most = most.max(server.info_number("used_memory"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        println!("{} KB over the limit at most", most.saturating_sub(limit) / KB);
+        // Of the 32 MB that they write, some are in the buffers and batches of each.
+        assert!(most < limit + 16 * MB, "{} KB over the limit", (most - limit) / KB);
+        wait_for_room(server, limit);
+    });
+}
