@@ -25,7 +25,7 @@
 //! `__key__` is the key (prefix and number), `__number__` its number, `__data__` a value (a word of
 //! its own), `__random:1:100__` a whole number between two, both included. With
 //! `keys-per-command = K` in the flags, `__keys__` is K keys and `__pairs__` K keys with a value each,
-//! as arguments of their own, and keys are named `PREFIX{tag}:member` as in [`crate::multi_key`].
+//! as arguments of their own, and keys are named `PREFIX{tag}:member`, as with `--keys-per-command`.
 
 use std::path::Path;
 
