@@ -162,7 +162,8 @@ fn replies_split_at_every_byte_are_verified() {
 #[test]
 fn a_lost_write_is_found_and_the_run_fails() {
     let stub = Stub::start(Behaviour { lost_set: Some(40), ..Behaviour::default() });
-    let flags = ["--verify", "-n", "400", "--ratio", "1:3", "--key-maximum", "3", "-c", "3"];
+    // One connection: among several it would be chance whether the key is set again before it is read.
+    let flags = ["--verify", "-n", "400", "--ratio", "1:3", "--key-maximum", "3", "-c", "1"];
     let said = failure(&stub, &flags);
     assert!(said.contains("of 400 replies are not what the model has, the first: GET was answered by"), "{said}");
 }
