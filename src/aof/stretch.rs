@@ -67,7 +67,7 @@ impl Stretch {
             bytes.truncate(bytes.len() - padding);
             let is_of_segment = stretch.scan.salt.is_none() || scan.salt.is_none() || stretch.scan.salt == scan.salt;
             if expected == Some(u64::from(*number)) && stretch.is_whole() && is_of_segment {
-                stretch.go_on_with(path, *number, &bytes, scan);
+                stretch.go_on_with(path, *number, bytes, scan);
                 expected = stretch.scan.goes_on;
             } else {
                 stretch.add_behind_a_hole(path, *number, &bytes, &scan);
@@ -95,14 +95,14 @@ impl Stretch {
         is_whole
     }
 
-    fn go_on_with(&mut self, path: &Path, number: u32, bytes: &[u8], scan: Scan) {
+    fn go_on_with(&mut self, path: &Path, number: u32, bytes: Vec<u8>, scan: Scan) {
         if self.parts.is_empty() {
-            self.add(path, Some(number), bytes.len().min(SEGMENT_HEADER), bytes, &scan, true);
-            (self.bytes, self.scan) = (bytes.to_vec(), scan);
+            self.add(path, Some(number), bytes.len().min(SEGMENT_HEADER), &bytes, &scan, true);
+            (self.bytes, self.scan) = (bytes, scan);
             return;
         }
         let start = self.bytes.len();
-        self.add(path, Some(number), start, bytes, &scan, true);
+        self.add(path, Some(number), start, &bytes, &scan, true);
         self.bytes.extend_from_slice(bytes.get(SEGMENT_HEADER..).unwrap_or_default());
         if scan.salt.is_some() {
             self.scan.go_on_with(scan, start - SEGMENT_HEADER);
