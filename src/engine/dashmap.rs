@@ -137,8 +137,9 @@ impl DashmapEngine {
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
         };
-        in_parallel(store.into_parts(), |(database, nodes)| {
-            nodes.for_each(|node| View::insert_recovered(&engine.databases, database, node));
+        // One part for each shard of a map: nobody waits for its lock.
+        in_parallel(store.into_parts(shards), |(database, nodes)| {
+            View::insert_recovered(&engine.databases, database, nodes);
         });
         engine
     }

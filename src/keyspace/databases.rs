@@ -63,10 +63,33 @@ impl Databases {
         tables.flat_map(|(number, table)| table.into_nodes().map(move |node| (number, node)))
     }
 
-    /// All nodes, in parts of one database each that others may take over side by side.
-    pub fn into_parts(self) -> Vec<(usize, impl Iterator<Item = Node> + Send)> {
+    /// All nodes, in parts of one database each that others may take over side by side: see [`Segmented::into_parts`].
+    pub fn into_parts(self, count: usize) -> Vec<(usize, impl Iterator<Item = Node> + Send)> {
         let tables = self.tables.into_iter().enumerate();
-        tables.flat_map(|(number, table)| table.into_parts().map(move |nodes| (number, nodes))).collect()
+        tables.flat_map(|(number, table)| table.into_parts(count).map(move |nodes| (number, nodes))).collect()
+    }
+
+    /// Divides the nodes among owners by their hashes: see [`Segmented::owner_of`]. O(owners * databases + D log D), D =
+    /// deadlines
+    pub fn split(self, owners: usize) -> Vec<Self> {
+        if owners == 1 {
+            return vec![self];
+        }
+        let (index, count) = self.part;
+        let mut parts: Vec<Self> = (0..owners).map(|_| Self::of_part(self.count, index, count)).collect();
+        parts.iter_mut().for_each(|part| part.tables.clear());
+        for table in self.tables {
+            parts.iter_mut().zip(table.split(owners)).for_each(|(part, table)| part.tables.push(table));
+        }
+        parts
+    }
+
+    /// Takes over what another owner has of the same division. O(databases + D log D), D = its deadlines
+    pub fn unite(&mut self, other: Self) {
+        for (number, table) in other.tables.into_iter().enumerate() {
+            self.select(number);
+            self.table_mut().unite(table);
+        }
     }
 
     /// Takes in a node whose key is not there, with its deadline.
@@ -270,6 +293,32 @@ mod tests {
         assert!(holds(&mut databases, 3, b"k"));
         assert!([0, 1, 2, 4].into_iter().all(|other| !holds(&mut databases, other, b"k")));
         assert_eq!(databases.keys(), 1);
+    }
+
+    #[test]
+    fn databases_that_were_divided_are_what_they_were_when_united() {
+        for owners in [1, 2, 7, 256] {
+            let mut databases = Databases::of_part(16, 0, 1);
+            let keys: Vec<String> = (0..1000).map(|number| format!("key:{number}")).collect();
+            for (number, key) in keys.iter().enumerate() {
+                let expire_at = number.is_multiple_of(3).then_some(number as u64);
+                databases.insert_node(number % 5, Node::new(key.as_bytes(), NewValue::Integer(1), expire_at));
+            }
+            let parts = databases.split(owners);
+            assert_eq!(parts.len(), owners);
+            for (owner, part) in parts.iter().enumerate() {
+                let is_own = |node: &Node| Segmented::owner_of(hash_of(node.key()), owners) == owner;
+                part.tables.iter().for_each(|table| table.for_each(&mut |node| assert!(is_own(node))));
+            }
+            let mut united = Databases::of_part(16, 0, 1);
+            parts.into_iter().for_each(|part| united.unite(part));
+            assert_eq!(united.keys(), keys.len());
+            let has = |(number, key): (usize, &String)| holds(&mut united, number % 5, key.as_bytes());
+            assert!(keys.iter().enumerate().all(has));
+            let deadlines: usize = united.tables.iter().map(|table| table.deadlines().len()).sum();
+            assert_eq!(deadlines, 334, "of a third of the keys");
+            assert_eq!(united.first_deadline(), Some((0, (0, hash_of(b"key:0")))));
+        }
     }
 
     #[test]

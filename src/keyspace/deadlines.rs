@@ -41,6 +41,18 @@ impl Deadlines {
         self.0.range(from..).next().or(self.0.last()).copied()
     }
 
+    /// Takes out the deadlines of the keys whose hashes are chosen. O(n)
+    pub fn split_off(&mut self, is_chosen: impl Fn(u64) -> bool) -> Self {
+        let (chosen, rest) = std::mem::take(&mut self.0).into_iter().partition(|(_, hash)| is_chosen(*hash));
+        self.0 = rest;
+        Self(chosen)
+    }
+
+    /// Takes over the deadlines of other keys. O(n)
+    pub fn unite(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
     /// Forgets an entry.
     pub fn remove(&mut self, deadline: (u64, u64)) {
         self.0.remove(&deadline);

@@ -2,18 +2,22 @@
 
 use super::databases::Databases;
 use super::deadlines::Deadlines;
+use super::hashing::hash_of;
 use super::imaging::ImageSink;
 use super::listeners::Listeners;
 use super::node::Node;
+use super::segmented::Segmented;
 use super::store::{Store, Table};
 use crate::routing::shard_of;
 use std::sync::Arc;
 
-/// The stores of some of `shards` shards, lent.
+/// The stores of some of `shards` shards, lent; each of one owner, nearly always.
 ///
 /// Invariants: every key that a command names lives in one of them; there is one, and all have the same database selected.
 pub struct Joint<'a> {
-    /// For each shard, its store's position in `stores`.
+    /// How many owners divide each shard.
+    owners: usize,
+    /// For each shard and owner, their store's position in `stores`.
     positions: Vec<Option<usize>>,
     stores: Vec<&'a mut Databases>,
 }
@@ -27,11 +31,30 @@ impl<'a> Joint<'a> {
             positions[index] = Some(stores.len());
             stores.push(store);
         }
-        Self { positions, stores }
+        Self { owners: 1, positions, stores }
+    }
+
+    /// Joins some stores of shards that `owners` divide among them, given with the index of the shard times the number
+    /// of owners plus that of the owner. There is no order of keys to walk in.
+    pub fn of_divided(
+        shards: usize,
+        owners: usize,
+        parts: impl IntoIterator<Item = (usize, &'a mut Databases)>,
+    ) -> Self {
+        Self { owners, ..Self::new(shards * owners, parts) }
+    }
+
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        let shard = shard_of(key, self.shards());
+        let index = match self.owners {
+            1 => shard,
+            owners => shard * owners + Segmented::owner_of(hash_of(key), owners),
+        };
+        self.positions[index]
     }
 
     fn position(&self, key: &[u8]) -> usize {
-        self.positions[shard_of(key, self.positions.len())].expect("a command touches only the keys that its row names")
+        self.place(key).expect("a command touches only the keys that its row names")
     }
 
     fn part(&self, key: &[u8]) -> &Databases {
@@ -115,20 +138,21 @@ impl Table for Joint<'_> {
     }
 
     fn shards(&self) -> usize {
-        self.positions.len()
+        self.positions.len() / self.owners
     }
 
     fn has_shard(&self, shard: usize) -> bool {
-        self.positions.get(shard).is_some_and(Option::is_some)
+        self.positions.get(shard * self.owners).is_some_and(Option::is_some)
     }
 
     fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+        assert_eq!(self.owners, 1, "nobody walks what is divided");
         let position = self.positions[shard].expect("the caller asks whether it has the shard");
         self.stores[position].walk(shard, start, count, visit)
     }
 
     fn covers(&self, key: &[u8]) -> bool {
-        self.positions[shard_of(key, self.positions.len())].is_some()
+        self.place(key).is_some()
     }
 
     fn is_writable(&self) -> bool {

@@ -12,12 +12,12 @@ use super::store::Table;
 use super::walk::{Homes, walk};
 use crate::routing::shard_of;
 use hashbrown::HashTable;
-use hashbrown::hash_table::IntoIter;
 
+/// A power of two.
 const SEGMENTS: usize = 256;
-/// Which bits of the hash choose the segment: not the low ones (the position in a hash table) nor the top seven (its
-/// control bytes).
-const SEGMENT_SHIFT: u32 = 40;
+/// Which bits of the hash choose the segment: not the low ones (the position in a hash table) but those below the top
+/// seven (its control bytes). They choose DashMap's shards too: a segment, or several in a row, has the keys of one.
+const SEGMENT_SHIFT: u32 = 57 - SEGMENTS.trailing_zeros();
 
 /// Keys whose nodes are fetched together: about as many misses as a core keeps under way.
 const PREFETCH: usize = 16;
@@ -221,9 +221,46 @@ impl Segmented {
         self.segments.into_iter().flat_map(|mut segment| std::mem::take(&mut segment).into_iter())
     }
 
-    /// All nodes, in parts that others may take over side by side.
-    pub fn into_parts(self) -> impl Iterator<Item = IntoIter<Node>> {
-        self.segments.into_iter().map(HashTable::into_iter)
+    /// All nodes, in parts that others may take over side by side: as many as asked for, a power of two, or as there are
+    /// segments. Which part a node is in depends on the bits of its hash that choose its segment, the highest first.
+    pub fn into_parts(self, count: usize) -> impl Iterator<Item = impl Iterator<Item = Node> + Send> {
+        let mut segments = self.segments.into_iter();
+        let count = count.min(SEGMENTS);
+        (0..count).map(move |_| {
+            let part: Vec<_> = segments.by_ref().take(SEGMENTS / count).collect();
+            part.into_iter().flat_map(HashTable::into_iter)
+        })
+    }
+
+    /// Which of `owners`, who divide a table among them, has the keys of this hash.
+    pub fn owner_of(hash: u64, owners: usize) -> usize {
+        Self::segment(hash) * owners / SEGMENTS
+    }
+
+    /// Divides the table among owners: see [`owner_of`](Self::owner_of). O(owners + D log D), D = deadlines
+    pub fn split(mut self, owners: usize) -> Vec<Self> {
+        let mut parts: Vec<Self> = (0..owners).map(|_| Self::of_part(self.part.0, self.part.1)).collect();
+        for (segment, nodes) in self.segments.into_iter().enumerate() {
+            let part = &mut parts[segment * owners / SEGMENTS];
+            part.len += nodes.len();
+            part.segments[segment] = nodes;
+        }
+        for (owner, part) in parts.iter_mut().enumerate() {
+            part.deadlines = self.deadlines.split_off(|hash| Self::owner_of(hash, owners) == owner);
+        }
+        parts
+    }
+
+    /// Takes over a table of the same division: no segment has keys in both. O(D log D), D = its deadlines
+    pub fn unite(&mut self, other: Self) {
+        self.len += other.len;
+        self.deadlines.unite(other.deadlines);
+        for (segment, nodes) in self.segments.iter_mut().zip(other.segments) {
+            assert!(segment.is_empty() || nodes.is_empty(), "a segment has one owner");
+            if segment.is_empty() {
+                *segment = nodes;
+            }
+        }
     }
 
     /// All nodes, which are removed. O(1)
