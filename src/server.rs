@@ -428,6 +428,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
             dir: &dir,
             layout,
             databases,
+            threads: cores,
             boot: ground.boot.clone(),
             now_ms: clock.now_ms(),
             control: control.clone(),

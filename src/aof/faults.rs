@@ -1,6 +1,7 @@
 //! What the log makes of cut, changed and failing files: judged by a naive model, which applies whatever a file still
 //! holds whole, in the order in which it was written.
 
+mod owners;
 mod repairs;
 mod replays;
 mod retries;
@@ -27,6 +28,8 @@ use steps::every_write_command;
 
 const SHARDS: usize = 2;
 const DATABASES: usize = 4;
+/// Threads where a segment is to have several owners.
+const THREADS: usize = 3 * SHARDS;
 /// Bytes of a mark that ends an epoch.
 const EPOCH_LEN: usize = 26;
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -48,6 +51,7 @@ fn recover_in(disk: &SimDisk, boot: &str) -> Result<Recovered, String> {
         dir: dir(),
         layout: Layout { engine: "actor".into(), shards: SHARDS },
         databases: DATABASES,
+        threads: SHARDS,
         boot: boot.into(),
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::Everysec),
@@ -251,7 +255,7 @@ fn naive_state<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<String> {
     let mut stores = [Databases::of_part(DATABASES, 0, 1)];
     let mut replay = Replay::tolerant();
     for change in changes {
-        replay.apply(&change.effects, Joint::new(1, stores.iter_mut().enumerate())).expect("they are effects");
+        replay.apply(&change.effects, Joint::new(1, stores.iter_mut().enumerate()), None).expect("they are effects");
     }
     describe(&mut stores)
 }

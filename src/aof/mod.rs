@@ -8,6 +8,7 @@ mod base;
 mod control;
 mod crowd;
 mod disk;
+mod division;
 #[cfg(test)]
 mod faults;
 mod inspect;
@@ -15,6 +16,7 @@ mod joints;
 mod lock;
 mod manifest;
 mod progress;
+mod reader;
 mod record;
 mod recovery;
 mod repair;

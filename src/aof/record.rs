@@ -242,17 +242,36 @@ pub fn decode(bytes: &[u8], salt: Salt) -> Frame<'_> {
     if header.iter().all(|byte| *byte == 0) {
         return Frame::Broken;
     }
-    let payload_len = (len & !(JOINT | NOTE)) as usize;
-    match rest.get(..payload_len) {
+    match rest.get(..payload_len(len)) {
         Some(payload) if crc32fast::hash(payload) != crc => Frame::Broken,
-        Some(payload) if len & NOTE != 0 => match Note::parse(payload) {
-            Some(note) => Frame::Note(note, FRAME_HEADER + payload_len),
-            None => Frame::Broken,
-        },
-        Some(payload) if len & JOINT != 0 => Frame::Joint(payload, FRAME_HEADER + payload_len),
-        Some(payload) => Frame::Record(payload, FRAME_HEADER + payload_len),
+        Some(payload) => frame_of(len, payload),
         None => Frame::Broken,
     }
+}
+
+/// Reads the record at the start of `bytes`, where [`decode`] has found a whole one before, or the end: nothing is
+/// checked again.
+pub fn decode_again(bytes: &[u8]) -> Frame<'_> {
+    if bytes.is_empty() {
+        return Frame::End;
+    }
+    let (header, rest) = bytes.split_at(FRAME_HEADER);
+    let len = u64::from_le_bytes(*header.first_chunk().expect("a header is longer"));
+    frame_of(len, &rest[..payload_len(len)])
+}
+
+/// How long the payload is, by the length in the header.
+fn payload_len(len: u64) -> usize {
+    (len & !(JOINT | NOTE)) as usize
+}
+
+/// What a record is, by the length in its header.
+fn frame_of(len: u64, payload: &[u8]) -> Frame<'_> {
+    let framed_len = FRAME_HEADER + payload.len();
+    if len & NOTE != 0 {
+        return Note::parse(payload).map_or(Frame::Broken, |note| Frame::Note(note, framed_len));
+    }
+    if len & JOINT != 0 { Frame::Joint(payload, framed_len) } else { Frame::Record(payload, framed_len) }
 }
 
 /// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them.
@@ -292,8 +311,9 @@ mod tests {
         frame_onto(&mut bytes, SALT, b"payload");
         let whole = bytes.len();
         assert_eq!(decode(&bytes, SALT), Frame::Record(b"payload", whole));
+        assert_eq!(decode_again(&bytes), Frame::Record(b"payload", whole));
         assert_eq!(decode(&bytes, Salt(1)), Frame::Broken);
-        assert_eq!(decode(&[], SALT), Frame::End);
+        assert_eq!((decode(&[], SALT), decode_again(&[])), (Frame::End, Frame::End));
         for cut in 1..whole {
             assert_eq!(decode(&bytes[..cut], SALT), Frame::Broken, "cut at {cut}");
         }
@@ -315,6 +335,7 @@ mod tests {
         let payload = joint_payload(7, &[(0, 9), (2, 0), (500, u64::MAX)], b"effects");
         frame_joint_onto(&mut bytes, SALT, &payload);
         assert_eq!(decode(&bytes, SALT), Frame::Joint(&payload, bytes.len()));
+        assert_eq!(decode_again(&bytes), Frame::Joint(&payload, bytes.len()));
         let record =
             JointRecord { number: 7, participants: vec![(0, 9), (2, 0), (500, u64::MAX)], effects: b"effects" };
         assert_eq!(JointRecord::parse(&payload), Some(record));
@@ -328,6 +349,7 @@ mod tests {
             let mut bytes = Vec::new();
             frame_note_onto(&mut bytes, SALT, note);
             assert_eq!(decode(&bytes, SALT), Frame::Note(note, bytes.len()));
+            assert_eq!(decode_again(&bytes), Frame::Note(note, bytes.len()));
         }
         let mut bytes = Vec::new();
         frame(&mut bytes, SALT, b"?", NOTE);

@@ -7,18 +7,18 @@
 //! lost, the segments of a chain are cut at the last epoch that all of them have: what is left is a state that was.
 //!
 //! Segments are read and looked through in parallel; so is replayed what each shard did alone, as long as several have
-//! much of that before their next transaction.
+//! much of that before their next transaction. Where there are more threads than segments, the keys of each are divided
+//! among several owners who replay it side by side: see `division`.
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
+use super::division::owners;
 use super::joints::Joints;
 use super::manifest::{ChainEntry, Layout, Manifest};
 use super::progress::Progress;
-use super::record::{
-    Frame, JointRecord, Note, Participant, SEGMENT_HEADER, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto,
-    segment_header,
-};
-use super::replay::{GAP, Replay};
+use super::reader::{PARALLEL_MIN, SegmentReader, Tail, Totals, Waiting};
+use super::record::{JointRecord, Note, Participant, Salt, frame_note_onto, segment_header};
+use super::replay::Replay;
 use super::scan::{Scan, consistent_cut};
 use super::segment::{LogThread, Opened, Segment};
 use super::strays;
@@ -26,14 +26,9 @@ use super::stretch::Stretch;
 use crate::keyspace::{Databases, Joint};
 use crate::parallel::in_parallel;
 use crate::routing::shard_of;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Bytes before the next joint record from which on a segment is worth a thread.
-const PARALLEL_MIN: usize = 1 << 20;
-/// Bytes replayed between two looks at the clock.
-const PROGRESS_STEP: usize = 1 << 18;
 
 /// Where a log is, and what it is to be.
 #[derive(Debug)]
@@ -46,6 +41,8 @@ pub struct Log<'a> {
     pub layout: Layout,
     /// How many databases there are.
     pub databases: usize,
+    /// How many threads replay.
+    pub threads: usize,
     /// The boot that the operating system is in; empty where it is not known.
     pub boot: String,
     /// Unix time in milliseconds.
@@ -87,7 +84,7 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
         // Every chain but the last was on the disk before the next began.
         let may_have_lost_power = may_have_lost_power && index == last;
         let mut chain = Chain { log, entry, may_have_lost_power, was_always: false };
-        tails = chain.replay(&mut stores, &mut totals)?;
+        (stores, tails) = chain.replay(stores, &mut totals)?;
     }
     stores = divide(stores, databases, log.layout.shards);
 
@@ -139,19 +136,6 @@ fn sync_chain(log: &Log<'_>, chain: &ChainEntry) -> Result<(), String> {
     })
 }
 
-#[derive(Debug, Default)]
-struct Totals {
-    records: u64,
-    bytes: u64,
-    cut: u64,
-    /// The last epoch.
-    epoch: u64,
-    /// Whether something is missing on which what comes may depend.
-    has_gap: bool,
-    /// Changes that were left out for that.
-    left_out: u64,
-}
-
 fn empty_stores(databases: usize, count: usize) -> Vec<Databases> {
     (0..count).map(|index| Databases::of_part(databases, index, count)).collect()
 }
@@ -171,18 +155,6 @@ fn divide(stores: Vec<Databases>, databases: usize, shards: usize) -> Vec<Databa
     divided
 }
 
-/// Where a segment goes on.
-#[derive(Debug, Clone, Copy)]
-struct Tail {
-    salt: Salt,
-    /// How long the file is.
-    len: usize,
-    /// How long the base and the increments before it are.
-    before: usize,
-    base: usize,
-    records: u64,
-}
-
 /// The segments that one layout wrote.
 struct Chain<'a> {
     log: &'a Log<'a>,
@@ -197,8 +169,15 @@ impl Chain<'_> {
     ///
     /// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come
     /// to it; a segment that ends before it has lost its copy with its tail.
-    fn replay(&mut self, stores: &mut [Databases], totals: &mut Totals) -> Result<Vec<Option<Tail>>, String> {
-        let mut readers = self.open(stores.len())?;
+    fn replay(
+        &mut self,
+        stores: Vec<Databases>,
+        totals: &mut Totals,
+    ) -> Result<(Vec<Databases>, Vec<Option<Tail>>), String> {
+        let shards = stores.len();
+        let mut readers = self.open(shards)?;
+        let owners = owners(self.log.threads, shards);
+        let mut parts: Vec<Databases> = stores.into_iter().flat_map(|store| store.split(owners)).collect();
         let total = readers.iter().map(|reader| reader.end as u64).sum();
         let name = format!("chain {} of the append only file", self.entry.number);
         let progress = Progress::new(name, total, &self.log.control);
@@ -206,7 +185,7 @@ impl Chain<'_> {
         replay.has_gap = totals.has_gap;
         loop {
             readers.iter_mut().for_each(|reader| reader.replay.has_gap |= replay.has_gap);
-            replay_own_records(&mut readers, stores, &progress)?;
+            replay_own_records(&mut readers, &mut parts, &progress)?;
             replay.has_gap |= readers.iter().any(|reader| reader.replay.has_gap);
             let Some(waiting) = next_joint(&readers)? else { break };
             let payload = waiting.payload.clone();
@@ -216,14 +195,16 @@ impl Chain<'_> {
                 continue;
             }
             replay.has_gap |= lost_what_it_saw(&readers, &record);
-            replay.apply(record.effects, whole(stores)).map_err(|reason| waiting.describe(&reason))?;
+            let whole = Joint::of_divided(shards, owners, parts.iter_mut().enumerate());
+            replay.apply(record.effects, whole, None).map_err(|reason| waiting.describe(&reason))?;
             totals.records += 1;
             let has_gap = replay.has_gap;
             record.participants.iter().for_each(|&(shard, _)| readers[shard].pass(record.number, &payload, has_gap));
         }
         totals.has_gap = replay.has_gap;
         totals.left_out += replay.left_out + readers.iter().map(|reader| reader.replay.left_out).sum::<u64>();
-        readers.into_iter().map(|reader| reader.finish(self.log.disk, totals)).collect()
+        let tails = readers.into_iter().map(|reader| reader.finish(self.log.disk, totals));
+        Ok((united(parts, owners), tails.collect::<Result<_, _>>()?))
     }
 
     /// Whether a crash may leave some segments without what others depend on: nobody was told of that. Otherwise a part
@@ -252,36 +233,45 @@ impl Chain<'_> {
     }
 }
 
-/// Replays what every shard did alone, up to its next joint record or its end.
+/// Replays what every shard did alone, up to its next joint record or its end. `parts` are the stores of the owners of
+/// every shard.
 fn replay_own_records(
     readers: &mut [SegmentReader],
-    stores: &mut [Databases],
+    parts: &mut [Databases],
     progress: &Progress,
 ) -> Result<(), String> {
-    let shards = stores.len();
+    let shards = readers.len();
+    let owners = parts.len() / shards;
     let big = readers.iter().filter(|reader| reader.len_to_joint() >= PARALLEL_MIN).count();
-    let mut parts = readers.iter_mut().zip(stores).enumerate();
-    if big < 2 {
-        return parts.try_for_each(|(index, (reader, store))| reader.replay_own(index, store, shards, progress));
-    }
-    let replay = |(index, (reader, store)): (usize, (&mut SegmentReader, &mut Databases))| {
-        reader.replay_own(index, store, shards, progress)
+    let mut jobs = readers.iter_mut().zip(parts.chunks_mut(owners)).enumerate();
+    let replay = |(index, (reader, parts)): (usize, (&mut SegmentReader, &mut [Databases]))| {
+        reader.replay_own((index, shards), parts, progress)
     };
-    in_parallel(parts.collect(), replay).into_iter().collect()
+    if big < 2 {
+        return jobs.try_for_each(replay);
+    }
+    in_parallel(jobs.collect(), replay).into_iter().collect()
+}
+
+/// What the owners of each shard have, as one.
+fn united(parts: Vec<Databases>, owners: usize) -> Vec<Databases> {
+    let mut stores: Vec<Databases> = Vec::with_capacity(parts.len() / owners);
+    for (index, part) in parts.into_iter().enumerate() {
+        match stores.last_mut().filter(|_| !index.is_multiple_of(owners)) {
+            Some(store) => store.unite(part),
+            None => stores.push(part),
+        }
+    }
+    stores
 }
 
 /// Whether a shard has lost more than its copy of a joint record: something that the transaction may have seen.
 fn lost_what_it_saw(readers: &[SegmentReader], record: &JointRecord<'_>) -> bool {
     let has_lost = |&(shard, records): &Participant| {
         let reader = &readers[shard];
-        reader.waiting.is_none() && reader.records < records
+        reader.waiting.is_none() && reader.records() < records
     };
     record.participants.iter().any(has_lost)
-}
-
-/// All stores of a chain as one.
-fn whole(stores: &mut [Databases]) -> Joint<'_> {
-    Joint::new(stores.len(), stores.iter_mut().enumerate())
 }
 
 /// A joint record that some segments stand at, and every other of its shards has come to the end of its segment.
@@ -299,198 +289,6 @@ fn next_joint(readers: &[SegmentReader]) -> Result<Option<&Waiting>, String> {
             Some(stuck) => Err(stuck.describe("stands in another order in another segment")),
             None => Ok(None),
         },
-    }
-}
-
-/// One segment while it is replayed.
-struct SegmentReader {
-    stretch: Stretch,
-    /// What its records are framed with, once there is one.
-    salt: Option<Salt>,
-    position: usize,
-    /// How many records stand before that.
-    records: u64,
-    /// Where it is cut, or ends.
-    end: usize,
-    /// The joint record that it stands at; none at its end.
-    waiting: Option<Waiting>,
-    /// Copies of joint records that it has lost, framed.
-    lost: Vec<u8>,
-    /// Whether [`GAP`] stands before the last of them.
-    has_noted_gap: bool,
-    /// How many joint records it has come to.
-    joints_seen: usize,
-    replay: Replay,
-    /// What of it was replayed: its own records, and the last epoch.
-    totals: Totals,
-}
-
-/// A joint record that waits for every segment to come to it.
-struct Waiting {
-    path: PathBuf,
-    at: usize,
-    len: usize,
-    number: u64,
-    shards: Vec<usize>,
-    payload: Vec<u8>,
-}
-
-impl Waiting {
-    fn describe(&self, reason: &str) -> String {
-        describe_record(&self.path, self.at, reason)
-    }
-}
-
-fn describe_record(path: &Path, at: usize, reason: &str) -> String {
-    format!("{}: record at byte {at}: {reason}", path.display())
-}
-
-impl SegmentReader {
-    fn new(stretch: Stretch) -> Self {
-        let scan = &stretch.scan;
-        Self {
-            salt: scan.salt,
-            position: scan.end.min(SEGMENT_HEADER),
-            records: 0,
-            end: scan.end,
-            stretch,
-            waiting: None,
-            lost: Vec::new(),
-            has_noted_gap: false,
-            joints_seen: 0,
-            replay: Replay::new(),
-            totals: Totals::default(),
-        }
-    }
-
-    fn scan(&self) -> &Scan {
-        &self.stretch.scan
-    }
-
-    fn describe(&self, position: usize, reason: &str) -> String {
-        let (path, at) = self.stretch.place(position);
-        describe_record(path, at, reason)
-    }
-
-    fn describe_damage(&self) -> String {
-        let (path, at) = self.stretch.place(self.scan().end);
-        format!(
-            "{}: the record at byte {at} is damaged and is not the last one. Refusing to start with a part of the data; \
-             `shardrace check-aof` tells what could be saved",
-            path.display(),
-        )
-    }
-
-    /// How many bytes stand before the next joint record that it has not come to.
-    fn len_to_joint(&self) -> usize {
-        let next = self.scan().joints.get(self.joints_seen).copied().unwrap_or(self.end);
-        if self.waiting.is_some() { 0 } else { next.min(self.end).saturating_sub(self.position) }
-    }
-
-    /// Replays what this shard did alone, up to a joint record or the end.
-    fn replay_own(
-        &mut self,
-        index: usize,
-        store: &mut Databases,
-        shards: usize,
-        progress: &Progress,
-    ) -> Result<(), String> {
-        let Some(salt) = self.salt else { return Ok(()) };
-        let mut noted = self.position;
-        while self.waiting.is_none() {
-            match decode(&self.stretch.bytes[self.position..self.end], salt) {
-                Frame::Record(payload, len) => {
-                    self.replay.has_gap |= payload == GAP;
-                    self.replay
-                        .apply(payload, Joint::new(shards, [(index, &mut *store)]))
-                        .map_err(|reason| self.describe(self.position, &reason))?;
-                    self.totals.records += 1;
-                    self.position += len;
-                    self.records += 1;
-                }
-                Frame::Joint(payload, len) => {
-                    self.waiting = Some(self.joint(payload, len, shards)?);
-                    self.joints_seen += 1;
-                }
-                Frame::Note(note, len) => {
-                    match note {
-                        Note::Epoch(epoch, _) => self.totals.epoch = self.totals.epoch.max(epoch),
-                        // What was in the base was counted by keys.
-                        Note::Base(records) => self.records = records,
-                        Note::Synced(_) | Note::GoesOn(_) => {}
-                    }
-                    self.position += len;
-                }
-                Frame::End => break,
-                Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
-            }
-            if self.position - noted >= PROGRESS_STEP {
-                progress.add((self.position - noted) as u64);
-                noted = self.position;
-            }
-        }
-        progress.add((self.position - noted) as u64);
-        Ok(())
-    }
-
-    fn joint(&self, payload: &[u8], len: usize, shards: usize) -> Result<Waiting, String> {
-        let record =
-            JointRecord::parse(payload).filter(|record| record.participants.iter().all(|&(shard, _)| shard < shards));
-        let record = record.ok_or_else(|| self.describe(self.position, "is no record of shards that there are"))?;
-        let (path, at) = self.stretch.place(self.position);
-        let shards = record.participants.iter().map(|&(shard, _)| shard).collect();
-        Ok(Waiting { path: path.to_owned(), at, len, number: record.number, shards, payload: payload.to_vec() })
-    }
-
-    /// Goes on behind a joint record that was applied, or notes that it was lost here.
-    fn pass(&mut self, number: u64, payload: &[u8], has_gap: bool) {
-        self.records += 1;
-        match self.waiting.take_if(|waiting| waiting.number == number) {
-            Some(waiting) => self.position += waiting.len,
-            None => {
-                // A segment without a header, or that was moved away, begins with its first joint record.
-                let salt = *self.salt.get_or_insert_with(|| Salt(fastrand::u32(..)));
-                // Something may be found missing after the first copies were given back.
-                if has_gap && !std::mem::replace(&mut self.has_noted_gap, true) {
-                    frame_onto(&mut self.lost, salt, GAP);
-                    self.records += 1;
-                }
-                frame_joint_onto(&mut self.lost, salt, payload);
-            }
-        }
-    }
-
-    /// Ends the segment before a joint record, where it stands at that: the transaction cannot be restored, and nobody
-    /// was told of what comes behind it.
-    fn end_before(&mut self, number: u64) {
-        if self.waiting.take_if(|waiting| waiting.number == number).is_some() {
-            self.end = self.position;
-        }
-    }
-
-    /// Cuts off what was not replayed, and writes what was lost and restored.
-    fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Option<Tail>, String> {
-        let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.stretch.path().display());
-        let cut = self.stretch.bytes.len() - self.end;
-        totals.records += self.totals.records;
-        totals.bytes += self.end as u64;
-        totals.epoch = totals.epoch.max(self.totals.epoch);
-        if cut > 0 {
-            totals.cut += cut as u64;
-            let why = if self.end < self.scan().end { "not in all segments" } else { "no whole record" };
-            let (path, at) = self.stretch.place(self.end);
-            tracing::warn!("{}: the last {cut} bytes are {why}; cut at {at}", path.display());
-        }
-        // Of several files, one has to lead to the next.
-        let salt = self.salt.or_else(|| self.stretch.has_several().then(|| Salt(fastrand::u32(..))));
-        let Some(salt) = salt else { return Ok(None) };
-        let len = self.stretch.mend(disk, self.end, salt).map_err(describe)?;
-        if !self.lost.is_empty() {
-            let file = disk.append_to(self.stretch.last_path()).map_err(describe)?;
-            file.write_all(&self.lost).and_then(|()| file.sync()).map_err(describe)?;
-        }
-        let (before, base) = self.stretch.before_last(self.end);
-        Ok(Some(Tail { salt, len: len + self.lost.len(), before, base, records: self.records }))
     }
 }
 

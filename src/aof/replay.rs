@@ -1,8 +1,8 @@
 //! Applying what the log says to the data.
 
 use super::record::for_each_effect;
-use crate::commands;
-use crate::keyspace::{Effects, Joint, Keyspace};
+use crate::commands::{self, Flags};
+use crate::keyspace::{Effects, Joint, Keyspace, Segmented, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
 
 /// Runs logged effects over keyspaces in which nothing expires: expiry is in the log.
@@ -31,16 +31,40 @@ impl Replay {
         Self { has_gap: true, ..Self::new() }
     }
 
-    /// Applies the effects of one record. The error says what is wrong with it.
-    pub fn apply(&mut self, effects: &[u8], store: Joint<'_>) -> Result<(), String> {
+    /// What in a record concerns an owner who has a share of the keys.
+    pub fn concern(&mut self, effects: &[u8], share: Share) -> Concern {
+        let (mut own, mut others, mut together) = (false, false, false);
+        let read = for_each_effect(effects, &mut self.spans, |bytes, spans| {
+            let args = Args::new(bytes, spans);
+            match owner_of(args, share.owners) {
+                _ if is_select(args) => {}
+                Some(owner) if owner == share.owner => own = true,
+                Some(_) => others = true,
+                None => together = true,
+            }
+        });
+        match (own, others) {
+            _ if together || read.is_none() => Concern::Together,
+            (true, false) => Concern::All,
+            (true, true) => Concern::Some,
+            (false, true) => Concern::None,
+            (false, false) => Concern::Together,
+        }
+    }
+
+    /// Applies the effects of one record; of several that concern one owner each, those of `own`. The error says what is
+    /// wrong with it.
+    pub fn apply(&mut self, effects: &[u8], store: Joint<'_>, own: Option<Share>) -> Result<(), String> {
         let Self { spans, replies, has_gap, left_out } = self;
+        let is_own =
+            |args: Args<'_>| own.is_none_or(|own| is_select(args) || owner_of(args, own.owners) == Some(own.owner));
         // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
         let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
         keyspace.select(0);
         let mut outcome = Ok(());
         for_each_effect(effects, spans, |bytes, spans| {
             let args = Args::new(bytes, spans);
-            if outcome.is_err() {
+            if outcome.is_err() || !is_own(args) {
                 return;
             }
             outcome = match apply_effect(&mut keyspace, args, replies) {
@@ -57,6 +81,44 @@ impl Replay {
     }
 }
 
+/// Who replays: one of several owners, among whom keys are divided by their hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Which one.
+    pub owner: usize,
+    /// Out of how many.
+    pub owners: usize,
+}
+
+/// What in a record concerns one of several owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Concern {
+    /// Nothing: all of it concerns others.
+    None,
+    /// Some effects; each other concerns one of the others.
+    Some,
+    /// All.
+    All,
+    /// Some effect concerns several at once, or nobody knows whom.
+    Together,
+}
+
+/// The owner of all keys of an effect; none where they are of several, or it may concern more than its keys.
+fn owner_of(args: Args<'_>, owners: usize) -> Option<usize> {
+    let command = commands::command(commands::find_of(args).ok()??);
+    if command.flags.has(Flags::CROSSES) || !command.accepts(args.len()) || command.needs_all(args) {
+        return None;
+    }
+    let mut owned = command.keys.positions(args).map(|position| Segmented::owner_of(hash_of(&args[position]), owners));
+    let owner = owned.next()?;
+    owned.all(|other| other == owner).then_some(owner)
+}
+
+/// Whether an effect says which database those behind it concern.
+fn is_select(args: Args<'_>) -> bool {
+    args.get(0) == Some(b"SELECT")
+}
+
 /// Why an effect was not applied.
 enum Misfit {
     /// It is none.
@@ -67,7 +129,7 @@ enum Misfit {
 
 fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), Misfit> {
     let name = args.get(0).ok_or_else(|| Misfit::Foreign("holds an effect without a command".into()))?;
-    if name == b"SELECT" {
+    if is_select(args) {
         return select(keyspace, args).map_err(Misfit::Foreign);
     }
     let found = commands::find_of(args).map_err(|error| Misfit::Foreign(error.to_string()))?;

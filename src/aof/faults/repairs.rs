@@ -14,6 +14,7 @@ pub(super) fn state_in(dir: &Path) -> Result<Vec<String>, String> {
         dir,
         layout: Layout { engine: "actor".into(), shards: SHARDS },
         databases: DATABASES,
+        threads: THREADS,
         boot: BOOT.into(),
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::No),

@@ -137,7 +137,7 @@ fn choose(template: &str, random: &mut fastrand::Rng) -> String {
     template.split(' ').map(|template| word(template, random)).collect::<Vec<_>>().join(" ")
 }
 
-fn stores(count: usize) -> Vec<Databases> {
+pub(super) fn stores(count: usize) -> Vec<Databases> {
     (0..count).map(|index| Databases::of_part(DATABASES, index, count)).collect()
 }
 
@@ -159,7 +159,7 @@ fn run(stores: &mut [Databases], commands: &[String], now_ms: u64, random: &mut 
 }
 
 /// When a consumer asked last and got nothing is not logged; Redis does not log it either.
-fn without_seen_times(keys: Vec<String>) -> Vec<String> {
+pub(super) fn without_seen_times(keys: Vec<String>) -> Vec<String> {
     let without = |key: String| {
         let mut parts = key.split("seen-time :");
         let first = parts.next().unwrap_or_default().to_owned();
@@ -198,7 +198,7 @@ impl Copied {
         let wanted = without_seen_times(describe(&mut self.first));
         for copy in &mut self.copies {
             let joint = Joint::new(copy.len(), copy.iter_mut().enumerate());
-            let applied = if effects.is_empty() { Ok(()) } else { Replay::new().apply(&effects, joint) };
+            let applied = if effects.is_empty() { Ok(()) } else { Replay::new().apply(&effects, joint, None) };
             applied.unwrap_or_else(|reason| panic!("{what}, {commands:?}: {reason}: {logged}"));
             let found = without_seen_times(describe(copy));
             let is_missing = |key: &&String| !found.contains(key);
@@ -214,16 +214,27 @@ fn compare(seed: u64) {
     let mut now_ms = NOW_MS;
     for step in 0..400 {
         now_ms += random.u64(..12);
-        // Most keys are to live for a while, though a flush comes now and then.
-        let count = if random.u8(..4) == 0 { 5 } else { 1 };
-        let templates = (0..count).map(|_| match random.usize(..COMMANDS.len()) {
-            index if COMMANDS[index].starts_with("FLUSH") && random.u8(..8) > 0 => COMMANDS[0],
-            index => COMMANDS[index],
-        });
-        let templates: Vec<&str> = templates.collect();
-        let commands: Vec<String> = templates.iter().map(|template| choose(template, &mut random)).collect();
+        let commands = any_commands(&mut random);
         copied.step(&commands, now_ms, &format!("SEED={seed}, step {step}"));
     }
+}
+
+/// One command, or several.
+fn any_commands(random: &mut fastrand::Rng) -> Vec<String> {
+    // Most keys are to live for a while, though a flush comes now and then.
+    let count = if random.u8(..4) == 0 { 5 } else { 1 };
+    let templates = (0..count).map(|_| match random.usize(..COMMANDS.len()) {
+        index if COMMANDS[index].starts_with("FLUSH") && random.u8(..8) > 0 => COMMANDS[0],
+        index => COMMANDS[index],
+    });
+    let templates: Vec<&str> = templates.collect();
+    templates.iter().map(|template| choose(template, random)).collect()
+}
+
+/// Runs commands of any kind as one step, and gives what they log.
+pub(super) fn run_any(stores: &mut [Databases], now_ms: u64, random: &mut fastrand::Rng) -> Vec<u8> {
+    let commands = any_commands(random);
+    run(stores, &commands, now_ms, random)
 }
 
 /// Each command meets keys that have expired and were not removed yet: as sources, as destinations, and as both.

@@ -293,7 +293,7 @@ fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
     let (mut rest, mut count) = (&bytes[..], 0);
     while let Frame::Record(payload, len) = decode(rest, salt) {
         assert!(payload.len() < 8 * PIECE, "{} bytes in one record", payload.len());
-        replay.apply(payload, Joint::new(1, stores.iter_mut().enumerate())).expect("they are effects");
+        replay.apply(payload, Joint::new(1, stores.iter_mut().enumerate()), None).expect("they are effects");
         rest = &rest[len..];
         count += 1;
     }

@@ -1,0 +1,211 @@
+//! Records of one segment, replayed by several owners side by side.
+//!
+//! The keys of the segment are divided among the owners by their hashes, as the table is into segments, so that what
+//! each has made is put together again without a look at a key. Every owner goes through all records and applies the
+//! effects on its own keys, in the order of the log. To see that a record is another's costs a tenth of applying it, so
+//! nothing is sorted out for the owners and nothing is sent to them: there is no queue, and no thread that fills it.
+//!
+//! All stop where effects concern keys of several owners, or no key: each finds the same place. What stands there is
+//! applied over all of them, and they go on behind it.
+
+use super::progress::Progress;
+use super::record::{Frame, Note, decode_again};
+use super::replay::{Concern, Replay, Share};
+use crate::keyspace::{Databases, Joint};
+use crate::parallel::in_parallel;
+
+/// More owners would mostly look at the records of others.
+const OWNERS_MAX: usize = 16;
+/// Bytes replayed between two looks at the clock.
+const PROGRESS_STEP: usize = 1 << 18;
+
+/// How many owners each of `shards` segments is divided among, so that so many threads have work.
+pub fn owners(threads: usize, shards: usize) -> usize {
+    (threads / shards).clamp(1, OWNERS_MAX)
+}
+
+/// How far a segment has been replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// Where the next record stands.
+    pub position: usize,
+    /// How many records stand before that.
+    pub records: u64,
+    /// How many records were replayed.
+    pub replayed: u64,
+    /// The last epoch.
+    pub epoch: u64,
+}
+
+impl Cursor {
+    /// Goes on behind a record that one shard has alone.
+    pub fn pass_record(&mut self, len: usize) {
+        self.position += len;
+        self.records += 1;
+        self.replayed += 1;
+    }
+
+    /// Goes on behind what the log says about itself.
+    pub fn pass_note(&mut self, note: Note, len: usize) {
+        self.position += len;
+        match note {
+            Note::Epoch(epoch, _) => self.epoch = self.epoch.max(epoch),
+            // What was in the base was counted by keys.
+            Note::Base(records) => self.records = records,
+            Note::Synced(_) | Note::GoesOn(_) => {}
+        }
+    }
+}
+
+/// One segment of a chain, for those who replay it.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// Whole records, up to where the segment is cut.
+    pub bytes: &'a [u8],
+    /// Its shard, out of how many.
+    pub shard: (usize, usize),
+    /// Who is told how far it is.
+    pub progress: &'a Progress,
+}
+
+/// What is wrong with a record, and where it stands.
+pub type Fault = (usize, String);
+
+/// Replays what `parts`, the stores of the owners, can replay side by side, from `from` on; gives where they stopped and
+/// how many changes they left out.
+pub fn replay(run: Run<'_>, from: Cursor, has_gap: bool, parts: &mut [Databases]) -> Result<(Cursor, u64), Fault> {
+    let owners = parts.len();
+    let owned = parts.iter_mut().enumerate().collect();
+    let stops = in_parallel(owned, |(owner, store)| replay_share(run, from, has_gap, Share { owner, owners }, store));
+    // Of several faults the first, as if one had replayed it all.
+    let fault = stops.iter().filter_map(|stop| stop.as_ref().err()).min_by_key(|(position, _)| *position);
+    if let Some(fault) = fault {
+        return Err(fault.clone());
+    }
+    let stops: Vec<(Cursor, u64)> = stops.into_iter().flatten().collect();
+    let at = stops[0].0;
+    assert!(stops.iter().all(|(stop, _)| *stop == at), "all owners stop at the same record: {stops:?}");
+    Ok((at, stops.iter().map(|(_, left_out)| left_out).sum()))
+}
+
+/// What one owner does.
+fn replay_share(
+    run: Run<'_>,
+    from: Cursor,
+    has_gap: bool,
+    share: Share,
+    store: &mut Databases,
+) -> Result<(Cursor, u64), Fault> {
+    let (shard, shards) = run.shard;
+    let index = shard * share.owners + share.owner;
+    let mut replay = Replay::new();
+    replay.has_gap = has_gap;
+    let mut at = from;
+    let mut steps = Steps::new(from.position);
+    loop {
+        match decode_again(&run.bytes[at.position..]) {
+            Frame::Record(payload, len) => {
+                let concern = replay.concern(payload, share);
+                if concern == Concern::Together {
+                    break;
+                }
+                if concern != Concern::None {
+                    let joint = Joint::of_divided(shards, share.owners, [(index, &mut *store)]);
+                    let own = (concern == Concern::Some).then_some(share);
+                    replay.apply(payload, joint, own).map_err(|reason| (at.position, reason))?;
+                }
+                at.pass_record(len);
+            }
+            Frame::Note(note, len) => at.pass_note(note, len),
+            Frame::Joint(..) | Frame::End => break,
+            Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
+        }
+        // One tells of all: they are equally far, more or less.
+        if share.owner == 0 {
+            steps.tell(at.position, run.progress);
+        }
+    }
+    if share.owner == 0 {
+        steps.end(at.position, run.progress);
+    }
+    Ok((at, replay.left_out))
+}
+
+/// Tells of the bytes that were replayed, many at a time.
+#[derive(Debug)]
+pub struct Steps {
+    told: usize,
+}
+
+impl Steps {
+    /// From this position on.
+    pub fn new(position: usize) -> Self {
+        Self { told: position }
+    }
+
+    /// Tells, where that is worth it.
+    pub fn tell(&mut self, position: usize, progress: &Progress) {
+        if position - self.told >= PROGRESS_STEP {
+            self.end(position, progress);
+        }
+    }
+
+    /// Tells of the rest.
+    pub fn end(&mut self, position: usize, progress: &Progress) {
+        progress.add((position - self.told) as u64);
+        self.told = position;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::control::{FsyncPolicy, LogControl};
+    use super::super::record::{Salt, frame_note_onto, frame_onto};
+    use super::*;
+    use crate::keyspace::{Effects, Segmented, Table, hash_of};
+
+    const SALT: Salt = Salt(5);
+    const OWNERS: usize = 3;
+
+    fn record(log: &mut Vec<u8>, commands: &[&str]) {
+        let mut effects = Effects::new(true);
+        commands.iter().for_each(|command| effects.add(command.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+        frame_onto(log, SALT, effects.payload());
+    }
+
+    #[test]
+    fn owners_replay_their_own_keys_and_stop_where_several_are_concerned() {
+        for stop in ["MSET a 1 <far> 2", "RENAME a <far>", "FLUSHALL", "SWAPDB 0 1", "MOVE a 1", "COPY a a DB 1"] {
+            // The keys are divided in another way in every process.
+            let owner_of = |key: &str| Segmented::owner_of(hash_of(key.as_bytes()), OWNERS);
+            let far = (0..).map(|number| format!("far:{number}")).find(|key| owner_of(key) != owner_of("a"));
+            let stop = stop.replace("<far>", &far.expect("some key is another's"));
+            let mut log = Vec::new();
+            (0..50).for_each(|number| record(&mut log, &[&format!("SET key:{number} 1")]));
+            // Of several effects each has one owner.
+            record(&mut log, &["SET a 1", "SELECT 1", "SET b 2", "SET c 3", "SELECT 0", "HSET d e f"]);
+            frame_note_onto(&mut log, SALT, Note::Epoch(9, FsyncPolicy::No));
+            let end = log.len();
+            record(&mut log, &["SET x 1", &stop]);
+            record(&mut log, &["SET y 1"]);
+
+            let mut parts = Databases::of_part(16, 0, 1).split(OWNERS);
+            let progress = Progress::new("log".into(), log.len() as u64, &LogControl::new(FsyncPolicy::No));
+            let run = Run { bytes: &log, shard: (0, 1), progress: &progress };
+            let from = Cursor { position: 0, records: 0, replayed: 0, epoch: 0 };
+            let stopped = replay(run, from, false, &mut parts).expect("nothing is wrong");
+            assert_eq!(stopped, (Cursor { position: end, records: 51, replayed: 51, epoch: 9 }, 0), "{stop}");
+            assert!(parts.iter().all(|part| part.keys() > 0), "every owner has a share");
+            let keys = |number: usize| parts.iter().filter_map(|part| part.tables().get(number)).map(Table::len).sum();
+            assert_eq!((keys(0), keys(1)), (52usize, 2usize), "{stop}");
+        }
+    }
+
+    #[test]
+    fn threads_have_work_where_there_are_fewer_segments() {
+        assert_eq!(
+            [(2, 1), (2, 2), (1, 3), (8, 3), (500, 1)].map(|(threads, shards)| owners(threads, shards)),
+            [2, 1, 1, 2, OWNERS_MAX]
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! One segment while it is replayed.
+
+use super::disk::Disk;
+use super::division::{self, Cursor, Run, Steps};
+use super::progress::Progress;
+use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode_again, frame_joint_onto, frame_onto};
+use super::replay::{Concern, GAP, Replay, Share};
+use super::scan::Scan;
+use super::stretch::Stretch;
+use crate::keyspace::{Databases, Joint};
+use std::path::{Path, PathBuf};
+
+/// Bytes before the next joint record from which on a segment is worth a thread.
+pub const PARALLEL_MIN: usize = 1 << 20;
+/// The same for several threads of one segment. Tests have short logs.
+const SIDE_BY_SIDE_MIN: usize = if cfg!(test) { 64 } else { PARALLEL_MIN };
+/// Bytes of records that one owner each could have replayed after which the owners replay what follows side by side. To
+/// begin and to end that takes a few per cent of the time of so many bytes: where records concern several owners again
+/// and again, little is lost. Tests have short logs.
+const CALM: usize = if cfg!(test) { 64 } else { 1 << 18 };
+
+/// What was replayed of all segments.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// How many records.
+    pub records: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// Bytes that were cut off.
+    pub cut: u64,
+    /// The last epoch.
+    pub epoch: u64,
+    /// Whether something is missing on which what comes may depend.
+    pub has_gap: bool,
+    /// Changes that were left out for that.
+    pub left_out: u64,
+}
+
+/// Where a segment goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Tail {
+    /// What its records are framed with.
+    pub salt: Salt,
+    /// How long the file is.
+    pub len: usize,
+    /// How long the base and the increments before it are.
+    pub before: usize,
+    /// How long the base is.
+    pub base: usize,
+    /// How many records there are.
+    pub records: u64,
+}
+
+/// One segment while it is replayed.
+pub struct SegmentReader {
+    stretch: Stretch,
+    /// What its records are framed with, once there is one.
+    salt: Option<Salt>,
+    /// How far it was replayed: its own records.
+    at: Cursor,
+    /// Bytes before that in which nothing concerned several owners.
+    calm: usize,
+    /// Where it is cut, or ends.
+    pub end: usize,
+    /// The joint record that it stands at; none at its end.
+    pub waiting: Option<Waiting>,
+    /// Copies of joint records that it has lost, framed.
+    lost: Vec<u8>,
+    /// Whether [`GAP`] stands before the last of them.
+    has_noted_gap: bool,
+    /// How many joint records it has come to.
+    joints_seen: usize,
+    /// What it is replayed with.
+    pub replay: Replay,
+}
+
+/// A joint record that waits for every segment to come to it.
+pub struct Waiting {
+    path: PathBuf,
+    at: usize,
+    len: usize,
+    /// Its number.
+    pub number: u64,
+    /// Whose segments have it.
+    pub shards: Vec<usize>,
+    /// What it says.
+    pub payload: Vec<u8>,
+}
+
+impl Waiting {
+    /// What is wrong with it, for people.
+    pub fn describe(&self, reason: &str) -> String {
+        describe_record(&self.path, self.at, reason)
+    }
+}
+
+fn describe_record(path: &Path, at: usize, reason: &str) -> String {
+    format!("{}: record at byte {at}: {reason}", path.display())
+}
+
+impl SegmentReader {
+    /// At the beginning of a segment.
+    pub fn new(stretch: Stretch) -> Self {
+        let scan = &stretch.scan;
+        Self {
+            salt: scan.salt,
+            at: Cursor { position: scan.end.min(SEGMENT_HEADER), records: 0, replayed: 0, epoch: 0 },
+            calm: 0,
+            end: scan.end,
+            stretch,
+            waiting: None,
+            lost: Vec::new(),
+            has_noted_gap: false,
+            joints_seen: 0,
+            replay: Replay::new(),
+        }
+    }
+
+    /// What stands in it.
+    pub fn scan(&self) -> &Scan {
+        &self.stretch.scan
+    }
+
+    fn describe(&self, position: usize, reason: &str) -> String {
+        let (path, at) = self.stretch.place(position);
+        describe_record(path, at, reason)
+    }
+
+    /// Where it is damaged, for people.
+    pub fn describe_damage(&self) -> String {
+        let (path, at) = self.stretch.place(self.scan().end);
+        format!(
+            "{}: the record at byte {at} is damaged and is not the last one. Refusing to start with a part of the data; \
+             `shardrace check-aof` tells what could be saved",
+            path.display(),
+        )
+    }
+
+    /// How many records were read.
+    pub fn records(&self) -> u64 {
+        self.at.records
+    }
+
+    /// How many bytes stand before the next joint record that it has not come to.
+    pub fn len_to_joint(&self) -> usize {
+        let next = self.scan().joints.get(self.joints_seen).copied().unwrap_or(self.end);
+        if self.waiting.is_some() { 0 } else { next.min(self.end).saturating_sub(self.at.position) }
+    }
+
+    /// Replays what this shard did alone, up to a joint record or the end. `parts` are the stores of its owners.
+    pub fn replay_own(
+        &mut self,
+        shard: (usize, usize),
+        parts: &mut [Databases],
+        progress: &Progress,
+    ) -> Result<(), String> {
+        if self.salt.is_none() {
+            return Ok(());
+        }
+        let mut steps = Steps::new(self.at.position);
+        while self.waiting.is_none() {
+            if parts.len() > 1 && self.calm >= CALM && self.len_to_joint() >= SIDE_BY_SIDE_MIN {
+                steps.end(self.at.position, progress);
+                self.replay_side_by_side(shard, parts, progress)?;
+                steps = Steps::new(self.at.position);
+            }
+            match decode_again(&self.stretch.bytes[self.at.position..self.end]) {
+                Frame::Record(payload, len) => {
+                    self.replay.has_gap |= payload == GAP;
+                    let divided = Share { owner: 0, owners: parts.len() };
+                    let is_calm = parts.len() > 1 && self.replay.concern(payload, divided) != Concern::Together;
+                    self.calm = if is_calm { self.calm + len } else { 0 };
+                    let (index, shards) = shard;
+                    let parts = (index * parts.len()..).zip(&mut *parts);
+                    self.replay
+                        .apply(payload, Joint::of_divided(shards, divided.owners, parts), None)
+                        .map_err(|reason| self.describe(self.at.position, &reason))?;
+                    self.at.pass_record(len);
+                }
+                Frame::Joint(payload, len) => {
+                    self.waiting = Some(self.joint(payload, len, shard.1)?);
+                    self.joints_seen += 1;
+                }
+                Frame::Note(note, len) => self.at.pass_note(note, len),
+                Frame::End => break,
+                Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
+            }
+            steps.tell(self.at.position, progress);
+        }
+        steps.end(self.at.position, progress);
+        Ok(())
+    }
+
+    /// Replays what the owners can replay side by side.
+    fn replay_side_by_side(
+        &mut self,
+        shard: (usize, usize),
+        parts: &mut [Databases],
+        progress: &Progress,
+    ) -> Result<(), String> {
+        let run = Run { bytes: &self.stretch.bytes[..self.end], shard, progress };
+        let (at, left_out) = division::replay(run, self.at, self.replay.has_gap, parts)
+            .map_err(|(position, reason)| self.describe(position, &reason))?;
+        self.at = at;
+        self.replay.left_out += left_out;
+        self.calm = 0;
+        Ok(())
+    }
+
+    fn joint(&self, payload: &[u8], len: usize, shards: usize) -> Result<Waiting, String> {
+        let record =
+            JointRecord::parse(payload).filter(|record| record.participants.iter().all(|&(shard, _)| shard < shards));
+        let record = record.ok_or_else(|| self.describe(self.at.position, "is no record of shards that there are"))?;
+        let (path, at) = self.stretch.place(self.at.position);
+        let shards = record.participants.iter().map(|&(shard, _)| shard).collect();
+        Ok(Waiting { path: path.to_owned(), at, len, number: record.number, shards, payload: payload.to_vec() })
+    }
+
+    /// Goes on behind a joint record that was applied, or notes that it was lost here.
+    pub fn pass(&mut self, number: u64, payload: &[u8], has_gap: bool) {
+        self.at.records += 1;
+        match self.waiting.take_if(|waiting| waiting.number == number) {
+            Some(waiting) => self.at.position += waiting.len,
+            None => {
+                // A segment without a header, or that was moved away, begins with its first joint record.
+                let salt = *self.salt.get_or_insert_with(|| Salt(fastrand::u32(..)));
+                // Something may be found missing after the first copies were given back.
+                if has_gap && !std::mem::replace(&mut self.has_noted_gap, true) {
+                    frame_onto(&mut self.lost, salt, GAP);
+                    self.at.records += 1;
+                }
+                frame_joint_onto(&mut self.lost, salt, payload);
+            }
+        }
+    }
+
+    /// Ends the segment before a joint record, where it stands at that: the transaction cannot be restored, and nobody
+    /// was told of what comes behind it.
+    pub fn end_before(&mut self, number: u64) {
+        if self.waiting.take_if(|waiting| waiting.number == number).is_some() {
+            self.end = self.at.position;
+        }
+    }
+
+    /// Cuts off what was not replayed, and writes what was lost and restored.
+    pub fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Option<Tail>, String> {
+        let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.stretch.path().display());
+        let cut = self.stretch.bytes.len() - self.end;
+        totals.records += self.at.replayed;
+        totals.bytes += self.end as u64;
+        totals.epoch = totals.epoch.max(self.at.epoch);
+        if cut > 0 {
+            totals.cut += cut as u64;
+            let why = if self.end < self.scan().end { "not in all segments" } else { "no whole record" };
+            let (path, at) = self.stretch.place(self.end);
+            tracing::warn!("{}: the last {cut} bytes are {why}; cut at {at}", path.display());
+        }
+        // Of several files, one has to lead to the next.
+        let salt = self.salt.or_else(|| self.stretch.has_several().then(|| Salt(fastrand::u32(..))));
+        let Some(salt) = salt else { return Ok(None) };
+        let len = self.stretch.mend(disk, self.end, salt).map_err(describe)?;
+        if !self.lost.is_empty() {
+            let file = disk.append_to(self.stretch.last_path()).map_err(describe)?;
+            file.write_all(&self.lost).and_then(|()| file.sync()).map_err(describe)?;
+        }
+        let (before, base) = self.stretch.before_last(self.end);
+        Ok(Some(Tail { salt, len: len + self.lost.len(), before, base, records: self.at.records }))
+    }
+}
