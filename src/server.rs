@@ -377,7 +377,8 @@ fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
     NonZeroUsize::new(number as usize).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
 }
 
-fn cores() -> usize {
+/// How many cores there are to run on.
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 

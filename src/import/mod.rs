@@ -115,7 +115,7 @@ impl Import {
             dir,
             layout: layout.clone(),
             databases: self.keyspace.databases(),
-            threads: cores,
+            threads: server::cores(),
             boot: server::boot_id(),
             now_ms: clock.now_ms(),
             control: control.clone(),
