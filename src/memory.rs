@@ -4,6 +4,16 @@
 #[global_allocator]
 static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// What jemalloc reads before the first allocation: its memory is in huge pages where the kernel has them (docs/adr/0016).
+/// The environment variable `_RJEM_MALLOC_CONF` overrides it.
+#[cfg(feature = "jemalloc")]
+#[expect(
+    unsafe_code,
+    reason = "jemalloc finds it by this name, which nothing else has, and reads its first word: a pointer"
+)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static MALLOC_CONF: &[u8; 11] = b"thp:always\0";
+
 /// The allocator's name.
 pub const ALLOCATOR: &str = if cfg!(feature = "jemalloc") { "jemalloc" } else { "libc" };
 
@@ -79,4 +89,15 @@ fn allocated() -> Option<u64> {
 #[cfg(not(feature = "jemalloc"))]
 fn allocated() -> Option<u64> {
     None
+}
+
+#[cfg(all(test, feature = "jemalloc"))]
+mod tests {
+    use tikv_jemalloc_ctl::{Access, AsName};
+
+    #[test]
+    fn jemalloc_asks_for_huge_pages() {
+        let mode: &'static str = b"opt.thp\0".name().read().expect("jemalloc says how it was configured");
+        assert_eq!(mode.trim_end_matches('\0'), "always");
+    }
 }

@@ -225,6 +225,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
                 if batch.expires_more() {
                     more.push(batch.shard());
                 }
+                batch.recycle();
             }
             asked = more;
         }

@@ -288,8 +288,8 @@ impl Batch {
         with_args(&self.arena, &self.spans, &self.ops, 0)
     }
 
-    /// Calls `run` for each command with its arguments, and with what the log is to say of a part; `run` appends its reply to the batch's replies. Before each
-    /// group of commands, `look_ahead` is called with the group.
+    /// Calls `run` for each command with its arguments, and with what the log is to say of a part; `run` appends its
+    /// reply to the batch's replies. Before each group of commands, `look_ahead` is called with the group.
     pub fn run<C>(
         &mut self,
         context: &mut C,
