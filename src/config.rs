@@ -69,8 +69,8 @@ const MB: u64 = 1 << 20;
 
 directives! {
     Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: who owns the data");
-    Shards = ("shards", Kind::Integer(0, 1024), "0", false, "Shard actors (actor), or shards of the table (dashmap); 0 chooses by the number of cores");
-    Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 chooses by the number of cores");
+    Shards = ("shards", Kind::Integer(0, 1024), "0", false, "Shard actors (actor), or shards of the table (dashmap); 0 for as many as threads (actor), or four for each core (dashmap)");
+    Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 for one less than there are cores");
     MultiKey = ("multi-key", Kind::Choice(&["atomic", "relaxed"]), "atomic", false, "Whether a command over several keys, or a transaction, is one step (atomic), or a step for each key or shard (relaxed; actor and dashmap)");
     MailboxCapacity = ("mailbox-capacity", Kind::Integer(1, 1_000_000), "1024", false, "Batches that wait for a shard at most (actor)");
     TurnBatches = ("turn-batches", Kind::Integer(1, 65536), "256", false, "Batches that a shard serves in one turn at most before it gives way to connections: what one clock reading and one hand-over to the log cover (actor)");

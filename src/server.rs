@@ -319,8 +319,8 @@ pub fn run(config: Config) -> Result<(), String> {
 /// [`run`] elsewhere than on the machine.
 pub fn run_on(config: Config, ground: Ground) -> Result<(), String> {
     ticks::begin();
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = or_default(config.number(Directive::Threads), || default_threads(cores));
+    let cores = cores();
+    let threads = threads(&config);
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
     if config.text(Directive::Dbfilename).contains('/') {
         return Err("dbfilename can't be a path, just a filename".into());
@@ -377,9 +377,14 @@ fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
     NonZeroUsize::new(number as usize).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
 }
 
-/// One core stays free for the kernel's part of the network, the log threads and whoever else is on the machine.
-fn default_threads(cores: usize) -> usize {
-    (cores - 1).max(1)
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// The threads that run connections and shards. One core stays free for the kernel's part of the network, the log threads
+/// and whoever else is on the machine.
+fn threads(config: &Config) -> NonZeroUsize {
+    or_default(config.number(Directive::Threads), || (cores() - 1).max(1))
 }
 
 fn listen(config: &Config) -> Result<TcpListener, String> {
@@ -392,11 +397,11 @@ fn listen(config: &Config) -> Result<TcpListener, String> {
     socket.listen(config.number(Directive::TcpBacklog) as u32).map_err(describe)
 }
 
-/// How the engine divides the data.
-pub(crate) fn layout(config: &Config, cores: usize) -> Layout {
+/// How the engine divides the data. Two shards on one thread do no more than one, in smaller turns (docs/adr/0005).
+pub(crate) fn layout(config: &Config) -> Layout {
     let engine = config.text(Directive::Engine);
     let shards = match engine.as_str() {
-        "actor" => or_default(config.number(Directive::Shards), || cores).get(),
+        "actor" => or_default(config.number(Directive::Shards), || threads(config).get()).get(),
         _ => 1,
     };
     Layout { engine, shards }
@@ -416,7 +421,7 @@ fn snapshot_path(config: &Config) -> PathBuf {
 fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     let config = &server.config;
     let wanted = config.number(Directive::Shards);
-    let layout = layout(config, cores);
+    let layout = layout(config);
     let shards = layout.shards;
     let databases = config.number(Directive::Databases) as usize;
     let (control, clock) = (server.log_control.clone(), server.clock.clone());

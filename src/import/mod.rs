@@ -18,7 +18,6 @@ use crate::server;
 use redis_log::RedisLog;
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// Bytes of the log that are written at once.
@@ -108,8 +107,7 @@ impl Import {
     /// Writes each key to the segment of its owner, and all of it to the disk.
     fn write_log(mut self, config: &Config, dir: &Path) -> Result<String, String> {
         let clock = Clock::System;
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let layout = server::layout(config, cores);
+        let layout = server::layout(config);
         let control = LogControl::new(FsyncPolicy::No);
         let lock = DirLock::take(dir)?;
         let recovered = recover(&Log {
