@@ -5,22 +5,13 @@
 //! command that needs memory finds a debt, it pays first. What a slice gives back is counted exactly, by the thread that
 //! evicts. So writers cannot outrun the eviction; what they take between two looks is how far memory is over the limit.
 
-use crate::keyspace::Policy;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The memory of this process, which has one server.
-pub static PRESSURE: Pressure = Pressure {
-    is_over: AtomicBool::new(false),
-    debt: AtomicI64::new(0),
-    evicted: AtomicU64::new(0),
-    freed: AtomicU64::new(0),
-    has_debt: Notify::const_new(),
-    is_to_be_looked_at: Notify::const_new(),
-    looks: Mutex::new(Looks { before: None, over_since: None, over_before: Duration::ZERO }),
-};
+pub static PRESSURE: Pressure = Pressure::none();
 
 /// Between two looks at the memory where the limit is far, or nothing is evicted.
 const LOOK_MAX: Duration = Duration::from_millis(100);
@@ -51,50 +42,65 @@ pub struct Pressure {
     looks: Mutex<Looks>,
 }
 
+/// What a look at the memory found.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// When that was: Unix time in microseconds.
+    pub at_us: u64,
+    /// Bytes in use.
+    pub used: u64,
+    /// The limit; 0 for none.
+    pub most: u64,
+    /// Whether keys are evicted above it.
+    pub evicts: bool,
+}
+
 #[derive(Debug)]
 struct Looks {
-    /// The last look: when, what was in use, and what had been freed by then.
-    before: Option<(Instant, u64, u64)>,
-    over_since: Option<Instant>,
+    /// The last look, and what had been freed by then.
+    before: Option<(Look, u64)>,
+    over_since_us: Option<u64>,
     /// How long memory was over the limit, before that.
-    over_before: Duration,
+    over_before_us: u64,
 }
 
 impl Pressure {
+    /// Nothing is known yet.
+    const fn none() -> Self {
+        Self {
+            is_over: AtomicBool::new(false),
+            debt: AtomicI64::new(0),
+            evicted: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
+            has_debt: Notify::const_new(),
+            is_to_be_looked_at: Notify::const_new(),
+            looks: Mutex::new(Looks { before: None, over_since_us: None, over_before_us: 0 }),
+        }
+    }
+
     /// Whether more memory is in use than the limit.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Takes in what is in use, of `most` bytes where there is a limit; gives when to look again.
-    pub fn note_used(&self, used: u64, most: u64) -> Duration {
-        let mut looks = self.looks.lock();
-        let now = Instant::now();
+    /// Takes in what a look has found; gives when to look again.
+    pub fn note(&self, look: Look) -> Duration {
+        let Look { at_us, used, most, evicts } = look;
         let is_over = most > 0 && used > most;
-        match (is_over, looks.over_since) {
-            (true, None) => looks.over_since = Some(now),
-            (false, Some(since)) => {
-                looks.over_since = None;
-                looks.over_before += now - since;
-            }
-            _ => {}
-        }
         let freed = self.freed.load(Ordering::Relaxed);
-        let before = looks.before.replace((now, used, freed));
-        drop(looks);
-        let evicts = Policy::now().evicts();
-        let grown_per_ms = before.map_or(0, |(then, used_then, freed_then)| {
-            let grown = (used + freed).saturating_sub(used_then + freed_then);
-            grown / (now - then).as_millis().max(1) as u64
+        let before = self.looks.lock().take_in(look, freed, is_over);
+        let ahead = before.map_or(0, |(before, freed_before)| {
+            let grown = (used + freed).saturating_sub(before.used + freed_before);
+            let passed_ms = at_us.saturating_sub(before.at_us) / 1000;
+            (grown / passed_ms.max(1)).min(most / AHEAD)
         });
-        let ahead = grown_per_ms.min(most / AHEAD);
         self.debt.store(if is_over && evicts { (used - most + ahead) as i64 } else { 0 }, Ordering::Relaxed);
         self.is_over.store(is_over, Ordering::Relaxed);
         if is_over && evicts {
             self.has_debt.notify_one();
         }
-        let is_still = before.is_some_and(|(_, used_then, _)| used.abs_diff(used_then) < STILL);
+        let is_still = before.is_some_and(|(before, _)| used.abs_diff(before.used) < STILL);
         until_next_look(used, most, evicts, is_still)
     }
 
@@ -140,11 +146,27 @@ impl Pressure {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// For how long memory has been over the limit: in all, and this time.
-    pub fn exceeded(&self) -> (Duration, Duration) {
+    /// For how long memory has been over the limit by this microsecond: in all, and this time.
+    pub fn exceeded(&self, now_us: u64) -> (Duration, Duration) {
         let looks = self.looks.lock();
-        let now = looks.over_since.map_or(Duration::ZERO, |since| since.elapsed());
-        (looks.over_before + now, now)
+        let this_time_us = looks.over_since_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
+        (Duration::from_micros(looks.over_before_us + this_time_us), Duration::from_micros(this_time_us))
+    }
+}
+
+impl Looks {
+    /// Gives the look before.
+    fn take_in(&mut self, look: Look, freed: u64, is_over: bool) -> Option<(Look, u64)> {
+        match (is_over, self.over_since_us) {
+            (true, None) => self.over_since_us = Some(look.at_us),
+            (false, Some(since_us)) => {
+                self.over_since_us = None;
+                // The system's clock may have been put back.
+                self.over_before_us += look.at_us.saturating_sub(since_us);
+            }
+            _ => {}
+        }
+        self.before.replace((look, freed))
     }
 }
 
@@ -160,9 +182,57 @@ fn until_next_look(used: u64, most: u64, evicts: bool, is_still: bool) -> Durati
 mod tests {
     use super::*;
 
+    const MB: u64 = 1 << 20;
+
+    fn look(at_ms: u64, used: u64) -> Look {
+        Look { at_us: at_ms * 1000, used, most: 100 * MB, evicts: true }
+    }
+
+    #[test]
+    fn a_debt_is_what_is_over_and_what_a_millisecond_will_bring() {
+        let pressure = Pressure::none();
+        pressure.note(look(1000, 100 * MB));
+        assert_eq!((pressure.debt(), pressure.is_over()), (0, false));
+        pressure.note(look(1010, 101 * MB));
+        let debt = MB + MB / 10;
+        assert_eq!((pressure.debt(), pressure.is_over()), (debt as i64, true));
+        pressure.pay(10, MB as i64);
+        assert_eq!((pressure.debt(), pressure.is_over()), ((MB / 10) as i64, true));
+        pressure.pay(1, MB as i64);
+        assert!(!pressure.is_over());
+        assert_eq!(pressure.evicted(), 11);
+        // What was freed was written again meanwhile, and half a megabyte: 2.5 MB in 10 ms.
+        pressure.note(look(1020, 101 * MB + MB / 2));
+        assert_eq!(pressure.debt(), (MB + MB / 2 + MB / 4) as i64);
+        // However fast memory grows, no more than a part of the limit is freed for what is to come.
+        pressure.note(look(1021, 200 * MB));
+        assert_eq!(pressure.debt(), (100 * MB + 100 * MB / AHEAD) as i64);
+        pressure.note(Look { evicts: false, ..look(1022, 200 * MB) });
+        assert_eq!((pressure.debt(), pressure.is_over()), (0, true));
+    }
+
+    #[test]
+    fn the_time_over_the_limit_is_counted_whatever_the_clock_does() {
+        let pressure = Pressure::none();
+        let exceeded = |now_ms: u64| {
+            let (all, now) = pressure.exceeded(now_ms * 1000);
+            (all.as_millis(), now.as_millis())
+        };
+        assert_eq!(exceeded(900), (0, 0));
+        pressure.note(look(1000, 101 * MB));
+        pressure.note(look(1200, 102 * MB));
+        assert_eq!(exceeded(1500), (500, 500));
+        pressure.note(look(2000, 99 * MB));
+        assert_eq!(exceeded(3000), (1000, 0));
+        pressure.note(look(4000, 101 * MB));
+        assert_eq!(exceeded(3500), (1000, 0));
+        pressure.note(look(3000, 101 * MB));
+        pressure.note(look(3100, 1));
+        assert_eq!(exceeded(9000), (1000, 0));
+    }
+
     #[test]
     fn looks_are_the_more_frequent_the_nearer_the_limit_is() {
-        const MB: u64 = 1 << 20;
         let look = |used, is_still| until_next_look(used, 100 * MB, true, is_still);
         assert_eq!(look(10 * MB, false), LOOK_MAX);
         assert_eq!(look(95 * MB, false), Duration::from_millis(20));

@@ -193,7 +193,7 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("expire_lag_ms", &metrics.expire_lag_ms),
         ("evicted_keys", &totals.evicted),
         ("total_eviction_exceeded_time", &totals.exceeded_ms),
-        ("current_eviction_exceeded_time", &PRESSURE.exceeded().1.as_millis()),
+        ("current_eviction_exceeded_time", &PRESSURE.exceeded(server.clock.now_us()).1.as_millis()),
         ("keyspace_hits", &totals.hits),
         ("keyspace_misses", &totals.misses),
         ("pubsub_channels", &names.channels),

@@ -13,7 +13,7 @@ use crate::connection;
 use crate::engine::{
     ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
 };
-use crate::eviction::PRESSURE;
+use crate::eviction::{Look, PRESSURE};
 use crate::keyspace::{Databases, Policy, Table};
 use crate::latency;
 use crate::limits;
@@ -240,7 +240,7 @@ impl Server {
     fn look_at_memory(&self) -> Duration {
         let most = self.config.number(Directive::Maxmemory);
         let used = if most > 0 { memory::used().saturating_sub(self.uncounted_memory()) } else { 0 };
-        PRESSURE.note_used(used, most)
+        PRESSURE.note(Look { at_us: self.clock.now_us(), used, most, evicts: Policy::now().evicts() })
     }
 
     /// Bytes in use that do not count towards `maxmemory`: what waits to be written to the log, which eviction adds to.
@@ -280,7 +280,7 @@ impl Server {
         totals.misses = metrics.keyspace.misses;
         totals.expired = metrics.keyspace.expired;
         totals.evicted = PRESSURE.evicted();
-        totals.exceeded_ms = PRESSURE.exceeded().0.as_millis() as u64;
+        totals.exceeded_ms = PRESSURE.exceeded(self.clock.now_us()).0.as_millis() as u64;
         totals
     }
 }

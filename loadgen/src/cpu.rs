@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
 use nix::unistd::Pid;
@@ -38,16 +38,6 @@ pub(crate) fn pin_thread(cpu: usize) -> std::io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu)?;
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
-}
-
-/// Gives the calling thread a table of open files of its own. What is open stays open on both sides,
-/// so it is called before there are connections.
-///
-/// In a table that threads share, the kernel counts each use of a file up and down for the time of the
-/// system call; alone, it need not, and a system call of a connection costs less.
-pub(crate) fn own_open_files() {
-    // It saves time and changes nothing: where it is not allowed, the table stays shared.
-    let _ = unshare(CloneFlags::CLONE_FILES);
 }
 
 fn duration(time: TimeVal) -> Duration {

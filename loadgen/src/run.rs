@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::Error;
 use crate::commands::CommandSpec;
 use crate::config::{Config, Stop, Target};
-use crate::cpu::{CpuTime, own_open_files, pin_thread, raise_open_files_limit};
+use crate::cpu::{CpuTime, pin_thread, raise_open_files_limit};
 use crate::event_loop::{Phase, PhaseEnd};
 use crate::health::ThreadTime;
 use crate::keys::{Frontier, Share};
@@ -211,7 +211,6 @@ fn thread_body(
     rendezvous: &Rendezvous,
     intervals: SyncSender<Interval>,
 ) -> Result<Option<ThreadEnd>, Error> {
-    own_open_files();
     let began = Instant::now();
     let ready = pin(config, share.thread).and_then(|()| {
         let streams = if config.connect_storm { Vec::new() } else { connect_all(config, share)? };

@@ -14,6 +14,8 @@ use std::sync::Arc;
 const VALUE_LEN_MAX: usize = u32::MAX as usize / 2;
 /// Bytes of elements from which on a record of some of a collection's holds no more.
 const PIECE_LEN: usize = 1024 * 1024;
+/// What a word counts for beside its bytes: a piece of empty ones is to end, too.
+const WORD: usize = 8;
 
 /// A base while it is written: the keys of one segment.
 pub type Base = Spool<Records, Arc<dyn LogFile>>;
@@ -51,10 +53,10 @@ impl Records {
             while len < self.piece_len
                 && let Some(words) = elements.next()
             {
-                len += words.iter().map(Vec::len).sum::<usize>();
+                len += words.iter().map(|word| word.len() + WORD).sum::<usize>();
                 piece.extend(words);
             }
-            if len == 0 && piece.len() == 2 {
+            if len == 0 {
                 break;
             }
             self.add(out, piece.iter().map(Vec::as_slice).collect::<Vec<_>>());

@@ -9,37 +9,31 @@
 //! While one of the segments cannot be written none is written by itself: what waits in all of them is tried again in an
 //! order that keeps what survives a kill consistent (see `Joints::write_in_order`).
 
+mod bell;
+mod log_thread;
+mod writing;
+
+pub use log_thread::LogThread;
+
 use super::control::{FsyncPolicy, LogControl};
 use super::crowd::Crowd;
-use super::disk::{LogFile, write_some};
+use super::disk::LogFile;
 use super::joints::Joints;
 use super::record::{Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_note_onto, frame_onto};
+use bell::Bell;
 use hdrhistogram::Histogram;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use writing::Writer;
 
 /// How long an epoch lasts: what a power loss costs under `everysec`, with the fsync at its end, is to be a second.
 pub const EPOCH: Duration = Duration::from_millis(800);
-/// How long a written record may wait for its fsync under `everysec` where no epoch ends.
-const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a file that could not be written is tried again.
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Under `always`, how long an fsync is put off at most for more replies to share it: so many times what the last one
-/// took, and never longer than this.
-const GATHERING_FACTOR: u32 = 2;
-const GATHERING_MAX: Duration = Duration::from_millis(1);
-/// Under `always`, how many zeros a file is padded with at a time: one long fsync for many short ones.
-const PADDING: u64 = 4 * 1024 * 1024;
-/// How much of them is left when there are to be more. What one fsync covers seldom is more.
-const PADDING_MIN: u64 = 256 * 1024;
-/// Buffers above this size are given back after they are written.
-const BUFFER_KEPT: usize = 1024 * 1024;
 /// The position behind everything: nothing is held.
 const NOWHERE: u64 = u64::MAX;
 
@@ -123,78 +117,10 @@ struct Queue {
     file_begin: u64,
 }
 
-/// What is taken by the writer.
-#[derive(Debug)]
-struct Writer {
-    file: Arc<dyn LogFile>,
-    /// Its name.
-    path: PathBuf,
-    /// The file that is written to when all that was taken is written.
-    next: Option<NextFile>,
-    /// Files that were written to before, and of which not all may be on the disk.
-    unsynced: Vec<Arc<dyn LogFile>>,
-    /// Swapped with the queue, so that appending goes on while this is written.
-    buffer: Vec<u8>,
-    /// How much of it the operating system has taken.
-    taken: usize,
-    /// Where it ends in the log.
-    end: u64,
-}
-
 #[derive(Debug)]
 struct Fsyncs {
     us: Histogram<u64>,
     bytes: Histogram<u64>,
-}
-
-/// Wakes the log thread. Rings are remembered, not counted.
-#[derive(Debug, Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    /// Whether the log thread waits for a crowd: a ring does not wake it then.
-    is_gathering: AtomicBool,
-    condition: Condvar,
-    wants_sync: AtomicBool,
-    stop: AtomicBool,
-}
-
-impl Bell {
-    fn ring(&self) {
-        let mut rung = self.rung.lock();
-        if !std::mem::replace(&mut *rung, true) && !self.is_gathering.load(Ordering::Relaxed) {
-            self.condition.notify_one();
-        }
-    }
-
-    /// The crowd is large enough.
-    fn ring_for(&self, crowd: &Crowd) {
-        let _rung = self.rung.lock();
-        if crowd.is_enough() && self.is_gathering.load(Ordering::Relaxed) {
-            self.condition.notify_one();
-        }
-    }
-
-    /// Waits until the crowd is large enough.
-    fn gather(&self, crowd: &Crowd, at_most: Duration) {
-        let mut rung = self.rung.lock();
-        let end = Instant::now() + at_most;
-        self.is_gathering.store(true, Ordering::Relaxed);
-        while !crowd.is_enough() && !self.condition.wait_until(&mut rung, end).timed_out() {}
-        self.is_gathering.store(false, Ordering::Relaxed);
-    }
-
-    /// Waits until it is rung, and leaves it so: who rings it again has nobody to wake.
-    fn wait(&self, at_most: Duration) {
-        let mut rung = self.rung.lock();
-        if !*rung {
-            self.condition.wait_for(&mut rung, at_most);
-        }
-    }
-
-    /// From now on a ring is a new one.
-    fn answer(&self) {
-        *self.rung.lock() = false;
-    }
 }
 
 /// A file that a segment goes on in.
@@ -236,15 +162,6 @@ impl Segment {
     /// Appends to a file; starts the log thread.
     pub fn start(opened: Opened, control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
         let up_to = |most| Histogram::new_with_max(most, 2).expect("two digits up to that are within its range");
-        let writer = Writer {
-            file: opened.file,
-            path: opened.path,
-            next: None,
-            unsynced: Vec::new(),
-            buffer: Vec::new(),
-            taken: 0,
-            end: 0,
-        };
         let segment = Arc::new(Self {
             salt: opened.salt,
             records: AtomicU64::new(opened.records),
@@ -252,7 +169,7 @@ impl Segment {
             base_bytes: AtomicU64::new(opened.base),
             control,
             queue: Mutex::new(Queue { file_offset: opened.len as i64, ..Queue::default() }),
-            writer: Mutex::new(writer),
+            writer: Mutex::new(Writer::new(opened.path, opened.file)),
             appended: AtomicU64::new(0),
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
@@ -272,12 +189,7 @@ impl Segment {
             bell: Bell::default(),
             fsyncs: Mutex::new(Fsyncs { us: up_to(FSYNC_US_MAX), bytes: up_to(FSYNC_BYTES_MAX) }),
         });
-        let shared = Arc::clone(&segment);
-        let thread = std::thread::Builder::new()
-            .name("log".into())
-            .spawn(move || shared.run_log_thread())
-            .expect("the operating system starts threads at start-up");
-        (Arc::clone(&segment), LogThread { segment, thread })
+        (Arc::clone(&segment), LogThread::start(segment))
     }
 
     /// What all segments of the log have in common.
@@ -387,11 +299,6 @@ impl Segment {
                 }
             }
         }
-    }
-
-    /// Writes everything appended so far; false when the operating system does not take it all.
-    pub fn write_all_out(&self) -> bool {
-        self.write_out() >= self.appended()
     }
 
     /// Whether records up to `lsn` are where the policy wants them.
@@ -582,260 +489,5 @@ impl Segment {
             fsync_us: summary(&fsyncs.us),
             fsync_bytes: summary(&fsyncs.bytes),
         }
-    }
-
-    /// Writes everything appended so far, unless the log is failing; gives the position it reaches.
-    fn write_out(&self) -> u64 {
-        let mut writer = self.writer.lock();
-        self.take_queue(&mut writer);
-        self.write_taken_unless_failing(&mut writer);
-        self.written.load(Ordering::Acquire)
-    }
-
-    /// Writes everything appended so far, and where the log is failing what waits in the other segments too; gives the
-    /// position it reaches.
-    fn write_out_or_try_again(&self) -> u64 {
-        if !self.control.is_failing() {
-            return self.write_out();
-        }
-        self.joints.write_in_order();
-        self.written.load(Ordering::Acquire)
-    }
-
-    /// Takes what was appended, where all that was taken before is written.
-    fn take_queue(&self, writer: &mut Writer) {
-        if writer.buffer.is_empty() {
-            let mut queue = self.queue.lock();
-            std::mem::swap(&mut queue.bytes, &mut writer.buffer);
-            writer.end = self.appended();
-        }
-    }
-
-    /// Writes what the writer has taken, unless the log is failing. That is looked at when it has been taken: a
-    /// transaction that saw what another segment could not write was appended after that had failed.
-    fn write_taken_unless_failing(&self, writer: &mut Writer) {
-        if !self.control.is_failing() {
-            self.write_taken(writer, NOWHERE);
-        }
-    }
-
-    /// Writes what was appended before `limit`, where a record ends; false when the operating system does not take it.
-    /// For who sees to the order over all segments.
-    pub(super) fn write_up_to(&self, limit: u64) -> bool {
-        let mut writer = self.writer.lock();
-        loop {
-            self.take_queue(&mut writer);
-            if writer.buffer.is_empty() {
-                return true;
-            }
-            if !self.write_taken(&mut writer, limit) {
-                return false;
-            }
-            if writer.end >= limit {
-                return true;
-            }
-        }
-    }
-
-    /// Writes what the writer has taken, up to a limit; false when the operating system does not take it all.
-    fn write_taken(&self, writer: &mut Writer, limit: u64) -> bool {
-        let begin = writer.end - writer.buffer.len() as u64;
-        let wanted = limit.min(writer.end).saturating_sub(begin) as usize;
-        while writer.taken < wanted {
-            match write_some(&*writer.file, &writer.buffer[writer.taken..wanted]) {
-                Ok(len) => writer.taken += len,
-                Err(error) => {
-                    self.note_write_failure(writer, &error);
-                    return false;
-                }
-            }
-        }
-        self.written.fetch_max(begin + wanted as u64, Ordering::Release);
-        if writer.taken < writer.buffer.len() {
-            return true;
-        }
-        writer.buffer.clear();
-        writer.buffer.shrink_to(BUFFER_KEPT);
-        writer.taken = 0;
-        if let Some(NextFile { path, file, .. }) = writer.next.take() {
-            writer.path = path;
-            let before = std::mem::replace(&mut writer.file, file);
-            writer.unsynced.push(before);
-        }
-        true
-    }
-
-    /// Ends the failing of all segments of a log if everything appended is written. While that is looked at nothing is
-    /// appended: whoever has read what waits somewhere may write from then on, and that is not to be there without it.
-    pub(super) fn end_failing_if_all_is_written(segments: &[Arc<Self>]) -> bool {
-        let queues: Vec<_> = segments.iter().map(|segment| segment.queue.lock()).collect();
-        if segments.iter().any(|segment| segment.written.load(Ordering::Acquire) < segment.appended()) {
-            return false;
-        }
-        let is_mended = |segment: &&Arc<Self>| segment.is_unwritable.swap(false, Ordering::AcqRel);
-        let mended: Vec<_> = segments.iter().filter(is_mended).collect();
-        mended.iter().for_each(|segment| segment.control.note_recovery());
-        drop(queues);
-        for segment in mended {
-            let path = segment.writer.lock().path.clone();
-            tracing::warn!("The append-only file {} can be written again", path.display());
-        }
-        true
-    }
-
-    fn note_write_failure(&self, writer: &Writer, error: &std::io::Error) {
-        if self.control.policy() == FsyncPolicy::Always {
-            fail("write", &writer.path, error);
-        }
-        if !self.is_unwritable.swap(true, Ordering::AcqRel) {
-            tracing::error!("Can't write the append-only file {}: {error}. Writes are refused.", writer.path.display());
-            self.control.note_failure(error);
-        }
-    }
-
-    fn run_log_thread(&self) {
-        let mut last_sync = Instant::now();
-        let mut patience = Duration::ZERO;
-        while !self.bell.stop.load(Ordering::Acquire) {
-            if self.control.policy() == FsyncPolicy::Always {
-                self.bell.gather(&self.crowd, patience);
-            }
-            self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
-            self.bell.answer();
-            let is_wanted = self.bell.wants_sync.swap(false, Ordering::AcqRel);
-            let is_due = match self.control.policy() {
-                FsyncPolicy::Always => true,
-                FsyncPolicy::Everysec => is_wanted || last_sync.elapsed() >= SYNC_INTERVAL,
-                // A change of policy may have left replies waiting.
-                FsyncPolicy::No => !self.waiters.lock().is_empty(),
-            };
-            if is_due {
-                let shared = self.crowd.begin();
-                let begin = Instant::now();
-                self.sync();
-                last_sync = Instant::now();
-                self.crowd.end(shared);
-                patience = ((last_sync - begin) * GATHERING_FACTOR).min(GATHERING_MAX);
-            } else if self.control.is_failing() {
-                self.joints.write_in_order();
-                self.wake_released();
-            }
-        }
-        self.sync();
-        self.trim(&*self.writer.lock().file);
-    }
-
-    /// Under `always` a file is padded, so that an fsync does not change its length. Where that fails, on a full disk, it
-    /// is longer with each record.
-    fn pad(&self) {
-        let file = &self.writer.lock().file;
-        let padding = file.padding();
-        if self.control.policy() != FsyncPolicy::Always {
-            if padding > 0 {
-                self.trim(&**file);
-            }
-        } else if padding < PADDING_MIN
-            && let Err(error) = file.pad(PADDING)
-        {
-            tracing::debug!("Can't pad the append-only file: {error}");
-        }
-    }
-
-    /// Zeros are legal at the end of a file: no more than room is lost where they stay.
-    fn trim(&self, file: &dyn LogFile) {
-        if let Err(error) = file.trim() {
-            tracing::debug!("Can't trim the append-only file: {error}");
-        }
-    }
-
-    fn sync(&self) {
-        let end = self.write_out_or_try_again();
-        let before = self.synced.load(Ordering::Acquire);
-        if end > before && self.is_broken.load(Ordering::Acquire) {
-            self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));
-        } else if end > before {
-            self.pad();
-            let start = Instant::now();
-            self.is_syncing.store(true, Ordering::Relaxed);
-            let synced = self.sync_files();
-            self.is_syncing.store(false, Ordering::Relaxed);
-            match synced {
-                Ok(()) => self.note_sync(start.elapsed(), end - before, end),
-                Err(error) => self.note_sync_failure(&error),
-            }
-        }
-        self.joints.settle();
-        self.wake_released();
-    }
-
-    /// Syncs the file, and those before it first: nothing is on the disk before what stands before it.
-    fn sync_files(&self) -> std::io::Result<()> {
-        let (before, file) = {
-            let writer = self.writer.lock();
-            (writer.unsynced.clone(), Arc::clone(&writer.file))
-        };
-        for file in &before {
-            file.sync()?;
-            self.trim(&**file);
-        }
-        self.writer.lock().unsynced.drain(..before.len());
-        file.sync()
-    }
-
-    fn note_sync(&self, took: Duration, bytes: u64, end: u64) {
-        let mut fsyncs = self.fsyncs.lock();
-        fsyncs.us.saturating_record(took.as_micros() as u64);
-        fsyncs.bytes.saturating_record(bytes);
-        drop(fsyncs);
-        self.synced.store(end, Ordering::Release);
-        self.is_stalled.store(false, Ordering::Release);
-    }
-
-    /// The kernel may have dropped what it could not write: a second fsync would lie, so there is none.
-    fn note_sync_failure(&self, error: &std::io::Error) {
-        if self.control.policy() == FsyncPolicy::Always {
-            fail("fsync", &self.writer.lock().path, error);
-        }
-        if self.is_broken.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.is_stalled.store(false, Ordering::Release);
-        tracing::error!(
-            "Can't fsync the append-only file {}: {error}. Writes are refused.",
-            self.writer.lock().path.display()
-        );
-        self.control.note_failure(error);
-    }
-}
-
-/// The log cannot be trusted any more: nothing that it covers may be acknowledged.
-fn fail(what: &str, path: &std::path::Path, error: &std::io::Error) -> ! {
-    tracing::error!("Can't {what} the append-only file {}: {error}. Exiting.", path.display());
-    std::process::exit(1);
-}
-
-/// Ends the log thread of a segment, with all written and synced.
-#[derive(Debug)]
-pub struct LogThread {
-    segment: Arc<Segment>,
-    thread: std::thread::JoinHandle<()>,
-}
-
-impl LogThread {
-    /// The segment.
-    pub fn segment(&self) -> &Segment {
-        &self.segment
-    }
-
-    /// What wakes, on the runtime, those who wait for the log; see [`Segment::relay`].
-    pub fn relay(&self) -> impl Future<Output = ()> + Send + 'static {
-        Arc::clone(&self.segment).relay()
-    }
-
-    /// Writes and syncs what is left, and waits for that.
-    pub fn finish(self) {
-        self.segment.bell.stop.store(true, Ordering::Release);
-        self.segment.bell.ring();
-        self.thread.join().expect("the log thread does not panic");
     }
 }

@@ -17,7 +17,11 @@ struct Slow {
 
 impl Slow {
     fn start(setup: Setup, policy: &str) -> Self {
-        let behaviour = Behaviour { slow_ms: SLOW.as_millis() as u64, ..Behaviour::default() };
+        Self::start_with(setup, policy, SLOW)
+    }
+
+    fn start_with(setup: Setup, policy: &str, slow: Duration) -> Self {
+        let behaviour = Behaviour { slow_ms: slow.as_millis() as u64, ..Behaviour::default() };
         let machine = Machine::new(&["--appendfsync", policy], behaviour);
         let server = machine.start(setup);
         Self { machine, server }
@@ -110,5 +114,44 @@ fn under_everysec_writers_wait_when_the_disk_is_behind_by_more_than_two_seconds_
         assert!(took < QUICK, "{setup:?}: a read took {took:?}");
         slow.set_slow(false);
         assert_eq!(writer.reply(), b"+OK\r\n");
+    });
+}
+
+/// A base is written, and keys change before their turn: they are put into it first, so that much waits for the disk.
+#[test]
+fn writes_wait_while_too_much_of_an_image_waits_for_the_disk_and_reads_do_not() {
+    const SLOW: Duration = Duration::from_millis(1000);
+    /// In all, several times what may wait and what is synced at once.
+    const KEYS: usize = 40;
+    on_every_engine_at_once(|setup| {
+        // Under this policy nobody waits for an fsync of the log.
+        let slow = Slow::start_with(setup, "no", SLOW);
+        let (mut writer, mut reader) = (slow.server.client(), slow.server.client());
+        let value = "x".repeat(1 << 20);
+        // All in one shard, and so in one base.
+        let key = |number: usize| format!("{{one}}:{}", number % KEYS);
+        (0..KEYS).for_each(|number| assert_eq!(writer.call(&["SET", &key(number), &value]), b"+OK\r\n"));
+        slow.set_slow(true);
+        writer.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        let start = Instant::now();
+        let is_waiting = |writer: &mut Client| {
+            let sent = Instant::now();
+            while sent.elapsed() < SLOW / 5 && writer.is_silent() {}
+            writer.is_silent()
+        };
+        for number in 0.. {
+            assert!(start.elapsed() < 20 * SLOW, "{setup:?}: no write waits");
+            writer.send(&request(&["SETRANGE", &key(number), "0", "changed"]));
+            if is_waiting(&mut writer) {
+                reader.expect(&format!("GETRANGE {} 7 8", key(number)), "$2\r\nxx\r\n");
+                assert!(writer.is_silent(), "{setup:?}: reads wait as well");
+                break;
+            }
+            writer.reply();
+        }
+        slow.set_slow(false);
+        assert_eq!(writer.reply(), format!(":{}\r\n", value.len()).into_bytes());
+        wait_until("the rewriting ends", || slow.server.info_number("aof_rewrite_in_progress") == 0);
+        assert_eq!(slow.server.info()["aof_last_bgrewrite_status"], "ok", "{setup:?}");
     });
 }

@@ -227,6 +227,30 @@ fn memory_stays_within_the_limit_and_writes_go_on() {
     }
 }
 
+/// A table that kept its room would be what is left in memory, and a key in it hard to find.
+#[test]
+fn keys_that_are_gone_give_back_the_room_of_the_table_too() {
+    const CHUNKS: usize = 300;
+    on_every_engine(|server| {
+        let mut client = server.client();
+        warm_up(&mut client);
+        let chunk = |command: &str, chunk: usize, is_pair: bool| {
+            let keys =
+                (0..1000).flat_map(|n| [format!("{chunk}:{n}")].into_iter().chain(is_pair.then(|| "1".to_owned())));
+            [command.to_owned()].into_iter().chain(keys).collect::<Vec<_>>()
+        };
+        let run = |client: &mut Client, command: &str, is_pair: bool| {
+            (0..CHUNKS).for_each(|number| drop(client.pipeline(&[chunk(command, number, is_pair)])));
+        };
+        let before = server.info_number("used_memory");
+        run(&mut client, "MSET", true);
+        assert!(server.info_number("used_memory") > before + 12 * MB);
+        run(&mut client, "DEL", false);
+        assert_eq!(client.value(&["DBSIZE"]), Value::Integer(0));
+        wait_until("the room is given back", || server.info_number("used_memory") < before + 2 * MB);
+    });
+}
+
 #[test]
 fn keys_that_do_not_expire_are_spared_by_volatile_policies() {
     for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {

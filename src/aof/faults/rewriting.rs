@@ -280,6 +280,7 @@ fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
         words(100, |number| format!("{}.1 m{number}", number / 3))
     ));
     writer.run("SET <0>text x; RPUSH <0>short x; RPUSH <0>empty ");
+    writer.run(&format!("RPUSH <0>empties{}", " ".repeat(400)));
     writer.run("MOVE <0>short 2");
     writer.finish();
     let wanted = describe(&mut writer.log.stores);

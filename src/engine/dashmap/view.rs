@@ -186,6 +186,11 @@ impl<'a> View<'a> {
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {
         let table = self.guard_mut(hash).table_mut();
         let (mut node, _) = table.remove_entry(hash, |(node, _)| matches(node))?;
+        // A table that held many keys once should not keep their room for ever: a node is drawn from it by drawing
+        // buckets until one is full.
+        if table.capacity() > 64 && table.len() * 8 < table.capacity() {
+            table.shrink_to(table.len() * 2, |(node, _)| hash_of(node.key()));
+        }
         self.database().imaging.keep(self.selected, &mut node);
         Some(node)
     }

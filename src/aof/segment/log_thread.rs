@@ -1,0 +1,174 @@
+//! The log thread of a segment: it syncs, and writes where nobody else does.
+
+use super::Segment;
+use super::writing::fail;
+use crate::aof::FsyncPolicy;
+use crate::aof::disk::LogFile;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a written record may wait for its fsync under `everysec` where no epoch ends.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a file that could not be written is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Under `always`, how long an fsync is put off at most for more replies to share it: so many times what the last one
+/// took, and never longer than this.
+const GATHERING_FACTOR: u32 = 2;
+const GATHERING_MAX: Duration = Duration::from_millis(1);
+/// Under `always`, how many zeros a file is padded with at a time: one long fsync for many short ones.
+const PADDING: u64 = 4 * 1024 * 1024;
+/// How much of them is left when there are to be more. What one fsync covers seldom is more.
+const PADDING_MIN: u64 = 256 * 1024;
+
+/// Ends the log thread of a segment, with all written and synced.
+#[derive(Debug)]
+pub struct LogThread {
+    segment: Arc<Segment>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl LogThread {
+    /// Starts it.
+    pub(super) fn start(segment: Arc<Segment>) -> Self {
+        let shared = Arc::clone(&segment);
+        let thread = std::thread::Builder::new()
+            .name("log".into())
+            .spawn(move || shared.run_log_thread())
+            .expect("the operating system starts threads at start-up");
+        Self { segment, thread }
+    }
+
+    /// The segment.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// What wakes, on the runtime, those who wait for the log; see [`Segment::relay`].
+    pub fn relay(&self) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.segment).relay()
+    }
+
+    /// Writes and syncs what is left, and waits for that.
+    pub fn finish(self) {
+        self.segment.bell.stop.store(true, Ordering::Release);
+        self.segment.bell.ring();
+        self.thread.join().expect("the log thread does not panic");
+    }
+}
+
+impl Segment {
+    fn run_log_thread(&self) {
+        let mut last_sync = Instant::now();
+        let mut patience = Duration::ZERO;
+        while !self.bell.stop.load(Ordering::Acquire) {
+            if self.control.policy() == FsyncPolicy::Always {
+                self.bell.gather(&self.crowd, patience);
+            }
+            self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
+            self.bell.answer();
+            let is_wanted = self.bell.wants_sync.swap(false, Ordering::AcqRel);
+            let is_due = match self.control.policy() {
+                FsyncPolicy::Always => true,
+                FsyncPolicy::Everysec => is_wanted || last_sync.elapsed() >= SYNC_INTERVAL,
+                // A change of policy may have left replies waiting.
+                FsyncPolicy::No => !self.waiters.lock().is_empty(),
+            };
+            if is_due {
+                let shared = self.crowd.begin();
+                let begin = Instant::now();
+                self.sync();
+                last_sync = Instant::now();
+                self.crowd.end(shared);
+                patience = ((last_sync - begin) * GATHERING_FACTOR).min(GATHERING_MAX);
+            } else if self.control.is_failing() {
+                self.joints.write_in_order();
+                self.wake_released();
+            }
+        }
+        self.sync();
+        self.trim(&*self.writer.lock().file);
+    }
+
+    /// Under `always` a file is padded, so that an fsync does not change its length. Where that fails, on a full disk, it
+    /// is longer with each record.
+    fn pad(&self) {
+        let file = &self.writer.lock().file;
+        let padding = file.padding();
+        if self.control.policy() != FsyncPolicy::Always {
+            if padding > 0 {
+                self.trim(&**file);
+            }
+        } else if padding < PADDING_MIN
+            && let Err(error) = file.pad(PADDING)
+        {
+            tracing::debug!("Can't pad the append-only file: {error}");
+        }
+    }
+
+    /// Zeros are legal at the end of a file: no more than room is lost where they stay.
+    fn trim(&self, file: &dyn LogFile) {
+        if let Err(error) = file.trim() {
+            tracing::debug!("Can't trim the append-only file: {error}");
+        }
+    }
+
+    fn sync(&self) {
+        let end = self.write_out_or_try_again();
+        let before = self.synced.load(Ordering::Acquire);
+        if end > before && self.is_broken.load(Ordering::Acquire) {
+            self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));
+        } else if end > before {
+            self.pad();
+            let start = Instant::now();
+            self.is_syncing.store(true, Ordering::Relaxed);
+            let synced = self.sync_files();
+            self.is_syncing.store(false, Ordering::Relaxed);
+            match synced {
+                Ok(()) => self.note_sync(start.elapsed(), end - before, end),
+                Err(error) => self.note_sync_failure(&error),
+            }
+        }
+        self.joints.settle();
+        self.wake_released();
+    }
+
+    /// Syncs the file, and those before it first: nothing is on the disk before what stands before it.
+    fn sync_files(&self) -> std::io::Result<()> {
+        let (before, file) = {
+            let writer = self.writer.lock();
+            (writer.unsynced.clone(), Arc::clone(&writer.file))
+        };
+        for file in &before {
+            file.sync()?;
+            self.trim(&**file);
+        }
+        self.writer.lock().unsynced.drain(..before.len());
+        file.sync()
+    }
+
+    fn note_sync(&self, took: Duration, bytes: u64, end: u64) {
+        let mut fsyncs = self.fsyncs.lock();
+        fsyncs.us.saturating_record(took.as_micros() as u64);
+        fsyncs.bytes.saturating_record(bytes);
+        drop(fsyncs);
+        self.synced.store(end, Ordering::Release);
+        self.is_stalled.store(false, Ordering::Release);
+    }
+
+    /// The kernel may have dropped what it could not write: a second fsync would lie, so there is none.
+    fn note_sync_failure(&self, error: &std::io::Error) {
+        if self.control.policy() == FsyncPolicy::Always {
+            fail("fsync", &self.writer.lock().path, error);
+        }
+        if self.is_broken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.is_stalled.store(false, Ordering::Release);
+        tracing::error!(
+            "Can't fsync the append-only file {}: {error}. Writes are refused.",
+            self.writer.lock().path.display()
+        );
+        self.control.note_failure(error);
+    }
+}
