@@ -40,7 +40,7 @@ struct Shape {
     request: fn(usize) -> Vec<String>,
 }
 
-const SHAPES: [Shape; 14] = [
+const SHAPES: [Shape; 21] = [
     Shape { name: "counter", is_one_key: false, request: |n| words(["SET", &key(n), &n.to_string()]) },
     Shape {
         name: "string of 8 bytes",
@@ -105,6 +105,46 @@ const SHAPES: [Shape; 14] = [
         request: |n| words(["ZADD", "zset", &n.to_string(), &format!("member:{n:08}")]),
     },
     Shape { name: "one list, per element", is_one_key: true, request: |n| words(["RPUSH", "list", &element(n)]) },
+    // Shorter keys and elements, as in examples; Redis and Valkey share the value of a counter that is 1.
+    Shape { name: "INCR key:N", is_one_key: false, request: |n| words(["INCR", &format!("key:{n}")]) },
+    Shape {
+        name: "HSET hash:N field0 value0 …, 5 fields",
+        is_one_key: false,
+        request: |n| {
+            let part = |part| format!("{}{}", if part % 2 == 0 { "field" } else { "value" }, part / 2);
+            short("HSET", "hash", n, 10, part)
+        },
+    },
+    Shape {
+        name: "RPUSH list:N item0 …, 10",
+        is_one_key: false,
+        request: |n| short("RPUSH", "list", n, 10, |part| format!("item{part}")),
+    },
+    Shape {
+        name: "SADD set:N member0 …, 10",
+        is_one_key: false,
+        request: |n| short("SADD", "set", n, 10, |part| format!("member{part}")),
+    },
+    Shape {
+        name: "SADD set:N 0 1 …, 10",
+        is_one_key: false,
+        request: |n| short("SADD", "set", n, 10, |part| part.to_string()),
+    },
+    Shape {
+        name: "SADD set:N 100000 …, 10",
+        is_one_key: false,
+        request: |n| short("SADD", "set", n, 10, |part| (100_000 + part).to_string()),
+    },
+    Shape {
+        name: "ZADD zset:N 0 member0 …, 10",
+        is_one_key: false,
+        request: |n| {
+            let part = |part: usize| {
+                if part.is_multiple_of(2) { (part / 2).to_string() } else { format!("member{}", part / 2) }
+            };
+            short("ZADD", "zset", n, 20, part)
+        },
+    },
 ];
 
 /// Measures every shape on every server and prints a table in Markdown.
@@ -184,6 +224,11 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 
 fn several(command: &str, n: usize, parts: usize, part: impl Fn(usize) -> String) -> Vec<String> {
     [command.to_owned(), key(n)].into_iter().chain((0..parts).map(part)).collect()
+}
+
+/// A command with a short key and this many arguments.
+fn short(command: &str, kind: &str, n: usize, parts: usize, part: impl Fn(usize) -> String) -> Vec<String> {
+    [command.to_owned(), format!("{kind}:{n}")].into_iter().chain((0..parts).map(part)).collect()
 }
 
 fn key(n: usize) -> String {
