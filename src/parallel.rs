@@ -3,9 +3,14 @@
 use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 
+/// How many cores there are to run on.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
 /// Does the work for each item, on as many threads as there are cores; the results are in the order of the items.
 pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(items.len());
+    let threads = cores().min(items.len());
     if threads < 2 {
         return items.into_iter().map(work).collect();
     }

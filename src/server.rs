@@ -18,6 +18,7 @@ use crate::keyspace::{Databases, Policy, Table};
 use crate::latency;
 use crate::limits;
 use crate::memory;
+use crate::parallel::cores;
 use crate::pause::Pause;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
@@ -375,11 +376,6 @@ fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
 
 fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
     NonZeroUsize::new(number as usize).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
-}
-
-/// How many cores there are to run on.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// The threads that run connections and shards. One core stays free for the kernel's part of the network, the log threads

@@ -10,10 +10,10 @@ use super::segment::{LogThread, Segment};
 use super::stretch::Stretch;
 use crate::commands;
 use crate::keyspace::Databases;
+use crate::parallel::cores;
 use crate::resp::Args;
 use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -262,7 +262,7 @@ fn read_only(dir: &Path, boot: &str, now_ms: u64) -> Result<(Vec<Databases>, Cut
     let last = manifest.chains().last();
     let layout = last.map_or(Layout { engine: "mutex".into(), shards: 1 }, |last| last.layout.clone());
     let control = LogControl::new(FsyncPolicy::No);
-    let (boot, threads) = (boot.to_owned(), std::thread::available_parallelism().map_or(1, NonZeroUsize::get));
+    let (boot, threads) = (boot.to_owned(), cores());
     let log = Log { disk: &disk, dir, layout, databases: DATABASES_MAX, threads, boot, now_ms, control };
     let recovered = recover(&log)?;
     recovered.threads.into_iter().for_each(LogThread::finish);

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::config::{CommandLineEnd, Config, Directive};
 use crate::engine::Logs;
 use crate::keyspace::{Databases, Effects, Keyspace, Node, Store};
+use crate::parallel::cores;
 use crate::rdb::{self, FileKey, FileSummary};
 use crate::routing::shard_of;
 use crate::server;
@@ -115,7 +116,7 @@ impl Import {
             dir,
             layout: layout.clone(),
             databases: self.keyspace.databases(),
-            threads: server::cores(),
+            threads: cores(),
             boot: server::boot_id(),
             now_ms: clock.now_ms(),
             control: control.clone(),
