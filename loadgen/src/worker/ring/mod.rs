@@ -38,7 +38,7 @@ const COMPLETIONS_MAX: usize = 32 * 1024;
 /// Receive buffers, a connection each within these limits: a piece that arrives takes one.
 const BUFFERS: std::ops::RangeInclusive<usize> = 64..=512;
 /// Batches are submitted when they have so many bytes together.
-const OUTGOING_BYTES: usize = 256 * 1024;
+const OUTGOING_BYTES: usize = 32 * 1024;
 /// A batch of more bytes is written by itself: a system call is little beside copying it.
 const BATCH_BYTES_MAX: usize = 128 * 1024;
 
