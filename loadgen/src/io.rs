@@ -14,7 +14,7 @@ use crate::worker::check_io_uring;
 /// What `--io` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum IoChoice {
-    /// io_uring where the kernel has it and allows it, epoll elsewhere.
+    /// For a closed loop io_uring, where the kernel has it and allows it; epoll elsewhere.
     Auto,
     /// epoll.
     Epoll,
@@ -53,6 +53,8 @@ impl Io {
             // Making a connection takes other calls, which gain nothing there.
             _ if config.connect_storm => Ok(Self::Epoll { refusal: None }),
             IoChoice::Epoll => Ok(Self::Epoll { refusal: None }),
+            // At a rate it saves next to nothing (docs/results/generator-cost.md).
+            IoChoice::Auto if config.rate.is_some() => Ok(Self::Epoll { refusal: None }),
             IoChoice::Auto => {
                 Ok(io_uring_refusal()
                     .map_or(Self::IoUring, |refusal| Self::Epoll { refusal: Some(refusal.to_string()) }))
