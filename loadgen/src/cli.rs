@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::io::IoChoice;
+
 /// The command line.
 #[derive(Parser, Debug)]
 #[command(
@@ -89,6 +91,9 @@ pub struct RunFlags {
     /// Threads of the generator
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: u32,
+    /// How bytes come and go: io_uring, which costs less CPU, epoll, or whichever the kernel allows
+    #[arg(long, value_name = "auto|epoll|io_uring", value_enum, default_value_t = IoChoice::Auto, hide_possible_values = true)]
+    pub io: IoChoice,
     /// CPUs for the threads, one each in turn: 0-3,6
     #[arg(long, value_name = "CPUS")]
     pub pin_cpus: Option<String>,

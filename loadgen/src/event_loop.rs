@@ -1,7 +1,7 @@
 //! What all threads of the generator have in common, whatever they send: how long a phase lasts and
 //! what is due in it, and how a thread waits for its sockets.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -88,6 +88,16 @@ impl Part {
     }
 }
 
+/// How long a thread waits at most.
+pub(crate) fn tick(config: &Config) -> Duration {
+    TICK.min(config.reply_timeout)
+}
+
+/// Whether sleeping until then might take longer.
+pub(crate) fn is_due_soon(due_ns: Option<u64>, now_ns: u64) -> bool {
+    due_ns.is_some_and(|due_ns| due_ns <= now_ns.saturating_add(SPIN_NS))
+}
+
 /// Waits for sockets, or until something is due.
 pub(crate) struct EventLoop {
     poll: Poll,
@@ -100,7 +110,7 @@ impl EventLoop {
         let poll = Poll::new().map_err(|source| Error::system("create an epoll instance", source))?;
         let alarm =
             Alarm::register(poll.registry(), ALARM).map_err(|source| Error::system("create a timer", source))?;
-        Ok(Self { poll, alarm, tick: TICK.min(config.reply_timeout) })
+        Ok(Self { poll, alarm, tick: tick(config) })
     }
 
     /// Where sockets are registered, under any token but the greatest.
@@ -115,14 +125,14 @@ impl EventLoop {
 
     /// Waits for events until `due_ns` at the latest, if something is due, and for a tick otherwise.
     /// Says whether it did not sleep, and in vain.
-    pub(crate) fn wait(&mut self, events: &mut Events, due_ns: Option<u64>, now_ns: u64) -> Result<bool, Error> {
-        let is_due_soon = due_ns.is_some_and(|due_ns| due_ns <= now_ns.saturating_add(SPIN_NS));
+    pub(crate) fn wait(&mut self, events: &mut Events, due_ns: Option<u64>, now_ns: u64) -> io::Result<bool> {
+        let is_due_soon = is_due_soon(due_ns, now_ns);
         if let Some(due_ns) = due_ns.filter(|_| !is_due_soon) {
-            self.alarm.wake_at(due_ns, now_ns).map_err(|source| Error::system("set a timer", source))?;
+            self.alarm.wake_at(due_ns, now_ns)?;
         }
         let timeout = if is_due_soon { Duration::ZERO } else { self.tick };
         match self.poll.poll(events, Some(timeout)) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => Err(Error::system("wait for sockets", error)),
+            Err(error) if error.kind() != ErrorKind::Interrupted => Err(error),
             _ => Ok(is_due_soon && events.is_empty()),
         }
     }

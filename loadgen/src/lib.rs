@@ -20,6 +20,7 @@ mod dump;
 mod error;
 mod event_loop;
 pub mod health;
+pub mod io;
 pub mod keys;
 pub mod merge;
 mod mirror;

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use crate::config::Config;
 use crate::cpu::CpuTime;
 use crate::health::Health;
+use crate::io::Io;
 use crate::record::{CommandStats, Interval, value_at_percentile};
 
 /// The counts and latencies of all runs, added up.
@@ -39,6 +40,8 @@ pub struct Outcome {
     pub connecting: Duration,
     /// The text of the first error reply.
     pub error_text: Option<String>,
+    /// Which way bytes came and went; none where files were merged.
+    pub io: Option<Io>,
     runs: u32,
 }
 
@@ -139,6 +142,7 @@ impl Outcome {
             verified: None,
             connecting: Duration::ZERO,
             error_text: None,
+            io: None,
             runs: 0,
         }
     }

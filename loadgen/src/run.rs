@@ -18,6 +18,7 @@ use crate::config::{Config, Stop, Target};
 use crate::cpu::{CpuTime, pin_thread, raise_open_files_limit};
 use crate::event_loop::{Phase, PhaseEnd};
 use crate::health::ThreadTime;
+use crate::io::Io;
 use crate::keys::{Frontier, Share};
 use crate::outcome::{Outcome, Verified};
 use crate::prefill::{delete_keys, prefill, prefill_keys};
@@ -49,6 +50,7 @@ pub trait Observer {
 /// Does what the configuration says, `-x` times, and adds it up.
 pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Outcome, Error> {
     raise_open_files_limit();
+    let io = Io::choose(config)?;
     if config.verify {
         config.targets.iter().try_for_each(|target| delete_keys(config, target))?;
     }
@@ -59,6 +61,7 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Outcome, Erro
         }
     }
     let mut outcome = Outcome::new(config);
+    outcome.io = Some(io);
     let frontier = Frontier::of(config.tags());
     for number in 1..=config.run_count {
         run_once(config, number, &frontier, observer, &mut outcome)?;
@@ -86,6 +89,7 @@ struct Rendezvous {
     abort: AtomicBool,
     start_ns: AtomicU64,
     clock: Clock,
+    io: Io,
 }
 
 impl Rendezvous {
@@ -123,6 +127,7 @@ fn run_once(
         abort: AtomicBool::new(false),
         start_ns: AtomicU64::new(0),
         clock: Clock::start(),
+        io: outcome.io.clone().expect("chosen before the first run"),
     };
     let (sender, intervals) = sync_channel(INTERVALS_QUEUED_PER_THREAD * thread_count);
     thread::scope(|scope| {
@@ -271,7 +276,7 @@ impl<'a> Generator<'a> {
         if config.connect_storm {
             Storm::new(config, share, clock, abort).map(Self::Storm)
         } else {
-            Worker::new(config, share, frontier, clock, abort, streams).map(Self::Load)
+            Worker::new(config, &rendezvous.io, share, frontier, clock, abort, streams).map(Self::Load)
         }
     }
 

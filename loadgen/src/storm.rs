@@ -218,7 +218,8 @@ impl<'a> Storm<'a> {
         let due_ns = || self.part.schedule.map_or(now_ns, |schedule| schedule.intended_start_ns(self.started));
         let due_ns = (self.to_start > 0 && !self.free.is_empty()).then(due_ns);
         // How long it polled without sleep is not told from its work.
-        self.event_loop.wait(events, due_ns, now_ns).map(drop)
+        let waited = self.event_loop.wait(events, due_ns, now_ns);
+        waited.map(drop).map_err(|source| Error::system("wait for sockets", source))
     }
 
     fn serve(&mut self, event: &Event) {

@@ -7,7 +7,7 @@ mod common;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use common::{Behaviour, Stub, failure, loadgen, measure, stderr};
+use common::{Behaviour, Stub, by, failure, loadgen, measure, stderr, ways};
 
 fn plain() -> Stub {
     Stub::start(Behaviour::default())
@@ -15,20 +15,23 @@ fn plain() -> Stub {
 
 #[test]
 fn the_number_of_requests_is_exact_however_clients_and_threads_divide_it() {
-    for flags in [
-        &["-n", "1003", "-c", "7", "-t", "2", "--pipeline", "4"][..],
-        &["-n", "3", "-c", "50"],
-        &["-n", "1", "-c", "2", "-t", "2"],
-        &["-n", "501", "-c", "3", "-t", "2", "--rate-limiting", "5000"],
-        &["-n", "1000", "-c", "1", "--pipeline", "1024"],
-    ] {
-        let stub = plain();
-        let json = measure(&stub, flags);
-        let asked: u64 = flags[1].parse().unwrap();
-        assert_eq!(json["totals"]["requests"], asked, "{flags:?}");
-        assert_eq!(stub.count("SET") + stub.count("GET"), asked, "{flags:?}");
-        let by_second: u64 = json["series"].as_array().unwrap().iter().map(|row| row["ops"].as_u64().unwrap()).sum();
-        assert_eq!(by_second, asked, "{flags:?}");
+    for io in ways() {
+        for flags in [
+            &["-n", "1003", "-c", "7", "-t", "2", "--pipeline", "4"][..],
+            &["-n", "3", "-c", "50"],
+            &["-n", "1", "-c", "2", "-t", "2"],
+            &["-n", "501", "-c", "3", "-t", "2", "--rate-limiting", "5000"],
+            &["-n", "1000", "-c", "1", "--pipeline", "1024"],
+        ] {
+            let stub = plain();
+            let json = measure(&stub, &by(io, flags));
+            let asked: u64 = flags[1].parse().unwrap();
+            assert_eq!(json["totals"]["requests"], asked, "{flags:?}");
+            assert_eq!(stub.count("SET") + stub.count("GET"), asked, "{io} {flags:?}");
+            let by_second: u64 =
+                json["series"].as_array().unwrap().iter().map(|row| row["ops"].as_u64().unwrap()).sum();
+            assert_eq!(by_second, asked, "{flags:?}");
+        }
     }
 }
 
@@ -69,19 +72,24 @@ fn sequential_keys_cover_the_range_evenly() {
 
 #[test]
 fn replies_split_at_every_byte_are_understood() {
-    let stub = Stub::start(Behaviour { bytewise: true, ..Behaviour::default() });
-    let json = measure(&stub, &["-n", "500", "--prefill", "--key-maximum", "50", "--pipeline", "5", "-c", "3"]);
-    assert_eq!(json["totals"]["requests"], 500);
-    assert_eq!(json["totals"]["misses"], 0);
+    for io in ways() {
+        let stub = Stub::start(Behaviour { bytewise: true, ..Behaviour::default() });
+        let json =
+            measure(&stub, &by(io, &["-n", "500", "--prefill", "--key-maximum", "50", "--pipeline", "5", "-c", "3"]));
+        assert_eq!(json["totals"]["requests"], 500);
+        assert_eq!(json["totals"]["misses"], 0);
+    }
 }
 
 #[test]
 fn values_larger_than_socket_buffers_go_through() {
-    let stub = plain();
-    let flags = ["-n", "40", "--ratio", "1:1", "-d", "3000000", "--key-maximum", "2", "--pipeline", "4", "-c", "2"];
-    let json = measure(&stub, &flags);
-    assert_eq!(json["totals"]["requests"], 40);
-    assert!(json["commands"]["SET"]["bytes_sent"].as_u64().unwrap() > 60_000_000);
+    for io in ways() {
+        let stub = plain();
+        let flags = ["-n", "40", "--ratio", "1:1", "-d", "3000000", "--key-maximum", "2", "--pipeline", "4", "-c", "2"];
+        let json = measure(&stub, &by(io, &flags));
+        assert_eq!(json["totals"]["requests"], 40);
+        assert!(json["commands"]["SET"]["bytes_sent"].as_u64().unwrap() > 60_000_000);
+    }
 }
 
 #[test]
@@ -96,28 +104,34 @@ fn the_window_excludes_connecting_prefill_and_warm_up() {
 
 #[test]
 fn a_timed_run_takes_its_time() {
-    for loop_flags in [&[][..], &["--rate-limiting", "2000"]] {
-        let json = measure(&plain(), &[&["--test-time", "0.5", "-c", "2"], loop_flags].concat());
-        let duration = json["duration_s"].as_f64().unwrap();
-        assert!((0.5..2.0).contains(&duration), "{duration}");
-        assert!(json["totals"]["requests"].as_u64().unwrap() > 100);
+    for io in ways() {
+        for loop_flags in [&[][..], &["--rate-limiting", "2000"]] {
+            let json = measure(&plain(), &by(io, &[&["--test-time", "0.5", "-c", "2"], loop_flags].concat()));
+            let duration = json["duration_s"].as_f64().unwrap();
+            assert!((0.5..2.0).contains(&duration), "{duration}");
+            assert!(json["totals"]["requests"].as_u64().unwrap() > 100);
+        }
     }
 }
 
 #[test]
 fn an_open_loop_keeps_its_rate() {
-    let json = measure(&plain(), &["-n", "1000", "--rate-limiting", "2000", "-c", "3", "-t", "2"]);
-    let duration = json["duration_s"].as_f64().unwrap();
-    assert!((0.49..1.0).contains(&duration), "{duration}");
+    for io in ways() {
+        let json = measure(&plain(), &by(io, &["-n", "1000", "--rate-limiting", "2000", "-c", "3", "-t", "2"]));
+        let duration = json["duration_s"].as_f64().unwrap();
+        assert!((0.49..1.0).contains(&duration), "{duration}");
+    }
 }
 
 #[test]
 fn a_target_that_cannot_keep_the_rate_is_reported() {
-    let stub = Stub::start(Behaviour { delay: Duration::from_millis(10), ..Behaviour::default() });
-    let port = stub.port.to_string();
-    let output = loadgen(&["-p", &port, "--test-time", "0.3", "--rate-limiting", "5000", "-c", "2"]);
-    assert!(output.status.success());
-    assert!(stderr(&output).contains("did not keep up with the rate"), "{}", stderr(&output));
+    for io in ways() {
+        let stub = Stub::start(Behaviour { delay: Duration::from_millis(10), ..Behaviour::default() });
+        let port = stub.port.to_string();
+        let output = loadgen(&by(io, &["-p", &port, "--test-time", "0.3", "--rate-limiting", "5000", "-c", "2"]));
+        assert!(output.status.success());
+        assert!(stderr(&output).contains("did not keep up with the rate"), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -149,13 +163,15 @@ fn threads_can_be_bound_to_cpus() {
 /// Two connections that answer after 20 ms each fall ever further behind 400 requests a second.
 #[test]
 fn the_lateness_of_a_full_target_is_not_the_generators_lag() {
-    let stub = Stub::start(Behaviour { delay: Duration::from_millis(20), ..Behaviour::default() });
-    let json = measure(&stub, &["--test-time", "0.5", "--rate-limiting", "400", "-c", "2"]);
-    let latency = json["totals"]["latency_us"]["p99"].as_f64().unwrap();
-    let lag = json["generator"]["schedule_lag_us"]["p99"].as_f64().unwrap();
-    // On a machine that does much else the generator lags, too: tens of milliseconds.
-    assert!(latency > 300_000.0 && lag < latency / 3.0, "{lag} of {latency}");
-    assert!(json["valid"].is_boolean() && json["faults"].is_array());
+    for io in ways() {
+        let stub = Stub::start(Behaviour { delay: Duration::from_millis(20), ..Behaviour::default() });
+        let json = measure(&stub, &by(io, &["--test-time", "0.5", "--rate-limiting", "400", "-c", "2"]));
+        let latency = json["totals"]["latency_us"]["p99"].as_f64().unwrap();
+        let lag = json["generator"]["schedule_lag_us"]["p99"].as_f64().unwrap();
+        // On a machine that does much else the generator lags, too: tens of milliseconds.
+        assert!(latency > 300_000.0 && lag < latency / 3.0, "{lag} of {latency}");
+        assert!(json["valid"].is_boolean() && json["faults"].is_array());
+    }
 }
 
 #[test]
@@ -245,29 +261,34 @@ fn a_refused_connection_names_the_address() {
 
 #[test]
 fn a_server_that_closes_while_in_use_is_an_error() {
-    for flags in [&["-c", "4", "-t", "2"][..], &["-c", "4", "--warm-up", "5"], &["-c", "4", "--rate-limiting", "1000"]]
-    {
-        let stub = Stub::start(Behaviour { close_after: Some(100), ..Behaviour::default() });
-        let began = Instant::now();
-        let said = failure(&stub, &[&["-n", "100000"], flags].concat());
-        assert!(said.contains(&format!("127.0.0.1:{} closed the connection", stub.port)), "{said}");
-        assert!(began.elapsed() < Duration::from_secs(4), "took {:?}", began.elapsed());
+    for io in ways() {
+        for flags in
+            [&["-c", "4", "-t", "2"][..], &["-c", "4", "--warm-up", "5"], &["-c", "4", "--rate-limiting", "1000"]]
+        {
+            let stub = Stub::start(Behaviour { close_after: Some(100), ..Behaviour::default() });
+            let began = Instant::now();
+            let said = failure(&stub, &by(io, &[&["-n", "100000"], flags].concat()));
+            assert!(said.contains(&format!("127.0.0.1:{} closed the connection", stub.port)), "{said}");
+            assert!(began.elapsed() < Duration::from_secs(4), "took {:?}", began.elapsed());
+        }
     }
 }
 
 #[test]
 fn bytes_that_are_no_reply_are_an_error() {
-    for (reply, what) in [
-        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "sent no valid reply: byte 0x48 begins no reply"),
-        (b":1\r\n", "was answered by the kind Integer"),
-        (b"+OK\r\n+OK\r\n", "SET was answered by the kind"),
-        (b"$99999999999999\r\n", "invalid length"),
-    ] {
-        let stub = Stub::start(Behaviour { reply: Some(reply), ..Behaviour::default() });
-        let ratio = if what.starts_with("SET") { "0:1" } else { "1:10" };
-        let what = what.replace("SET", "GET");
-        let said = failure(&stub, &["-n", "1000", "-c", "2", "--ratio", ratio]);
-        assert!(said.contains(&what), "{said}");
+    for io in ways() {
+        for (reply, what) in [
+            (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "sent no valid reply: byte 0x48 begins no reply"),
+            (b":1\r\n", "was answered by the kind Integer"),
+            (b"+OK\r\n+OK\r\n", "SET was answered by the kind"),
+            (b"$99999999999999\r\n", "invalid length"),
+        ] {
+            let stub = Stub::start(Behaviour { reply: Some(reply), ..Behaviour::default() });
+            let ratio = if what.starts_with("SET") { "0:1" } else { "1:10" };
+            let what = what.replace("SET", "GET");
+            let said = failure(&stub, &by(io, &["-n", "1000", "-c", "2", "--ratio", ratio]));
+            assert!(said.contains(&what), "{said}");
+        }
     }
 }
 
@@ -280,10 +301,12 @@ fn a_reply_that_nothing_asked_for_is_an_error() {
 
 #[test]
 fn a_silent_server_is_an_error_after_the_reply_timeout() {
-    for flags in [&[][..], &["--pipeline", "4"], &["--rate-limiting", "100"], &["--test-time", "1"]] {
-        let stub = Stub::start(Behaviour { silent: true, ..Behaviour::default() });
-        let said = failure(&stub, &[&["--reply-timeout", "0.4", "-c", "3"], flags].concat());
-        assert!(said.contains("sent no reply for 0.4 s"), "{said}");
+    for io in ways() {
+        for flags in [&[][..], &["--pipeline", "4"], &["--rate-limiting", "100"], &["--test-time", "1"]] {
+            let stub = Stub::start(Behaviour { silent: true, ..Behaviour::default() });
+            let said = failure(&stub, &by(io, &[&["--reply-timeout", "0.4", "-c", "3"], flags].concat()));
+            assert!(said.contains("sent no reply for 0.4 s"), "{said}");
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod common;
 use std::collections::HashSet;
 use std::fs;
 
-use common::{Behaviour, Redis, Stub, failure, loadgen, measure, measure_at, stderr, tampering};
+use common::{Behaviour, Redis, Stub, by, failure, loadgen, measure, measure_at, stderr, tampering, ways};
 
 #[test]
 fn a_server_that_answers_rightly_has_no_mismatch_in_any_load() {
@@ -28,12 +28,17 @@ fn a_server_that_answers_rightly_has_no_mismatch_in_any_load() {
         &["--warm-up", "0.2", "--data-size", "100000", "--key-pattern", "G:H", "-n", "500"],
     ] {
         let requests = if flags.contains(&"-n") { &[][..] } else { &["-n", "3000"] };
-        let json = measure_at(redis.port, &[&["--verify", "--key-maximum", "400"], requests, flags].concat());
-        assert_eq!(json["verified"]["mismatches"], 0, "{flags:?}: {}", json["verified"]);
-        let checked = json["verified"]["replies"].as_u64().unwrap();
-        assert!(checked >= json["totals"]["requests"].as_u64().unwrap(), "{flags:?}");
-        assert_eq!(json["totals"]["errors"], 0, "{flags:?}");
+        let flags = [&["--verify", "--key-maximum", "400"], requests, flags].concat();
+        ways().into_iter().for_each(|io| assert_no_mismatch(redis.port, &by(io, &flags)));
     }
+}
+
+fn assert_no_mismatch(port: u16, flags: &[&str]) {
+    let json = measure_at(port, flags);
+    assert_eq!(json["verified"]["mismatches"], 0, "{flags:?}: {}", json["verified"]);
+    let checked = json["verified"]["replies"].as_u64().unwrap();
+    assert!(checked >= json["totals"]["requests"].as_u64().unwrap(), "{flags:?}");
+    assert_eq!(json["totals"]["errors"], 0, "{flags:?}");
 }
 
 /// A family of commands on keys of one type, which some of them delete now and then.
@@ -156,7 +161,9 @@ fn what_was_there_before_the_run_does_not_matter() {
 fn replies_split_at_every_byte_are_verified() {
     let stub = Stub::start(Behaviour { bytewise: true, ..Behaviour::default() });
     let flags = ["--verify", "-n", "300", "--ratio", "1:1", "--key-maximum", "10", "-c", "3", "--pipeline", "4"];
-    assert_eq!(measure(&stub, &flags)["verified"]["mismatches"], 0);
+    for io in ways() {
+        assert_eq!(measure(&stub, &by(io, &flags))["verified"]["mismatches"], 0, "{io}");
+    }
 }
 
 #[test]

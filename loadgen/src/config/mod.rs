@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 
 use crate::Error;
 use crate::cli::RunFlags;
+use crate::io::IoChoice;
 use crate::mirror::OUTLIVES_SECONDS;
 use crate::ramp::{Knee, Ramp};
 use crate::resp::Protocol;
@@ -48,6 +49,8 @@ pub struct Config {
     pub clients: NonZeroUsize,
     /// Threads that share the connections.
     pub threads: NonZeroUsize,
+    /// How bytes come and go.
+    pub io: IoChoice,
     /// CPUs that the threads are bound to, in turn; empty for none.
     pub pin_cpus: Vec<usize>,
     /// When the measured window ends.
@@ -178,6 +181,10 @@ impl Config {
         if flags.clients < flags.threads {
             return invalid("--clients", flags.clients, format!("{} threads need a connection each", flags.threads));
         }
+        let io = flags.io;
+        if io == IoChoice::IoUring && flags.connect_storm {
+            return invalid("--io", io.name(), "--connect-storm goes by way of epoll");
+        }
         let verify = flags.verify;
         let config = Self {
             targets,
@@ -185,6 +192,7 @@ impl Config {
             protocol: if flags.resp == 3 { Protocol::Resp3 } else { Protocol::Resp2 },
             clients: nonzero(flags.clients),
             threads: nonzero(flags.threads),
+            io,
             pin_cpus: flags.pin_cpus.as_deref().map(cpus).transpose()?.unwrap_or_default(),
             stop: stop(flags.requests, flags.test_time)?,
             warm_up: seconds("--warm-up", flags.warm_up, 0.0)?,
@@ -272,6 +280,7 @@ impl Config {
             "resp": if self.protocol == Protocol::Resp3 { 3 } else { 2 },
             "clients": self.clients,
             "threads": self.threads,
+            "io": self.io.name(),
             "pin-cpus": self.pin_cpus,
             "requests": requests,
             "test-time": test_time,

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value as Json, json};
 
 use crate::config::Config;
+use crate::io::Io;
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, value_at_percentile};
 use crate::report::hdr::HdrPaths;
@@ -45,6 +46,8 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
             "cpu_system_s": outcome.cpu_system.as_secs_f64(),
             "cpu_us_per_op": outcome.cpu_us_per_op(),
             "threads": config.threads,
+            "io": outcome.io.as_ref().map(Io::name),
+            "io_uring_refused": outcome.io.as_ref().and_then(Io::refusal),
             "busy_max": outcome.health.busy_max,
             "waiting_for_cpu_max": outcome.health.waiting_max,
             "schedule_lag_us": config.rate.map(|_| percentiles(&outcome.health.lag)),

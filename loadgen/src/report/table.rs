@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
 
 use crate::config::{Config, Stop, Target};
+use crate::io::Io;
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, value_at_percentile};
 
@@ -13,10 +14,11 @@ use crate::record::{CommandStats, value_at_percentile};
 pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) -> io::Result<()> {
     writeln!(
         out,
-        "{}: {} connections, {} threads, pipeline {}, {}, {}",
+        "{}: {} connections, {} threads, {}, pipeline {}, {}, {}",
         config.targets.iter().map(Target::address).collect::<Vec<_>>().join(", "),
         config.clients,
         config.threads,
+        outcome.io.as_ref().map_or("unknown I/O".to_owned(), Io::to_string),
         config.pipeline,
         config.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {rate} ops/s")),
         match config.stop {

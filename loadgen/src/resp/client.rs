@@ -122,6 +122,8 @@ impl Client {
                 self.buffer.extend_from_slice(&chunk[..length]);
                 Ok(())
             }
+            // Nothing yet; whoever asks for a reply asks again.
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 let seconds = self.timeout.as_secs_f64();
                 Err(Error::Silent { address: self.address.clone(), seconds, outstanding: 1 })

@@ -1,10 +1,6 @@
-//! A connection of an event loop: its socket, what it waits for, and what the socket did not take.
+//! A connection of a worker: what it waits for. Its socket is another's ([`super::sockets`]).
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Write};
-use std::net::TcpStream;
-
-use mio::{Interest, Registry, Token};
 
 use crate::commands::CommandId;
 use crate::resp::ReplyScanner;
@@ -12,7 +8,6 @@ use crate::verify::Expected;
 
 /// A connection and its requests without a reply, oldest first.
 pub(super) struct Connection {
-    pub(super) stream: mio::net::TcpStream,
     pub(super) target: usize,
     pub(super) scanner: ReplyScanner,
     /// Bytes seen of a reply that is not complete.
@@ -24,9 +19,6 @@ pub(super) struct Connection {
     pending: VecDeque<Pending>,
     /// The requests in `pending`, counted.
     outstanding: u64,
-    /// What the socket did not take at once.
-    unsent: Vec<u8>,
-    unsent_from: usize,
     /// Open loop: how many of this connection's own requests were sent in this phase.
     pub(super) sent: u64,
 }
@@ -43,18 +35,8 @@ pub(super) struct Pending {
 }
 
 impl Connection {
-    pub(super) fn register(
-        registry: &Registry,
-        index: usize,
-        stream: TcpStream,
-        target: usize,
-        pipeline: usize,
-    ) -> std::io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        let mut stream = mio::net::TcpStream::from_std(stream);
-        registry.register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self {
-            stream,
+    pub(super) fn new(target: usize, pipeline: usize) -> Self {
+        Self {
             target,
             scanner: ReplyScanner::new(),
             partial_bytes: 0,
@@ -62,10 +44,8 @@ impl Connection {
             expected: VecDeque::new(),
             pending: VecDeque::with_capacity(pipeline),
             outstanding: 0,
-            unsent: Vec::new(),
-            unsent_from: 0,
             sent: 0,
-        })
+        }
     }
 
     /// How many requests have no reply.
@@ -103,43 +83,5 @@ impl Connection {
         }
         self.outstanding -= count;
         Some(answered)
-    }
-
-    pub(super) fn has_unsent(&self) -> bool {
-        self.unsent_from < self.unsent.len()
-    }
-
-    /// Writes a batch, and keeps what the socket does not take for when it is writable.
-    pub(super) fn write(&mut self, batch: &[u8]) -> std::io::Result<()> {
-        let written = write_some(&mut self.stream, batch)?;
-        if written < batch.len() {
-            self.unsent.clear();
-            self.unsent.extend_from_slice(&batch[written..]);
-            self.unsent_from = 0;
-            // The edge may have come and gone since the socket refused: try until it refuses.
-            self.write_unsent()?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn write_unsent(&mut self) -> std::io::Result<()> {
-        while self.has_unsent() {
-            match write_some(&mut self.stream, &self.unsent[self.unsent_from..])? {
-                0 => return Ok(()),
-                written => self.unsent_from += written,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Bytes that the socket took: 0 when it takes none now.
-fn write_some(stream: &mut mio::net::TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
-    loop {
-        match stream.write(bytes) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
-            result => return result,
-        }
     }
 }

@@ -1,26 +1,28 @@
-//! One thread of the generator: an event loop over its share of the connections.
+//! One thread of the generator: a loop over its share of the connections.
 //!
-//! What makes it cheap: sockets are registered once and edge-triggered, so a request costs no
-//! `epoll_ctl`; all requests of a batch leave in one `write`, straight from one scratch buffer of
-//! the thread; replies are read into another, and scanned without being kept; the clock is read
-//! once per read; and replies that share their times are recorded in one go.
+//! What makes it cheap: all requests of a batch leave together, and are encoded where they are sent
+//! from; replies are scanned where they arrived, without being kept; the clock is read once per
+//! arrival; and replies that share their times are recorded in one go. How bytes come and go is the
+//! business of [`sockets`].
 
 mod connection;
+mod epoll;
 mod group;
+mod ring;
+mod sockets;
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use mio::Events;
-use mio::event::Event;
 
 use crate::Error;
 use crate::commands::CommandSpec;
 use crate::config::{Config, Target};
-use crate::event_loop::{EventLoop, Part, Phase, PhaseEnd};
+use crate::event_loop::{EventLoop, Part, Phase, PhaseEnd, tick};
+use crate::io::Io;
 use crate::keys::{Frontier, Share};
 use crate::outcome::Verified;
 use crate::record::{Recorder, latency_histogram};
@@ -28,11 +30,13 @@ use crate::resp::{Elements, ReplyKind, ReplyRun};
 use crate::timer::Clock;
 use crate::workload::Workload;
 use connection::{Connection, Pending};
+use epoll::Epoll;
 use group::Group;
+use ring::Ring;
+pub(crate) use ring::check_io_uring;
+use sockets::{Arrival, Sockets};
 
-const READ_BYTES: usize = 64 * 1024;
-
-/// An event loop over the connections of one thread.
+/// The connections of one thread.
 ///
 /// Invariants: `in_flight` is the sum of all connections' pending requests; between phases
 /// nothing is in flight.
@@ -43,14 +47,12 @@ pub(crate) struct Worker<'a> {
     share: Share,
     clock: Clock,
     abort: &'a AtomicBool,
-    event_loop: EventLoop,
+    sockets: Box<dyn Sockets>,
     connections: Vec<Connection>,
     workload: Workload,
     commands: Vec<CommandSpec>,
     recorder: Option<Recorder>,
     part: Part,
-    read_buffer: Box<[u8]>,
-    write_buffer: Vec<u8>,
     /// Requests of this phase that are not sent yet.
     to_send: u64,
     /// Open loop: requests of this phase that were handed to their connection.
@@ -58,7 +60,7 @@ pub(crate) struct Worker<'a> {
     in_flight: u64,
     last_reply_ns: u64,
     lag: Histogram<u64>,
-    /// The replies of one read; empty between reads.
+    /// The replies of one arrival; empty between arrivals.
     group: Group,
     /// When polling without sleep began, if it brought nothing.
     spins_since_ns: Option<u64>,
@@ -70,36 +72,28 @@ pub(crate) struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         config: &'a Config,
+        io: &Io,
         share: Share,
         frontier: &Frontier,
         clock: Clock,
         abort: &'a AtomicBool,
         streams: Vec<(TcpStream, usize)>,
     ) -> Result<Self, Error> {
-        let event_loop = EventLoop::new(config)?;
         let addresses: Vec<String> = config.targets.iter().map(Target::address).collect();
-        let connections = streams
-            .into_iter()
-            .enumerate()
-            .map(|(index, (stream, target))| {
-                Connection::register(event_loop.registry(), index, stream, target, config.pipeline.get())
-                    .map_err(|source| Error::connection(&addresses[target], source))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let (streams, targets): (Vec<_>, Vec<_>) = streams.into_iter().unzip();
+        let connection = |target| Connection::new(target, config.pipeline.get());
         Ok(Self {
             config,
             addresses,
             share,
             clock,
             abort,
-            event_loop,
-            connections,
+            sockets: sockets(config, io, clock, streams)?,
+            connections: targets.into_iter().map(connection).collect(),
             workload: Workload::new(config, share, frontier),
             commands: CommandSpec::of(config),
             recorder: None,
             part: Part::none(),
-            read_buffer: vec![0; READ_BYTES].into_boxed_slice(),
-            write_buffer: Vec::new(),
             to_send: 0,
             handed_out: 0,
             in_flight: 0,
@@ -126,7 +120,6 @@ impl<'a> Worker<'a> {
     /// Sends the requests of a phase and waits for the reply to each.
     pub(crate) fn run(&mut self, phase: Phase, recorder: Option<Recorder>) -> Result<PhaseEnd, Error> {
         self.begin(phase, recorder);
-        let mut events = EventLoop::events();
         loop {
             let now_ns = self.clock.now_ns();
             if let Some(since_ns) = self.spins_since_ns.take() {
@@ -143,9 +136,9 @@ impl<'a> Worker<'a> {
             if let Some(recorder) = &mut self.recorder {
                 recorder.roll(now_ns);
             }
-            self.wait(&mut events, now_ns)?;
-            for event in EventLoop::of_sockets(&events) {
-                self.serve(event)?;
+            self.wait(now_ns)?;
+            while let Some(arrival) = self.sockets.next() {
+                self.take(arrival)?;
             }
             if self.abort.load(Ordering::Relaxed) {
                 break;
@@ -200,7 +193,7 @@ impl<'a> Worker<'a> {
             self.handed_out += 1;
             let connection = &self.connections[index];
             let has_room = connection.sent == round && connection.outstanding() < self.config.pipeline.get() as u64;
-            if has_room && !connection.has_unsent() {
+            if has_room && !self.sockets.has_unsent(index) {
                 self.lag.saturating_record(now_ns - intended_ns);
             }
             self.refill(index, now_ns)?;
@@ -232,54 +225,29 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn wait(&mut self, events: &mut Events, now_ns: u64) -> Result<(), Error> {
+    fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
         let schedule = self.part.schedule.filter(|_| self.to_send > 0);
         let due_ns = schedule.map(|schedule| schedule.intended_start_ns(self.handed_out));
-        if self.event_loop.wait(events, due_ns, now_ns)? {
-            self.spins_since_ns = Some(now_ns);
-        }
+        let in_vain = self.sockets.wait(due_ns, now_ns).map_err(|source| Error::system("wait for sockets", source))?;
+        self.spins_since_ns = in_vain.then_some(now_ns);
         Ok(())
     }
 
-    fn serve(&mut self, event: &Event) -> Result<(), Error> {
-        let index = event.token().0;
-        if event.is_writable() && self.connections[index].has_unsent() {
-            self.connections[index].write_unsent().map_err(|source| self.socket_error(index, source))?;
-        }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
-            self.read(index, event.is_read_closed() || event.is_error())?;
-        }
-        Ok(())
-    }
-
-    /// Reads what there is, and sends what that makes room for.
-    ///
-    /// A read that does not fill the buffer has emptied the socket: the next bytes raise a new
-    /// event. Only the end of the stream, announced together with bytes, needs another read.
-    fn read(&mut self, index: usize, closing: bool) -> Result<(), Error> {
-        let mut now_ns = None;
-        loop {
-            let connection = &mut self.connections[index];
-            match connection.stream.read(&mut self.read_buffer) {
-                Ok(0) if self.to_send == 0 && connection.outstanding() == 0 => break,
-                Ok(0) => return Err(Error::closed(self.address(index))),
-                Ok(length) => {
-                    let read_ns = self.clock.now_ns();
-                    now_ns = Some(read_ns);
-                    self.take_replies(index, length, read_ns)?;
-                    if length < self.read_buffer.len() && !closing {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.socket_error(index, error)),
+    /// Takes the replies in what arrived, and sends what that makes room for.
+    fn take(&mut self, Arrival { index, length }: Arrival) -> Result<(), Error> {
+        match length {
+            Ok(0) if self.to_send == 0 && self.connections[index].outstanding() == 0 => Ok(()),
+            Ok(0) => Err(Error::closed(self.address(index))),
+            Ok(_) => {
+                let now_ns = self.clock.now_ns();
+                self.take_replies(index, now_ns)?;
+                self.refill(index, now_ns)
             }
+            Err(source) => Err(self.socket_error(index, source)),
         }
-        now_ns.map_or(Ok(()), |now_ns| self.refill(index, now_ns))
     }
 
-    fn take_replies(&mut self, index: usize, length: usize, now_ns: u64) -> Result<(), Error> {
+    fn take_replies(&mut self, index: usize, now_ns: u64) -> Result<(), Error> {
         if let Some(recorder) = &mut self.recorder {
             recorder.roll(now_ns);
         }
@@ -287,18 +255,18 @@ impl<'a> Worker<'a> {
         let address = &self.addresses[connection.target];
         let group = &mut self.group;
         group.begin(connection.target);
+        let arrived = self.sockets.bytes();
         let mut at = 0;
         loop {
             // A reply that is verified is looked at by itself.
             let alike = if self.verified.is_some() { None } else { connection.oldest() };
             let most = alike.map_or(1, |oldest| oldest.count);
-            let ReplyRun { kind, count, length: bytes } =
-                match connection.scanner.scan_run(&self.read_buffer[at..length], most) {
-                    Ok(Some(run)) => run,
-                    Ok(None) => break,
-                    Err(error) => return Err(Error::protocol(address, error.to_string())),
-                };
-            let reply = &self.read_buffer[at..at + bytes];
+            let ReplyRun { kind, count, length: bytes } = match connection.scanner.scan_run(&arrived[at..], most) {
+                Ok(Some(run)) => run,
+                Ok(None) => break,
+                Err(error) => return Err(Error::protocol(address, error.to_string())),
+            };
+            let reply = &arrived[at..at + bytes];
             at += bytes;
             let reply_bytes = std::mem::take(&mut connection.partial_bytes) + bytes as u64;
             let beginning = std::mem::take(&mut connection.partial);
@@ -327,9 +295,9 @@ impl<'a> Worker<'a> {
                 recorder.count_replies(answered.command, connection.target, count, verdict, reply_bytes);
             }
         }
-        connection.partial_bytes += (length - at) as u64;
+        connection.partial_bytes += (arrived.len() - at) as u64;
         if self.verified.is_some() {
-            connection.partial.extend_from_slice(&self.read_buffer[at..length]);
+            connection.partial.extend_from_slice(&arrived[at..]);
         }
         self.last_reply_ns = now_ns;
         if let Some(recorder) = &mut self.recorder {
@@ -338,13 +306,13 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Sends what connection `index` may send now, in one write: in a closed loop the next batch,
+    /// Sends what connection `index` may send now, as one batch: in a closed loop the next batch,
     /// when the last one is answered; in an open loop what is due, up to the pipeline's depth.
     fn refill(&mut self, index: usize, now_ns: u64) -> Result<(), Error> {
-        let connection = &mut self.connections[index];
-        if connection.has_unsent() {
+        if self.sockets.has_unsent(index) {
             return Ok(());
         }
+        let connection = &mut self.connections[index];
         let outstanding_before = connection.outstanding();
         let room = self.config.pipeline.get() as u64 - outstanding_before;
         let mut allowed = match self.part.schedule {
@@ -353,7 +321,7 @@ impl<'a> Worker<'a> {
         };
         // Each request of a schedule has a time of its own, and each that is verified a reply.
         let is_one_by_one = self.part.schedule.is_some() || self.verified.is_some();
-        self.write_buffer.clear();
+        let batch = self.sockets.outgoing();
         while allowed > 0 {
             let mut intended_ns = now_ns;
             if let Some(schedule) = &self.part.schedule {
@@ -364,25 +332,25 @@ impl<'a> Worker<'a> {
                 }
                 connection.sent += 1;
             }
-            let before = self.write_buffer.len();
+            let before = batch.len();
             let most = if is_one_by_one { 1 } else { allowed };
-            let (command, count) = self.workload.append_run(&mut self.write_buffer, index, most);
+            let (command, count) = self.workload.append_run(batch, index, most);
             allowed -= count;
             connection.await_replies(Pending { intended_ns, sent_ns: now_ns, command, count });
             if self.verified.is_some() {
                 connection.expected.extend(self.workload.expected());
             }
             if let Some(recorder) = &mut self.recorder {
-                recorder.count_sent(command, connection.target, (self.write_buffer.len() - before) as u64);
+                recorder.count_sent(command, connection.target, (batch.len() - before) as u64);
             }
         }
         let sent = connection.outstanding() - outstanding_before;
         self.to_send -= sent;
         self.in_flight += sent;
-        if self.write_buffer.is_empty() {
+        if sent == 0 {
             return Ok(());
         }
-        connection.write(&self.write_buffer).map_err(|source| self.socket_error(index, source))
+        self.sockets.send(index).map_err(|source| self.socket_error(index, source))
     }
 
     fn socket_error(&self, index: usize, source: std::io::Error) -> Error {
@@ -390,6 +358,19 @@ impl<'a> Worker<'a> {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::closed(self.address(index)),
             _ => Error::connection(self.address(index), source),
         }
+    }
+}
+
+fn sockets(config: &Config, io: &Io, clock: Clock, streams: Vec<TcpStream>) -> Result<Box<dyn Sockets>, Error> {
+    match io {
+        Io::IoUring => match Ring::new(streams, clock, tick(config)) {
+            Ok(ring) => Ok(Box::new(ring)),
+            Err(source) => Err(Error::system("set up io_uring (--io epoll does without)", source)),
+        },
+        Io::Epoll { .. } => match Epoll::new(EventLoop::new(config)?, streams) {
+            Ok(epoll) => Ok(Box::new(epoll)),
+            Err(source) => Err(Error::system("register sockets with epoll", source)),
+        },
     }
 }
 

@@ -15,6 +15,22 @@ use loadgen::resp::{ReplyScanner, Scanned};
 
 const RUN_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// The ways of `--io` that this machine has. Where one is refused, the test says so and does without.
+pub fn ways() -> Vec<&'static str> {
+    match loadgen::io::io_uring_refusal() {
+        None => vec!["epoll", "io_uring"],
+        Some(refusal) => {
+            println!("io_uring is refused here, and not tested: {refusal}");
+            vec!["epoll"]
+        }
+    }
+}
+
+/// Flags, and the way.
+pub fn by<'a>(io: &'a str, flags: &[&'a str]) -> Vec<&'a str> {
+    [flags, &["--io", io]].concat()
+}
+
 /// What the stub does; the default answers like a server with an empty keyspace.
 #[derive(Clone, Default)]
 pub struct Behaviour {
