@@ -34,8 +34,12 @@ impl<B: Send + 'static, C: Channels> Replies<B, C> {
     }
 
     pub(crate) async fn next(&self) -> B {
+        // Whoever waits has just looked; whoever was woken has reason to look before it registers again.
+        let mut was_woken = false;
         poll_fn(|context| {
-            if let Some(batch) = self.pop() {
+            if std::mem::replace(&mut was_woken, true)
+                && let Some(batch) = self.pop()
+            {
                 return Poll::Ready(batch);
             }
             self.queue.register(context.waker());

@@ -9,6 +9,8 @@
 mod harness;
 
 mod administration;
+#[cfg(feature = "jemalloc")]
+mod allocations;
 mod bits;
 mod blocking;
 mod check_aof;

@@ -5,6 +5,7 @@ use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
 use crate::aof::joint_payload;
+use crate::buffers;
 use crate::commands::{self, Command, CommandId, Context, Cursor, Request, Transaction};
 use crate::engine::gather::Gather;
 use crate::keyspace::{Class, Effects, LogMark};
@@ -522,6 +523,10 @@ impl<C: Channels> Session for ActorSession<C> {
 
     fn collect(&mut self, out: &mut Vec<u8>) {
         while let Some(batch) = self.next_arrived() {
+            // An output with no room would have to grow, or leave a batch with none for its next replies.
+            if out.capacity() == 0 {
+                *out = buffers::take();
+            }
             self.accept(batch, out);
             self.write_ready(out);
         }

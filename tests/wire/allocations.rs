@@ -1,0 +1,62 @@
+//! The path of a command that changes no size asks the allocator for nothing, however many connections there are.
+
+use crate::harness::server::{BINARY, arguments};
+use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, request};
+use std::process::Command;
+
+/// More connections than a thread keeps buffers for.
+const CLIENTS: usize = 50;
+/// What the housekeeping, the runtime and buffers that are not yet as large as they get may ask for, for each command.
+const SPARE: f64 = 0.3;
+/// A shard whose mailbox is empty waits in flume, which allocates a hook each time. Of many shards, most wait for each
+/// command.
+const HOOK: f64 = 1.0;
+
+/// Requests of the allocator, over the life of a server that serves so many rounds to each of its clients.
+fn requests_of_allocator(setup: Setup, rounds: usize, pipeline: usize) -> u64 {
+    let data = Data::new();
+    let mut command = Command::new(BINARY);
+    command.args(arguments(&data, setup)).args(["--appendonly", "no"]).env("_RJEM_MALLOC_CONF", "stats_print:true");
+    let server = Server::spawn(&mut command, data, setup);
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+    for _ in 0..rounds {
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(&request_of(number).repeat(pipeline));
+        }
+        for client in &mut clients {
+            client.values(pipeline);
+        }
+    }
+    drop(clients);
+    let (status, _, log) = server.stop();
+    assert!(status.success(), "{log}");
+    // allocated, then nmalloc, ndalloc and nrequests, each with its rate.
+    let total = log.lines().find_map(|line| line.strip_prefix("total:")).expect("jemalloc prints its figures");
+    total.split_whitespace().nth(5).and_then(|number| number.parse().ok()).expect("nrequests is a number")
+}
+
+/// A command that leaves everything the size that it was.
+fn request_of(client: usize) -> Vec<u8> {
+    let (key, value) = (format!("key:{client}"), "v".repeat(64));
+    match client % 4 {
+        0 => request(&["SET", &key, &value]),
+        1 => request(&["GET", &key]),
+        2 => request(&["INCR", &key]),
+        _ => request(&["HSET", &key, "field", &value]),
+    }
+}
+
+#[test]
+fn a_command_that_changes_no_size_allocates_nothing() {
+    for setup in EVERY_ENGINE {
+        for (rounds, pipeline) in [(200, 1), (20, 16)] {
+            let few = requests_of_allocator(setup, rounds, pipeline);
+            let many = requests_of_allocator(setup, 3 * rounds, pipeline);
+            let each = (many as f64 - few as f64) / (2 * rounds * CLIENTS * pipeline) as f64;
+            println!("{setup:?} pipeline {pipeline}: {each:.4} for each command");
+            let has_many_mailboxes = setup.engine == "actor" && setup.shards > 1;
+            let spare = if has_many_mailboxes { SPARE + HOOK } else { SPARE };
+            assert!(each < spare, "{setup:?} pipeline {pipeline}: {each} for each command");
+        }
+    }
+}
