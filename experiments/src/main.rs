@@ -82,6 +82,9 @@ enum Subcommands {
         /// A server by command, as for `run`
         #[arg(long, value_name = "NAME=COMMAND", env = "EXPERIMENTS_SERVERS", value_delimiter = ';', value_parser = Definition::parse)]
         server: Vec<Definition>,
+        /// Only the shapes whose names contain this
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        shapes: String,
     },
     /// List the sweeps
     List {
@@ -151,8 +154,8 @@ fn execute(command: Subcommands) -> Result<()> {
         }
         Subcommands::Fill { documents, run, claims } => fill(&documents, run.as_deref(), &claims),
         Subcommands::Verify { documents, results, claims } => verify(&documents, &results, &claims),
-        Subcommands::Memory { keys, servers, server } => {
-            memory::run(&memory::Options { keys, servers, definitions: server })
+        Subcommands::Memory { keys, servers, server, shapes } => {
+            memory::run(&memory::Options { keys, servers, definitions: server, shapes })
         }
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {

@@ -17,8 +17,9 @@ use crate::sampler::resident_bytes;
 /// Requests that are sent before their replies are read.
 const PIPELINE: usize = 200;
 const REPLY_LIMIT: Duration = Duration::from_secs(60);
-/// How long a server has to give back what only the filling needed.
-const SETTLING: Duration = Duration::from_millis(500);
+/// How long a server has to give back what only the filling needed: jemalloc, which all of them use, keeps memory that
+/// is free for ten seconds.
+const SETTLING: Duration = Duration::from_secs(12);
 /// A large key has fewer elements than there are keys otherwise.
 const KEYS_PER_ELEMENT: usize = 2;
 
@@ -31,6 +32,8 @@ pub struct Options {
     pub servers: Vec<String>,
     /// Servers by command.
     pub definitions: Vec<Definition>,
+    /// Which shapes: those whose names contain this.
+    pub shapes: String,
 }
 
 /// A shape of data: its name, and the request for its `n`th key or element.
@@ -150,12 +153,14 @@ const SHAPES: [Shape; 21] = [
 /// Measures every shape on every server and prints a table in Markdown.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.keys > 0, "no keys, no figure");
+    let is_known = SHAPES.iter().any(|shape| shape.name.contains(&options.shapes));
+    ensure!(is_known, "no shape's name contains {:?}", options.shapes);
     let interrupt = Interrupt::install()?;
     let servers = present(options)?;
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     println!("| bytes for each, {} keys | {} |", options.keys, names.join(" | "));
     println!("|---|{}", "---:|".repeat(servers.len()));
-    for shape in &SHAPES {
+    for shape in SHAPES.iter().filter(|shape| shape.name.contains(&options.shapes)) {
         let mut row = Vec::new();
         for server in &servers {
             let bytes = measure(server, shape, options.keys, &interrupt)
