@@ -300,19 +300,34 @@ impl Redis {
     pub fn start() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();
-        let child = Command::new("redis-server")
+        let mut child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .current_dir(directory.path())
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed (make test-tools)");
         let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !is_served_by(port, child.id()) {
+            if child.try_wait().expect("the child is ours").is_some() {
+                // Another test took the port meanwhile.
+                return Self::start();
+            }
             assert!(began.elapsed() < Duration::from_secs(20), "redis-server does not accept on port {port}");
             thread::sleep(Duration::from_millis(10));
         }
         Self { port, child, _directory: directory }
     }
+}
+
+/// Whether it is this process that answers there.
+fn is_served_by(port: u16, process: u32) -> bool {
+    let answer = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"INFO server\r\nQUIT\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map(|_| answer)
+    };
+    answer().is_ok_and(|answer: String| answer.contains(&format!("process_id:{process}\r")))
 }
 
 impl Drop for Redis {
