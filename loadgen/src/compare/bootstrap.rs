@@ -44,9 +44,11 @@ pub(super) struct Difference {
 }
 
 impl Metric {
-    pub(super) const ALL: [Metric; 7] = [
+    pub(super) const ALL: [Metric; 9] = [
         Metric::Percentile(50.0),
+        Metric::Percentile(75.0),
         Metric::Percentile(90.0),
+        Metric::Percentile(95.0),
         Metric::Percentile(99.0),
         Metric::Percentile(99.9),
         Metric::Percentile(99.99),
