@@ -85,7 +85,7 @@ verify-report: ## Fail where a document or a report says anything else than raw 
 memory: build ## Resident memory for each key, by shape of the data, beside redis-server
 	$(LAB) memory
 
-generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 minutes)
+generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 to 6 minutes)
 	loadgen/scripts/cpu_cost.py $${CARGO_TARGET_DIR:-target}/release/loadgen
 
 clean: ## Remove what was built

@@ -121,7 +121,12 @@ pub fn comparison<'a>(
 }
 
 fn verdict(one: &Comparison) -> Verdict {
-    if one.subject.failed + one.baseline.failed > 0 { Verdict::Invalid } else { one.difference.verdict(one.metric) }
+    let sides = [one.subject, one.baseline];
+    match () {
+        () if sides.iter().any(|side| side.failed > 0) => Verdict::Invalid,
+        () if sides.iter().any(|side| side.flaw().is_some()) => Verdict::Inconclusive,
+        () => one.difference.verdict(one.metric),
+    }
 }
 
 /// The dimension that is contrasted; none where it is the line.
@@ -305,6 +310,35 @@ mod tests {
             let rate = if point.server == "slow" { 1000.0 } else { 500.0 * f64::from(point.clients).powf(0.3) };
             rate * (1.0 + f64::from(round) * 1e-3)
         })
+    }
+
+    /// A sweep whose axis is what tells its lines apart would have one line, and compare nothing.
+    #[test]
+    fn shipped_sweeps_compare_something_in_full_and_in_short() {
+        let home = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sweeps");
+        for sweep in crate::sweep::load_folder(&home).unwrap() {
+            for sweep in [sweep.clone(), sweep.reduced().unwrap()] {
+                let (run, summary) = testing::run_of(sweep, |_, round| 1000.0 + f64::from(round));
+                let sweep = &run.setup.sweeps[0];
+                assert!(!comparisons(&summary, sweep).is_empty(), "{}, {} points", sweep.name, summary.points.len());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_follows_from_points_that_were_mostly_unsteady_or_bound_by_the_generator() {
+        let flaws: [fn(&mut PointSummary); 2] =
+            [|one| one.unsteady = one.lines.len() / 2 + 1, |one| one.generator_saturated = one.lines.len()];
+        for flaw in flaws {
+            let (run, mut summary) = found(GRID);
+            let decided = |summary: &Summary| {
+                let all = comparisons(summary, &run.setup.sweeps[0]);
+                all.iter().filter(|one| one.verdict != Verdict::Inconclusive).count()
+            };
+            assert!(decided(&summary) > 0);
+            summary.points.iter_mut().for_each(flaw);
+            assert_eq!(decided(&summary), 0);
+        }
     }
 
     #[test]

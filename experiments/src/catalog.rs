@@ -97,9 +97,8 @@ impl Server {
     }
 }
 
-/// Dragonfly has no AOF and refuses flags that it does not know.
+/// Dragonfly has no AOF, refuses flags that it does not know, and has other names for some.
 const DRAGONFLY: &str = "dragonfly";
-const NO_AOF: [&str; 2] = ["--appendonly", "no"];
 
 impl Server {
     /// The flags of a variant as this server takes them; none where it cannot do what they ask for.
@@ -107,7 +106,20 @@ impl Server {
         if self.name != DRAGONFLY {
             return Some(flags.to_vec());
         }
-        (flags.is_empty() || flags == NO_AOF).then(Vec::new)
+        let translated: Option<Vec<Vec<String>>> = flags.chunks(2).map(in_dragonfly).collect();
+        translated.map(|flags| flags.concat())
+    }
+}
+
+/// A flag with its value as Dragonfly takes them: nothing where it is like that anyway, none where it cannot be.
+fn in_dragonfly(flag: &[String]) -> Option<Vec<String>> {
+    let words: Vec<&str> = flag.iter().map(String::as_str).collect();
+    match words[..] {
+        ["--appendonly", "no"] => Some(Vec::new()),
+        ["--maxclients", most] => Some(vec!["--maxclients".to_owned(), most.to_owned()]),
+        ["--tcp-backlog", length] => Some(vec!["--tcp_backlog".to_owned(), length.to_owned()]),
+        ["--io-threads", threads] => Some(vec!["--proactor_threads".to_owned(), threads.to_owned()]),
+        _ => None,
     }
 }
 
@@ -263,6 +275,22 @@ mod tests {
         for text in ["=redis", "redis", "x=", "x=redis-server --dir {dir}", "a/b=redis", "x='"] {
             assert!(Definition::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn dragonfly_gets_its_own_flags_or_none() {
+        let translated = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+            let translated: Option<Vec<Vec<String>>> = flags.chunks(2).map(in_dragonfly).collect();
+            translated.map(|flags| flags.concat())
+        };
+        let expected = ["--maxclients", "12000", "--tcp_backlog", "4096"].map(str::to_owned).to_vec();
+        assert_eq!(
+            translated(&["--appendonly", "no", "--maxclients", "12000", "--tcp-backlog", "4096"]),
+            Some(expected)
+        );
+        assert_eq!(translated(&["--appendonly", "yes"]), None);
+        assert_eq!(translated(&["--appendonly"]), None);
     }
 
     #[test]

@@ -191,6 +191,10 @@ fn judge(run: &RunRecord, summary: &Summary, claim: &Claim) -> Result<Judgement,
     if subject.failed + baseline.failed > 0 {
         return Ok((Outcome::Undecided, "trials failed (errors, or keys that were not there)".to_owned(), lines));
     }
+    if let Some(flaw) = subject.flaw().or(baseline.flaw()) {
+        let text = format!("{:.2} [{:.2}–{:.2}], but {flaw} in most runs", found.ratio, found.low, found.high);
+        return Ok((Outcome::Undecided, text, lines));
+    }
     if found.runs < noise::RUNS {
         let text = format!("{:.2}, of {} runs; a claim takes {}", found.ratio, found.runs, noise::RUNS);
         return Ok((Outcome::Undecided, text, lines));
@@ -355,6 +359,17 @@ mod tests {
         let claims: Claims = toml::from_str(&(ratio + place)).unwrap();
         let rows = audit(&run, &summary, &[claims]);
         assert!(rows.iter().all(|row| row.outcome == Outcome::Undecided && row.found.contains("takes 10")), "{rows:?}");
+    }
+
+    #[test]
+    fn runs_without_a_steady_state_bear_no_claim_out_and_refute_none() {
+        let (run, mut summary) = testing::run("grid", GRID, rate);
+        summary.points.iter_mut().for_each(|one| one.unsteady = one.lines.len());
+        let claims: Claims =
+            toml::from_str(&format!("source='them'\n[[claim]]\nclaim='so'\n{RATIO}expected=[1.4, 1.8]\n")).unwrap();
+        let rows = audit(&run, &summary, &[claims]);
+        assert_eq!(rows[0].outcome, Outcome::Undecided);
+        assert!(rows[0].found.ends_with("but no steady state was reached in most runs"), "{}", rows[0].found);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::summary::Metric;
 pub const SIGNIFICANCE: f64 = 0.05;
 
 /// Runs on each side below which nothing is decided: the interval of fewer is about their range, or nothing at all.
-pub const RUNS_MIN: usize = 5;
+pub const RUNS_MIN: usize = 10;
 
 /// Draws behind the interval of a ratio.
 const RESAMPLES: usize = 4_000;

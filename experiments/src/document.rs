@@ -379,8 +379,9 @@ fn claims_table(source: &Source, claims: &[Claims]) -> String {
         let expected = row.claim.expected.map_or("–".to_owned(), |(low, high)| {
             if row.claim.crossing { format!("{low:.0}–{high:.0}") } else { format!("{low:.2}–{high:.2}") }
         });
+        let note = if row.claim.note.is_empty() { String::new() } else { format!(" ({})", row.claim.note) };
         vec![
-            row.claim.claim.clone(),
+            format!("{}{note}", row.claim.claim),
             row.source.clone(),
             expected,
             row.found.clone(),

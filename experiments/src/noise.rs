@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::JUDGED;
-use crate::compare::{Difference, SIGNIFICANCE, rank_test};
+use crate::compare::{Difference, RUNS_MIN, SIGNIFICANCE, rank_test};
 use crate::dimension::Dimension;
 use crate::observation::Observations;
 use crate::plan::Point;
@@ -21,7 +21,7 @@ use crate::summary::{Metric, PointSummary, Summary};
 use crate::sweep::Sweep;
 
 /// Runs on each side of a comparison: what the method asks for at least.
-pub const RUNS: usize = 10;
+pub const RUNS: usize = RUNS_MIN;
 
 /// The slowdowns whose power is stated, as shares.
 pub const SLOWDOWNS: [f64; 5] = [0.01, 0.02, 0.03, 0.05, 0.10];

@@ -85,6 +85,9 @@ pub struct Observation {
     pub rss_prefilled_bytes: u64,
     /// The server's largest resident memory.
     pub rss_peak_bytes: u64,
+    /// The generator's largest resident memory in the window; 0 in runs that did not look.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generator_rss_bytes: u64,
     /// Attempts that were made.
     pub attempts: usize,
     /// How much more the second half of the window did than the first, as a share; none where too little was sampled.
@@ -96,6 +99,10 @@ pub struct Observation {
     /// Where the time of requests went, where the server says so.
     #[serde(default, skip_serializing_if = "Stages::is_empty")]
     pub stages: Stages,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// The observations of a run.
@@ -139,6 +146,7 @@ impl Observation {
             foreign_cores: rounded(attempt.usage.foreign_cores),
             rss_prefilled_bytes: attempt.server_rss_bytes_prefilled,
             rss_peak_bytes: attempt.server_rss_bytes_peak,
+            generator_rss_bytes: attempt.usage.generator_rss_bytes_max,
             attempts: record.attempts.len(),
             drift: drift(found, &attempt.samples).map(rounded),
             stopped_share: attempt.stopped_share.map(rounded),

@@ -111,6 +111,10 @@ fn setup(options: &Options) -> Result<Setup> {
         sweep.check_servers()?;
         let able = |name: &String| servers.iter().any(|server| server.name == *name && can_run(server, &sweep));
         let present: Vec<String> = sweep.servers.iter().filter(|name| able(name)).cloned().collect();
+        for unable in servers.iter().filter(|server| sweep.servers.contains(&server.name) && !can_run(server, &sweep)) {
+            let reason = format!("it lacks flags that the sweep {} gives", sweep.name);
+            absent.push(Absent { name: unable.name.clone(), reason, is_sweep: false });
+        }
         ensure!(!present.is_empty(), "no server of the sweep {} is on this machine", sweep.name);
         sweep.servers = present;
         match helps.lacking(&sweep).or_else(|| too_many_files(&sweep)) {

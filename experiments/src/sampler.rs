@@ -23,6 +23,9 @@ pub struct Sample {
     pub server_rss_bytes: u64,
     /// The generator's user and system time.
     pub generator_cpu_s: f64,
+    /// The generator's resident memory.
+    #[serde(default)]
+    pub generator_rss_bytes: u64,
 }
 
 /// Cores in use on average over a window.
@@ -38,6 +41,9 @@ pub struct Usage {
     pub stolen_cores: f64,
     /// The server's largest resident memory among the samples of the window.
     pub server_rss_bytes_max: u64,
+    /// The generator's.
+    #[serde(default)]
+    pub generator_rss_bytes_max: u64,
 }
 
 impl Sample {
@@ -46,8 +52,16 @@ impl Sample {
         let unix_s = unix_seconds();
         let (machine_busy_s, stolen_s) = machine_times()?;
         let (server_cpu_s, server_rss_bytes) = process_use(server_pid)?;
-        let (generator_cpu_s, _) = process_use(generator_pid)?;
-        Ok(Self { unix_s, machine_busy_s, stolen_s, server_cpu_s, server_rss_bytes, generator_cpu_s })
+        let (generator_cpu_s, generator_rss_bytes) = process_use(generator_pid)?;
+        Ok(Self {
+            unix_s,
+            machine_busy_s,
+            stolen_s,
+            server_cpu_s,
+            server_rss_bytes,
+            generator_cpu_s,
+            generator_rss_bytes,
+        })
     }
 }
 
@@ -63,12 +77,14 @@ pub fn usage(samples: &[Sample], start: f64, end: f64) -> Option<Usage> {
     let cores = |counter: fn(&Sample) -> f64| (at(samples, end, counter) - at(samples, start, counter)) / seconds;
     let (server_cores, generator_cores) = (cores(|s| s.server_cpu_s), cores(|s| s.generator_cpu_s));
     let inside = samples.iter().filter(|sample| (start..=end).contains(&sample.unix_s));
+    let largest = |memory: fn(&Sample) -> u64| inside.clone().map(memory).max().unwrap_or(memory(last));
     Some(Usage {
         server_cores,
         generator_cores,
         foreign_cores: (cores(|s| s.machine_busy_s) - server_cores - generator_cores).max(0.0),
         stolen_cores: cores(|s| s.stolen_s),
-        server_rss_bytes_max: inside.map(|sample| sample.server_rss_bytes).max().unwrap_or(last.server_rss_bytes),
+        server_rss_bytes_max: largest(|sample| sample.server_rss_bytes),
+        generator_rss_bytes_max: largest(|sample| sample.generator_rss_bytes),
     })
 }
 
@@ -129,6 +145,7 @@ mod tests {
                 stolen_s: 0.0,
                 server_cpu_s: 3.0 + 0.5 * t,
                 server_rss_bytes: u64::from(i),
+                generator_rss_bytes: 1000 - u64::from(i),
                 generator_cpu_s: 0.75 * t,
             }
         };
@@ -142,7 +159,7 @@ mod tests {
         {
             assert!((found - expected).abs() < 1e-6, "{usage:?}");
         }
-        assert_eq!(usage.server_rss_bytes_max, 37);
+        assert_eq!((usage.server_rss_bytes_max, usage.generator_rss_bytes_max), (37, 987));
     }
 
     #[test]

@@ -10,8 +10,13 @@ use crate::sweep::Sweep;
 
 /// A run of one sweep in which the throughput at a point, in a round, is what `rate` says.
 pub fn run(name: &str, sweep: &str, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Summary) {
+    run_of(Sweep::parse(name, sweep).expect("the sweep of a test is valid"), rate)
+}
+
+/// [`run`], of a sweep that is there.
+pub fn run_of(sweep: Sweep, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Summary) {
     let setup = Setup {
-        sweeps: vec![Sweep::parse(name, sweep).expect("the sweep of a test is valid")],
+        sweeps: vec![sweep],
         servers: Vec::new(),
         absent: Vec::new(),
         generator: Program { path: "loadgen".into(), digest: String::new(), version: None },
@@ -46,6 +51,7 @@ fn observation(trial: &str, rate: f64) -> Observation {
         foreign_cores: 0.0,
         rss_prefilled_bytes: 1 << 20,
         rss_peak_bytes: 2 << 20,
+        generator_rss_bytes: 0,
         attempts: 1,
         drift: None,
         stopped_share: None,
