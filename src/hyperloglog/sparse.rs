@@ -11,7 +11,9 @@
 //!
 //! SETRANGE can leave one that ends within an XZERO. Redis takes the byte that C puts behind a string, a zero, for the
 //! missing one, and keeps the length of the string as if it had been a part of it: a change there loses its last byte.
-//! Every such step has its counterpart here, so that what was damaged stays damaged in the same way.
+//! Every such step has its counterpart here, so that what was damaged stays damaged in the same way. One has none: the
+//! lost byte takes the place of that zero in Redis and is read as a part of the last opcode from then on, though GET,
+//! DUMP and the log do not show it. Here it is gone.
 
 use super::{Corrupt, HEADER_LEN, REGISTERS};
 use std::fmt::Write;

@@ -213,6 +213,11 @@ impl Notices {
         self.notices.is_empty()
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.notices.len()
+    }
+
     /// The notices in the order in which they were told.
     pub fn iter(&self) -> impl Iterator<Item = Notice<'_>> {
         let mut start = 0;

@@ -38,7 +38,8 @@ pub struct Counts {
 
 /// Who listens to what.
 ///
-/// Invariants: every name has a subscriber. Locks are taken in this order: a part's, the patterns', a subscriber's.
+/// Invariants: every name has a subscriber. Locks are taken in this order: `together`, a part's, the patterns', a
+/// subscriber's.
 #[derive(Debug)]
 pub struct PubSub {
     channels: Space,
@@ -51,6 +52,8 @@ pub struct PubSub {
     monitor_count: AtomicUsize,
     queue_bytes_max: AtomicU64,
     notified: AtomicU32,
+    /// Shared by who publishes one notice, for itself alone with who publishes several that belong together.
+    together: RwLock<()>,
     last_id: AtomicU64,
 }
 
@@ -89,6 +92,7 @@ impl Default for PubSub {
             monitor_count: AtomicUsize::new(0),
             queue_bytes_max: AtomicU64::new(u64::MAX),
             notified: AtomicU32::new(0),
+            together: RwLock::default(),
             last_id: AtomicU64::new(0),
         }
     }
@@ -118,8 +122,20 @@ impl PubSub {
     }
 
     /// Publishes what commands said about keys, and messages among it. The caller still has the keys for itself: events of
-    /// a key are in the order of its changes. They are shown when the log has got to `marks`.
+    /// a key are in the order of its changes, and no notice of others comes between those of one call. They are shown
+    /// when the log has got to `marks`.
     pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
+        if notices.len() > 1 {
+            let _alone = self.together.write();
+            self.publish_each(notices, marks);
+        } else {
+            let _shared = self.together.read();
+            self.publish_each(notices, marks);
+        }
+        notices.clear();
+    }
+
+    fn publish_each(&self, notices: &Notices, marks: &[LogMark]) {
         let mut channel = Vec::new();
         for notice in notices.iter() {
             match notice {
@@ -136,7 +152,6 @@ impl PubSub {
                 }
             }
         }
-        notices.clear();
     }
 
     /// Publishes an event in the forms that are asked for; `channel` is room for their names.
