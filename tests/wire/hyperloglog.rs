@@ -1,6 +1,8 @@
 //! HyperLogLogs: the same elements make the same bytes as in Redis, whichever server wrote them.
 
-use crate::harness::{EVERY_ENGINE, RedisOracle, Server, check_same_as_redis, check_script, on_every_engine, seed};
+use crate::harness::{
+    EVERY_ENGINE, RedisOracle, Server, Value, check_same_as_redis, check_script, on_every_engine, seed,
+};
 
 #[test]
 fn commands_over_hyperloglogs_are_those_of_redis() {
@@ -177,8 +179,14 @@ fn the_bytes_are_those_of_redis_after_every_command() {
 }
 
 /// As above, with bytes overwritten and appended: opcodes that stand where none can, too many registers, too few.
+///
+/// A change to a value that ends within an XZERO makes Redis write its last byte over the zero that C has behind the
+/// string, where later reads of an opcode find it: the same value, got by GET, then reads in another way. So such a
+/// value, which Redis is asked for, gets one change at most and is deleted behind it.
 fn random_damage(seed: u64, count: usize) -> Vec<Vec<Vec<u8>>> {
     const BYTES: [u8; 9] = [0, 0x3f, 0x40, 0x7e, 0x7f, 0x80, 0x83, 0x84, 0xff];
+    let oracle = RedisOracle::start();
+    let mut redis = oracle.client();
     let mut random = fastrand::Rng::with_seed(seed);
     let request = |words: &[&str], last: &[u8]| {
         words.iter().map(|word| word.as_bytes().to_vec()).chain([last.to_vec()]).collect::<Vec<_>>()
@@ -186,31 +194,53 @@ fn random_damage(seed: u64, count: usize) -> Vec<Vec<Vec<u8>>> {
     let mut requests = Vec::new();
     for number in 0..count {
         let key = format!("h{}", number / 8);
+        let is_cut = ends_within_an_opcode(&redis.value(&["GET", &key]));
         let damage: Vec<u8> = (0..random.usize(1..4))
             .map(|_| if random.bool() { BYTES[random.usize(..BYTES.len())] } else { random.u8(..) })
             .collect();
-        requests.push(match random.u32(..10) {
+        let mut step = vec![match random.u32(..10) {
             0 => request(&["APPEND", &key], &damage),
             1..5 => request(&["SETRANGE", &key, &random.usize(15..32).to_string()], &damage),
             5 => request(&["PFCOUNT"], key.as_bytes()),
-            6 => request(&["PFMERGE", &key], format!("h{}", random.usize(..=number / 8)).as_bytes()),
+            6 if !is_cut => request(&["PFMERGE", &key], format!("h{}", random.usize(..=number / 8)).as_bytes()),
             _ => {
-                let elements = (0..random.usize(1..20)).map(|_| format!("e{}", random.u32(..300)).into_bytes());
+                let element_count = if is_cut { 1 } else { random.usize(1..20) };
+                let elements = (0..element_count).map(|_| format!("e{}", random.u32(..300)).into_bytes());
                 request(&["PFADD"], key.as_bytes()).into_iter().chain(elements).collect()
             }
-        });
-        requests.push(request(&["GET"], key.as_bytes()));
-        requests.push(request(&["PFDEBUG", "DECODE"], key.as_bytes()));
+        }];
+        let is_changed = step[0][0] == b"PFADD";
+        step.push(request(&["GET"], key.as_bytes()));
+        if is_cut && is_changed {
+            step.push(request(&["DEL"], key.as_bytes()));
+        }
+        step.push(request(&["PFDEBUG", "DECODE"], key.as_bytes()));
+        redis.pipeline(&step);
+        requests.append(&mut step);
     }
     requests
 }
 
+/// Whether a value is a sparse HyperLogLog whose last byte is the first of an XZERO's two.
+fn ends_within_an_opcode(value: &Value) -> bool {
+    const HEADER_LEN: usize = 16;
+    let Value::Bulk(bytes) = value else { return false };
+    if bytes.len() < HEADER_LEN || !bytes.starts_with(b"HYLL\x01") {
+        return false;
+    }
+    let mut at = HEADER_LEN;
+    while at < bytes.len() {
+        at += if bytes[at] & 0xc0 == 0x40 { 2 } else { 1 };
+    }
+    at > bytes.len()
+}
+
 #[test]
 fn what_is_damaged_has_the_bytes_of_redis_after_every_command() {
-    // Where a value ends within an opcode, Redis takes the byte behind the value for the rest of it, and may have
-    // written there: SEED=10728733852631048704 meets such a one in PFDEBUG DECODE. So the seed is a fixed one here.
-    let seed = if std::env::var_os("SEED").is_some() { seed() } else { 1 };
-    check_same_as_redis(&random_damage(seed, 2_000));
+    let requests = random_damage(seed(), 2_000);
+    let deletes = requests.iter().filter(|request| request[0] == b"DEL").count();
+    println!("{deletes} values that ended within an opcode were changed");
+    check_same_as_redis(&requests);
 }
 
 #[test]
