@@ -82,7 +82,7 @@ fill: ## Put figures into the documents, of the runs that they name; into README
 verify-report: ## Fail where a document or a report says anything else than raw data give
 	$(CARGO) run --release --quiet -p experiments -- verify
 
-memory: build ## Resident memory for each key, by shape of the data, beside redis-server
+memory: build ## Resident memory for each key, by shape of the data, beside redis-server (20 minutes)
 	$(LAB) memory
 
 generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 to 6 minutes)

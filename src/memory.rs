@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn jemalloc_gives_memory_back_though_nobody_allocates() {
+    fn jemalloc_purges_on_a_thread_of_its_own() {
         let has_thread: bool = b"background_thread\0".name().read().expect("jemalloc says whether it has one");
         assert!(has_thread);
     }

@@ -17,7 +17,7 @@ use crate::sampler::resident_bytes;
 /// Requests that are sent before their replies are read.
 const PIPELINE: usize = 200;
 const REPLY_LIMIT: Duration = Duration::from_secs(60);
-/// How long a server has to give back what only the filling needed: jemalloc, which all of them use, keeps memory that
+/// How long a server has to give back what only the filling needed: jemalloc, which most of them use, keeps memory that
 /// is free for ten seconds.
 const SETTLING: Duration = Duration::from_secs(12);
 /// A large key has fewer elements than there are keys otherwise.

@@ -1,7 +1,8 @@
-//! The path of a command that changes no size asks the allocator for nothing, however many connections there are.
+//! What the server asks the allocator for, and gives back: the path of a command that changes no size asks for nothing,
+//! however many connections there are, and what is free does not stay.
 
 use crate::harness::server::{BINARY, arguments};
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, request};
+use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, request, wait_until};
 use std::process::Command;
 
 /// More connections than a thread keeps buffers for.
@@ -58,5 +59,32 @@ fn a_command_that_changes_no_size_allocates_nothing() {
             let spare = if has_many_mailboxes { SPARE + HOOK } else { SPARE };
             assert!(each < spare, "{setup:?} pipeline {pipeline}: {each} for each command");
         }
+    }
+}
+
+/// Bytes of the values that come and go.
+const FILLED: u64 = 64 << 20;
+
+#[test]
+fn what_is_free_goes_back_to_the_system_though_nobody_allocates() {
+    const LEN: usize = 16 << 10;
+    for setup in EVERY_ENGINE {
+        let data = Data::new();
+        let mut command = Command::new(BINARY);
+        // Not ten seconds, as it is otherwise.
+        let decay = "dirty_decay_ms:100,muzzy_decay_ms:0";
+        command.args(arguments(&data, setup)).args(["--appendonly", "no"]).env("_RJEM_MALLOC_CONF", decay);
+        let server = Server::spawn(&mut command, data, setup);
+        let empty = server.resident_bytes();
+        let mut client = server.client();
+        let value = "v".repeat(LEN);
+        for part in 0..FILLED / (LEN as u64 * 64) {
+            let sets: Vec<_> = (0..64).map(|n| vec!["SET".to_owned(), format!("{part}:{n}"), value.clone()]).collect();
+            client.pipeline(&sets);
+        }
+        let full = server.resident_bytes();
+        assert!(full > empty + FILLED, "{setup:?}: {full} bytes with {FILLED} in values");
+        client.call(&["FLUSHALL"]);
+        wait_until("a half is given back", || server.resident_bytes() < empty + FILLED / 2);
     }
 }
