@@ -236,6 +236,9 @@ fn crossing(summary: &Summary, sweep: &Sweep, claim: &Claim) -> Result<Judgement
     if runs < noise::RUNS {
         return Ok((Outcome::Undecided, format!("{runs} runs; a claim takes {}", noise::RUNS), lines));
     }
+    if let Some(flaw) = subject.iter().chain(&baseline).find_map(|one| one.flaw()) {
+        return Ok((Outcome::Undecided, format!("{flaw} in most runs of a point"), lines));
+    }
     let overtakes = |one: &Crossing| subject.iter().any(|point| is_subject(&one.right, &point.point.server));
     let found = analysis::crossings(&only_these, sweep).into_iter().find(overtakes);
     let Some(found) = found else {
@@ -365,11 +368,16 @@ mod tests {
     fn runs_without_a_steady_state_bear_no_claim_out_and_refute_none() {
         let (run, mut summary) = testing::run("grid", GRID, rate);
         summary.points.iter_mut().for_each(|one| one.unsteady = one.lines.len());
-        let claims: Claims =
-            toml::from_str(&format!("source='them'\n[[claim]]\nclaim='so'\n{RATIO}expected=[1.4, 1.8]\n")).unwrap();
+        let crossing = "crossing=true\nsubject={server='two'}\nbaseline={server='one'}\nexpected=[5, 30]\n";
+        let claims: Claims = toml::from_str(&format!(
+            "source='them'\n[[claim]]\nclaim='so'\n{RATIO}expected=[1.4, 1.8]\n\
+             [[claim]]\nclaim='there'\nsweep='grid'\n{crossing}"
+        ))
+        .unwrap();
         let rows = audit(&run, &summary, &[claims]);
-        assert_eq!(rows[0].outcome, Outcome::Undecided);
+        assert!(rows.iter().all(|row| row.outcome == Outcome::Undecided), "{rows:?}");
         assert!(rows[0].found.ends_with("but no steady state was reached in most runs"), "{}", rows[0].found);
+        assert_eq!(rows[1].found, "no steady state was reached in most runs of a point");
     }
 
     #[test]

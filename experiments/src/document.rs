@@ -13,9 +13,9 @@
 //! document whose figures are right is one that filling does not change. Readers of the page see no comments.
 //!
 //! A document that says `<!--lab strict-->` has figures between such comments only: anything outside that looks like a
-//! measurement is an error.
+//! measurement is an error, blocks of code apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -29,7 +29,7 @@ use crate::observation::Observations;
 use crate::report::{figure, grouped, title};
 use crate::results::RunFolder;
 use crate::side_by_side;
-use crate::summary::{Metric, Summary};
+use crate::summary::{GENERATOR_BOUND, Metric, Summary};
 use crate::sweep::{FlagValue, Sweep};
 
 const OPEN: &str = "<!--lab ";
@@ -225,7 +225,8 @@ fn machine(source: &Source) -> String {
     )
 }
 
-/// One metric of a sweep: a row for each place and a column for each line, medians with their intervals.
+/// One metric of a sweep: a row for each place and a column for each line, medians with their intervals. Those from which
+/// nothing follows have a mark that is explained below.
 fn table(source: &Source, sweep: &Sweep, metric: Metric) -> String {
     let axis = Dimension::axis_of(sweep);
     let lines = Line::all(sweep, &axis);
@@ -235,27 +236,37 @@ fn table(source: &Source, sweep: &Sweep, metric: Metric) -> String {
     header.push(axis.title());
     header.extend(lines.iter().map(|line| line.label.clone()));
     let mut rows = Vec::new();
+    let mut flaws = BTreeSet::new();
     for (facet, points) in &facets {
         for (position, label) in axis.ticks(sweep) {
-            let cell = |line: &Line| {
+            let mut cell = |line: &Line| {
                 let here =
                     points.iter().find(|one| line.holds(&one.point) && axis.position(sweep, &one.point) == position);
+                let flaw = here.and_then(|one| one.flaw());
+                flaws.extend(flaw);
                 here.and_then(|one| one.figures.get(&metric)).map_or("–".to_owned(), |estimate| {
                     format!(
-                        "{} [{}–{}]",
+                        "{} [{}–{}]{}",
                         figure(metric, estimate.median),
                         figure(metric, estimate.low()),
-                        figure(metric, estimate.high())
+                        figure(metric, estimate.high()),
+                        flaw.map_or("", mark)
                     )
                 })
             };
             let mut row = if named { vec![facet.clone()] } else { Vec::new() };
             row.push(label);
-            row.extend(lines.iter().map(cell));
+            row.extend(lines.iter().map(&mut cell));
             rows.push(row);
         }
     }
-    markdown(&header, &rows)
+    let legend: String = flaws.iter().map(|flaw| format!("{} {flaw} in most runs\n\n", mark(flaw))).collect();
+    format!("{}{legend}", markdown(&header, &rows))
+}
+
+/// What a cell has behind its figure where the point has a flaw.
+fn mark(flaw: &str) -> &'static str {
+    if flaw == GENERATOR_BOUND { "†" } else { "‡" }
 }
 
 /// One metric of a sweep as verdicts: only what is decided, in the order of the sweep.
@@ -305,7 +316,8 @@ fn scaling(source: &Source) -> String {
         for one in analysis::scaling(&source.summary, sweep) {
             let name = if one.facet.is_empty() { one.line.clone() } else { format!("{} ({})", one.line, one.facet) };
             let Some([lambda, sigma, kappa]) = one.intervals else {
-                bad.push(format!("{} {name}", sweep.name));
+                let residual = one.fit.worst_residual() * 100.0;
+                bad.push(format!("{} {name}, worst residual {residual:.0} %", sweep.name));
                 continue;
             };
             let law = one.fit.law;
@@ -322,7 +334,7 @@ fn scaling(source: &Source) -> String {
     let without = if bad.is_empty() {
         String::new()
     } else {
-        format!("\nNo fit shown, the law does not hold: {}.\n", bad.join(", "))
+        format!("\nNo fit shown, the law does not hold: {}.\n", bad.join("; "))
     };
     if rows.is_empty() {
         return if without.is_empty() { "\nThe runs are too few for a fit.\n".to_owned() } else { without };
@@ -409,7 +421,9 @@ fn markdown<T: AsRef<str>>(header: &[T], rows: &[Vec<String>]) -> String {
 fn no_stray_figures(text: &str) -> Result<()> {
     const UNITS: [&str; 9] = ["%", "×", "x", "µs", "ms", "MiB", "ops/s", "times", "µs/op"];
     let mut outside = String::new();
-    let mut rest = text;
+    // What stands in a block of code is what to type, or what comes of it.
+    let text: String = text.split("```").step_by(2).collect();
+    let mut rest = text.as_str();
     while let Some(start) = next_query(rest) {
         outside.push_str(&rest[..start]);
         rest = rest[start..].split_once(CLOSE).context("a query without its end")?.1;
@@ -419,7 +433,7 @@ fn no_stray_figures(text: &str) -> Result<()> {
     for (index, word) in words.iter().enumerate() {
         let bare = word.trim_matches(|c: char| "()[]|*,;:.–".contains(c));
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        let number = bare.split(['.', ',']).all(digits);
+        let number = bare.split(['.', ',']).all(digits) && !is_version(bare);
         let followed =
             words.get(index + 1).is_some_and(|next| UNITS.contains(&next.trim_matches([',', '.', ';', ')', '|'])));
         let attached =
@@ -428,6 +442,11 @@ fn no_stray_figures(text: &str) -> Result<()> {
         ensure!(!figure, "{word:?} looks like a figure, and no query says where it comes from");
     }
     Ok(())
+}
+
+/// Whether a number has the parts of a version, three at least.
+fn is_version(number: &str) -> bool {
+    number.split('.').count() >= 3
 }
 
 #[cfg(test)]
@@ -464,10 +483,13 @@ mod tests {
     #[test]
     fn a_strict_document_has_no_figure_without_a_query() {
         let strict = |text: &str| fill(&format!("<!--lab strict-->\n{text}"));
-        for stray in ["is 1.4 of it", "(1,234)", "by 17 %", "17% more", "3x", "takes 5 ms.", "| 1.5 |"] {
+        let behind_code = "```\ntrue\n```\nand 1.4";
+        for stray in ["is 1.4 of it", "(1,234)", "by 17 %", "17% more", "3x", "takes 5 ms.", "| 1.5 |", behind_code] {
             assert!(strict(stray).unwrap_err().to_string().contains("looks like a figure"), "{stray}");
         }
-        for plain in ["with 10 repeats", "redis-server 7", "2026-11-21", "p99", "<!--lab run none-->1.5<!--/lab-->"] {
+        let query = "<!--lab run none-->1.5<!--/lab-->";
+        let code = "```sh\nsleep 1.5\n```";
+        for plain in ["with 10 repeats", "redis-server 7.0.15", "2026-11-21", "p99", query, code] {
             strict(plain).unwrap();
         }
     }

@@ -111,12 +111,15 @@ pub struct PointSummary {
     pub stages: Stages,
 }
 
+/// The flaw of a point whose load was all that the generator could make.
+pub const GENERATOR_BOUND: &str = "the generator was the bottleneck";
+
 impl PointSummary {
     /// Why nothing follows from what was measured here, if that is so of more than half of the repeats.
     pub fn flaw(&self) -> Option<&'static str> {
         let is_most = |count: usize| 2 * count > self.lines.len();
         match () {
-            () if is_most(self.generator_saturated) => Some("the generator was the bottleneck"),
+            () if is_most(self.generator_saturated) => Some(GENERATOR_BOUND),
             () if is_most(self.unsteady) => Some("no steady state was reached"),
             () => None,
         }
