@@ -36,6 +36,8 @@ pub struct Saves {
     /// One whose keys are to be walked over.
     begun: Mutex<Option<Begun>>,
     has_failed: AtomicBool,
+    /// Whether the server ends. Held while a file is made: none comes after that.
+    is_given_up: Mutex<bool>,
     last_save_s: AtomicU64,
     saves: AtomicU64,
     changes_at_begin: AtomicU64,
@@ -66,6 +68,7 @@ impl Saves {
             is_scheduled: AtomicBool::new(false),
             bell: Notify::const_new(),
             has_failed: AtomicBool::new(false),
+            is_given_up: Mutex::new(false),
             last_save_s: AtomicU64::new(0),
             saves: AtomicU64::new(0),
             changes_at_begin: AtomicU64::new(0),
@@ -182,7 +185,7 @@ impl Saves {
     }
 
     /// Begins the snapshot that waits for its turn, with so many changes before it; none if that cannot be.
-    pub fn begin_scheduled(&self, now_ms: u64, changes: u64) -> Option<Begun> {
+    pub fn begin_scheduled(&'static self, now_ms: u64, changes: u64) -> Option<Begun> {
         self.note_changes(changes);
         let begun = self.begin(now_ms);
         if !matches!(begun, Err(NotSaved::Busy)) {
@@ -192,13 +195,14 @@ impl Saves {
     }
 
     /// Begins a snapshot: its keys are put into what this gives.
-    fn begin(&self, now_ms: u64) -> Result<Begun, NotSaved> {
+    fn begin(&'static self, now_ms: u64) -> Result<Begun, NotSaved> {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
         }
         self.began_s.store((now_ms / 1000) as i64, Ordering::Relaxed);
         let unfinished = Unfinished::beside(self.target.lock().clone());
-        let file = SnapshotFile { path: unfinished.path.clone(), created_s: now_ms / 1000, file: None };
+        let path = unfinished.path.clone();
+        let file = SnapshotFile { saves: self, path, created_s: now_ms / 1000, file: None };
         let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0));
         Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
     }
@@ -232,6 +236,7 @@ impl Saves {
 
     /// Removes what there is of a snapshot that is being made: the server ends, and with it the thread that writes it.
     pub fn give_up(&self) {
+        *self.is_given_up.lock() = true;
         let unfinished = Unfinished::beside(self.target.lock().clone());
         // Where it is whole it has its name already, and will have to the next server.
         if self.is_saving()
@@ -290,6 +295,7 @@ type Writing = std::thread::JoinHandle<Result<u64, String>>;
 /// The file of a snapshot, which is made by the thread that writes it: who begins a snapshot has the locks of all keys.
 #[derive(Debug)]
 pub struct SnapshotFile {
+    saves: &'static Saves,
     path: PathBuf,
     created_s: u64,
     file: Option<FileWriter<File>>,
@@ -300,6 +306,10 @@ impl SnapshotFile {
         let file = match self.file.take() {
             Some(file) => file,
             None => {
+                let is_given_up = self.saves.is_given_up.lock();
+                if *is_given_up {
+                    return Err(io::Error::other("the server ends"));
+                }
                 self.path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
                 FileWriter::begin(File::create(&self.path)?, self.created_s)?
             }
@@ -368,5 +378,18 @@ mod tests {
         begun.snapshot.end_walk();
         assert!(MINE.end(begun));
         assert_eq!(MINE.last_save_s(), 2030);
+    }
+
+    #[test]
+    fn no_file_is_made_when_the_server_has_given_up() {
+        static MINE: Saves = Saves::none();
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        MINE.begin_at(dir.path().join("dump.rdb"), Clock::System);
+        let mut begun = MINE.begin_scheduled(1, 0).expect("it begins");
+        MINE.give_up();
+        begun.start_writing();
+        begun.snapshot.end_walk();
+        assert!(!MINE.end(begun));
+        assert_eq!(dir.path().read_dir().expect("a directory").count(), 0);
     }
 }
