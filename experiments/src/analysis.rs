@@ -3,7 +3,7 @@
 //! The pairs that are compared are fixed by the sweep (`contrast`, `baseline`) before anything is measured; all of
 //! them, in all metrics that get a verdict, are one family for the correction.
 
-use crate::bootstrap::{middle_95_percent, resampled_median};
+use crate::bootstrap::{median, middle_95_percent, resampled_median};
 use crate::compare::{self, Difference, Verdict};
 use crate::dimension::{Dimension, Line};
 use crate::plan::Point;
@@ -113,7 +113,7 @@ pub fn comparison<'a>(
     baseline: &'a PointSummary,
     metric: Metric,
 ) -> Option<Comparison<'a>> {
-    let values = |one: &'a PointSummary| one.figures.get(&metric).map(|estimate| &estimate.values[..]);
+    let values = |one: &'a PointSummary| one.figures.get(&metric).map(|estimate| &estimate.aligned[..]);
     let difference = Difference::of(values(subject)?, values(baseline)?, seed)?;
     let mut one = Comparison { subject, baseline, metric, difference, verdict: Verdict::Invalid };
     one.verdict = verdict(&one);
@@ -199,6 +199,10 @@ impl Place<'_> {
     fn rates(&self) -> &[f64] {
         &self.point.figures[&Metric::OpsPerSec].values
     }
+
+    fn aligned_rates(&self) -> &[f64] {
+        &self.point.figures[&Metric::OpsPerSec].aligned
+    }
 }
 
 /// The points of a sweep by what differs besides the line and the axis.
@@ -235,13 +239,14 @@ fn along_lines<'a>(sweep: &Sweep, axis: &Dimension, points: &[&'a PointSummary])
 fn crossing(seed: u64, facet: &str, first: &(String, Vec<Place>), second: &(String, Vec<Place>)) -> Option<Crossing> {
     let shared: Vec<(&Place, &Place)> =
         first.1.iter().filter_map(|a| Some((a, second.1.iter().find(|b| b.x == a.x)?))).collect();
-    let (at, rises) = crosses(&shared, |place| place.point.figures[&Metric::OpsPerSec].median)?;
+    let (at, rises) =
+        crosses(&shared, |place| median(&mut place.aligned_rates().to_vec()).expect("a point has trials"))?;
     let mut rng = Rng::new(seed);
     let mut draw = Vec::new();
     let mut resampled = || {
         crosses(&shared, |place| {
-            draw.resize(place.rates().len(), 0.0);
-            resampled_median(place.rates(), &mut draw, &mut rng)
+            draw.resize(place.aligned_rates().len(), 0.0);
+            resampled_median(place.aligned_rates(), &mut draw, &mut rng)
         })
     };
     let mut places: Vec<f64> = (0..RESAMPLES).filter_map(|_| resampled()).map(|(at, _)| at).collect();
@@ -264,7 +269,8 @@ fn crosses(shared: &[(&Place, &Place)], mut value: impl FnMut(&Place) -> f64) ->
 
 /// Whether the first line is slower beyond chance on one side of `at`, and faster beyond chance on the other.
 fn differs_on_both_sides(seed: u64, shared: &[(&Place, &Place)], at: f64, rises: bool) -> bool {
-    let compared = shared.iter().filter_map(|(a, b)| Some((a.x, Difference::of(a.rates(), b.rates(), seed)?)));
+    let compared =
+        shared.iter().filter_map(|(a, b)| Some((a.x, Difference::of(a.aligned_rates(), b.aligned_rates(), seed)?)));
     let mut compared: Vec<(f64, Difference)> = compared.collect();
     compare::correct(&mut compared.iter_mut().map(|(_, one)| one).collect::<Vec<_>>());
     let sure = |above: bool| {

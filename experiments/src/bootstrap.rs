@@ -25,6 +25,9 @@ pub struct Estimate {
     /// The repeats themselves, in the order of the rounds. `trials.jsonl` has them; the summary does not repeat it.
     #[serde(skip)]
     pub values: Vec<f64>,
+    /// The repeats for comparisons: without the drift of the machine, where it was taken out.
+    #[serde(skip)]
+    pub aligned: Vec<f64>,
 }
 
 impl Estimate {
@@ -32,7 +35,7 @@ impl Estimate {
     pub fn of(values: Vec<f64>, seed: u64) -> Option<Self> {
         let median = median(&mut values.clone())?;
         let interval = (values.len() > 1).then(|| interval(&values, seed));
-        Some(Self { n: values.len(), median, interval, values })
+        Some(Self { n: values.len(), median, interval, aligned: values.clone(), values })
     }
 
     /// The lower end of the interval, or the median where there is none.

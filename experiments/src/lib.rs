@@ -10,6 +10,7 @@
 //! varied (`dimension`), `document` puts figures into Markdown (some from `side_by_side`), and `verify` computes all of it again and compares.
 //! `memory` stands beside them: bytes for each key, by shape of the data.
 
+pub mod alignment;
 pub mod analysis;
 pub mod bootstrap;
 pub mod brake;

@@ -115,7 +115,7 @@ fn place(sweep: &Sweep, point: &Point) -> String {
 }
 
 fn values(point: &PointSummary, metric: Metric) -> &[f64] {
-    point.figures.get(&metric).map_or(&[], |estimate| &estimate.values)
+    point.figures.get(&metric).map_or(&[], |estimate| &estimate.aligned)
 }
 
 fn noise(seed: u64, metric: Metric, groups: &[Group]) -> Option<Noise> {

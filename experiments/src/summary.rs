@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::alignment::{self, Measured};
 use crate::bootstrap::Estimate;
 use crate::observation::{Observation, Observations};
 use crate::plan::{self, Point};
@@ -69,6 +70,11 @@ impl Metric {
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
         self == Self::OpsPerSec
+    }
+
+    /// Whether it changes with the speed of the machine.
+    fn drifts(self) -> bool {
+        self != Self::ServerRssPeakMib
     }
 
     fn of(self, found: &Observation) -> Option<f64> {
@@ -154,12 +160,16 @@ impl Summary {
         }
         let mut points = Vec::new();
         for sweep in &run.setup.sweeps {
+            let (mut own_points, mut starts) = (Vec::new(), Vec::new());
             for point in plan::points(sweep) {
                 let place = format!("{}/{}", sweep.name, point.slug());
                 if let Some(own) = by_point.get(place.as_str()) {
-                    points.push(summarize(run.seed, sweep, point, own)?);
+                    own_points.push(summarize(run.seed, sweep, point, own)?);
+                    starts.push(own.iter().map(|(_, one)| one.started_unix_ms).collect());
                 }
             }
+            align(&mut own_points, &starts);
+            points.append(&mut own_points);
         }
         Ok(Self {
             format: FORMAT.to_owned(),
@@ -186,6 +196,21 @@ impl Summary {
         csv.push_str(",hit_ratio,errors,disturbed,generator_saturated,unsteady,failed\n");
         self.points.iter().for_each(|point| csv.push_str(&csv_line(point)));
         csv
+    }
+}
+
+/// Takes the machine's drift out of the points of a sweep, whose trials began then.
+fn align(points: &mut [PointSummary], starts: &[Vec<u64>]) {
+    for metric in Metric::ALL.into_iter().filter(|metric| metric.drifts()) {
+        let mut trials = Vec::new();
+        for (point, (one, starts)) in points.iter().zip(starts).enumerate() {
+            let values = one.figures.get(&metric).map_or(&[][..], |estimate| &estimate.values);
+            trials.extend(values.iter().zip(starts).map(|(&value, &started)| Measured { point, started, value }));
+        }
+        let mut aligned = alignment::aligned(&trials).into_iter();
+        for estimate in points.iter_mut().filter_map(|one| one.figures.get_mut(&metric)) {
+            estimate.aligned = aligned.by_ref().take(estimate.n).collect();
+        }
     }
 }
 

@@ -23,7 +23,10 @@ pub fn run_of(sweep: Sweep, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Su
         budget_minutes: None,
     };
     let record = RunRecord::new(setup, 1, Environment::record());
-    let trials = record.order.iter().map(|trial| observation(&trial.path_stem(), rate(&trial.point, trial.round)));
+    let trials = record.order.iter().zip(0..).map(|(trial, started)| Observation {
+        started_unix_ms: started,
+        ..observation(&trial.path_stem(), rate(&trial.point, trial.round))
+    });
     let observations = Observations { servers: Default::default(), trials: trials.collect() };
     let summary = Summary::of(&record, &observations).expect("a summary of whole observations");
     (record, summary)

@@ -1,0 +1,129 @@
+//! Alignment: takes the machine's drift out of what trials measured, so that they can be compared.
+//!
+//! A virtual machine becomes slower by half within minutes and faster again, for all servers alike. Repeats are
+//! interleaved, so that no server gains by it; but it widens every interval. How fast the machine was at a trial is told
+//! by the trials around it: each has a residual, the logarithm of its value by the median of its own point, and the
+//! drift at a trial is the median of the residuals of the [`NEIGHBOURS`] trials before and as many behind it, those of
+//! its own point left out. The aligned value is the measured one without that.
+//!
+//! Papadakis: Méthode statistique pour des expériences sur champ (1937), with time for the field. Wilkinson et al.:
+//! Nearest neighbour (NN) analysis of field experiments (1983).
+
+use crate::bootstrap::median;
+
+/// Trials of other points that are looked at on each side.
+const NEIGHBOURS: usize = 10;
+
+/// What a trial measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// Which point it is of.
+    pub point: usize,
+    /// When it began: any measure that grows with time.
+    pub started: u64,
+    /// The value.
+    pub value: f64,
+}
+
+/// The values of one sweep, in the order in which they are given, without the drift of the machine. They are as they
+/// were measured where one is not above zero, or where no point has [`NEIGHBOURS`] trials of others around it.
+/// O(n log n)
+pub fn aligned(trials: &[Measured]) -> Vec<f64> {
+    let values = || trials.iter().map(|one| one.value);
+    let Some(residuals) = residuals(trials) else { return values().collect() };
+    let mut in_time: Vec<usize> = (0..trials.len()).collect();
+    in_time.sort_by_key(|&index| trials[index].started);
+    let mut aligned: Vec<f64> = values().collect();
+    for (place, &index) in in_time.iter().enumerate() {
+        let is_other = |other: &&usize| trials[**other].point != trials[index].point;
+        let before = in_time[..place].iter().rev().filter(is_other).take(NEIGHBOURS);
+        let behind = in_time[place + 1..].iter().filter(is_other).take(NEIGHBOURS);
+        let mut around: Vec<f64> = before.chain(behind).map(|&other| residuals[other]).collect();
+        if around.len() < NEIGHBOURS {
+            return values().collect();
+        }
+        aligned[index] *= (-median(&mut around).expect("there are neighbours")).exp();
+    }
+    aligned
+}
+
+/// The logarithm of each value by the median of its point; none where a value is not above zero.
+fn residuals(trials: &[Measured]) -> Option<Vec<f64>> {
+    if trials.iter().any(|one| one.value <= 0.0) {
+        return None;
+    }
+    let points = trials.iter().map(|one| one.point + 1).max()?;
+    let mut by_point: Vec<Vec<f64>> = vec![Vec::new(); points];
+    trials.iter().for_each(|one| by_point[one.point].push(one.value.ln()));
+    let medians: Vec<Option<f64>> = by_point.iter_mut().map(|values| median(values)).collect();
+    trials.iter().map(|one| Some(one.value.ln() - medians[one.point]?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// Ten rounds of four points, of which each does half as much again as the one before, on a machine of this speed.
+    fn measured(speed: impl Fn(u64) -> f64) -> Vec<Measured> {
+        let value = |point: usize, at: u64| 100.0 * 1.5f64.powi(point as i32) * speed(at);
+        let trial = |at: u64| Measured { point: at as usize % 4, started: at, value: value(at as usize % 4, at) };
+        (0..40).map(trial).collect()
+    }
+
+    /// Largest by smallest aligned value of a point, of the trials that began then.
+    fn spread(trials: &[Measured], point: usize, then: impl Fn(u64) -> bool) -> f64 {
+        let values = aligned(trials);
+        let own = trials.iter().zip(values).filter(|(one, _)| one.point == point && then(one.started));
+        let own: Vec<f64> = own.map(|(_, value)| value).collect();
+        own.iter().copied().fold(0.0, f64::max) / own.iter().copied().fold(f64::MAX, f64::min)
+    }
+
+    #[test]
+    fn a_machine_that_becomes_slower_for_all_changes_nothing() {
+        let slower = measured(|at| if at < 20 { 1.0 } else { 0.5 });
+        // Next to the step as many neighbours are on the other side of it.
+        let settled = |at: u64| !(15..25).contains(&at);
+        for point in 0..4 {
+            assert!(spread(&slower, point, |_| true) <= 2.0 + 1e-9);
+            assert!(spread(&slower, point, settled) < 1.0 + 1e-9, "{}", spread(&slower, point, settled));
+        }
+    }
+
+    #[test]
+    fn what_differs_between_points_stays() {
+        let drifting = measured(|at| 1.0 + 0.5 * (at as f64 / 10.0).sin());
+        let values = aligned(&drifting);
+        let middle = |point: usize| {
+            let own = drifting.iter().zip(&values).filter(|(one, _)| one.point == point);
+            median(&mut own.map(|(_, value)| *value).collect::<Vec<_>>()).unwrap()
+        };
+        for point in 0..3 {
+            let ratio = middle(point + 1) / middle(point);
+            assert!((ratio - 1.5).abs() < 0.05, "{ratio}");
+        }
+    }
+
+    #[test]
+    fn the_order_in_which_trials_are_given_says_nothing() {
+        let trials = measured(|at| 1.0 + at as f64 / 40.0);
+        let mut order: Vec<usize> = (0..trials.len()).collect();
+        Rng::new(3).shuffle(&mut order);
+        let shuffled: Vec<Measured> = order.iter().map(|&index| trials[index]).collect();
+        let (straight, other) = (aligned(&trials), aligned(&shuffled));
+        assert!(order.iter().zip(other).all(|(&index, value)| value == straight[index]));
+    }
+
+    #[test]
+    fn what_cannot_be_aligned_is_as_it_was_measured() {
+        let raw = |trials: &[Measured]| trials.iter().map(|one| one.value).collect::<Vec<_>>();
+        let mut with_zero = measured(|at| at as f64 + 1.0);
+        with_zero[7].value = 0.0;
+        assert_eq!(aligned(&with_zero), raw(&with_zero));
+        let few: Vec<Measured> = measured(|at| at as f64 + 1.0).into_iter().take(8).collect();
+        assert_eq!(aligned(&few), raw(&few));
+        let alone: Vec<Measured> = measured(|at| at as f64 + 1.0).into_iter().filter(|one| one.point == 0).collect();
+        assert_eq!(aligned(&alone), raw(&alone));
+        assert!(aligned(&[]).is_empty());
+    }
+}
