@@ -12,7 +12,7 @@
 use crate::bootstrap::median;
 
 /// Trials of other points that are looked at on each side.
-const NEIGHBOURS: usize = 10;
+pub const NEIGHBOURS: usize = 10;
 
 /// What a trial measured.
 #[derive(Debug, Clone, Copy)]
