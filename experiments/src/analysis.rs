@@ -45,7 +45,7 @@ pub struct Crossing {
     pub left: String,
     /// The line that is faster to the right.
     pub right: String,
-    /// Where, by the medians.
+    /// Where, by the medians of the aligned values.
     pub at: f64,
     /// The middle 95 % of where the draws cross.
     pub interval: (f64, f64),

@@ -4,7 +4,7 @@
 //! known share (`stopped_percent`). It answers three questions:
 //!
 //! - How often does the test see a difference where there is none? Counted over all pairs of equals, each ten rounds of
-//!   the run apart, as they were measured, in the order they were measured: about 5 % are to be below p = 0.05.
+//!   the run apart, in the order they were measured, aligned as in any comparison: about 5 % are to be below p = 0.05.
 //! - How small a difference does it find? The runs of equals are one pool; two draws of ten, one of them made slower by
 //!   a known share, are compared, many times. The share that is found is the power.
 //! - Does it find a real one? The slowed variant against its equals, beside the share for which it was stopped.
