@@ -4,32 +4,27 @@
 //! the cache.
 
 use crate::limits;
+use crate::pool::Pool;
 use std::cell::RefCell;
 
-/// Buffers kept by each thread.
-const POOL_MAX: usize = 16;
 /// A buffer above this size, in bytes, is not kept.
 const KEPT: usize = 256 * 1024;
 
 thread_local! {
-    static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Pool<Vec<u8>>> = const { RefCell::new(Pool::new()) };
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An empty buffer, likely with room.
 pub fn take() -> Vec<u8> {
-    POOL.with_borrow_mut(Vec::pop).unwrap_or_default()
+    POOL.with_borrow_mut(Pool::take).unwrap_or_default()
 }
 
 /// Gives a buffer back.
 pub fn give(mut buffer: Vec<u8>) {
     buffer.clear();
     if (1..=KEPT).contains(&buffer.capacity()) {
-        POOL.with_borrow_mut(|pool| {
-            if pool.len() < POOL_MAX {
-                pool.push(buffer);
-            }
-        });
+        POOL.with_borrow_mut(|pool| pool.give(buffer));
     }
 }
 

@@ -31,6 +31,7 @@ pub mod memory;
 mod monitor;
 mod parallel;
 pub mod pause;
+mod pool;
 pub mod pubsub;
 pub mod rdb;
 pub mod resp;

@@ -2,14 +2,13 @@
 
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::images::ImagePart;
+use crate::pool::{Pool, Pooled};
 use crate::resp::{Args, Span};
 use crate::slowlog::Slow;
 use crate::stages::{self, Stage};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Batches kept for reuse by each thread.
-const POOL_MAX: usize = 1024;
 /// A buffer of a batch above this size, in bytes, is not kept: one large value should not stay as room for ever.
 const BUFFER_KEPT: usize = 32 * 1024;
 
@@ -17,9 +16,8 @@ const BUFFER_KEPT: usize = 32 * 1024;
 pub const GROUP: usize = 16;
 
 thread_local! {
-    /// Batches to use again, the last used first: its memory is still in the cache.
-    #[expect(clippy::vec_box, reason = "batches travel boxed; the pool holds them as they come")]
-    static POOL: RefCell<Vec<Box<Batch>>> = const { RefCell::new(Vec::new()) };
+    /// Batches to use again.
+    static POOL: RefCell<Pool<Box<Batch>>> = const { RefCell::new(Pool::new()) };
 }
 
 /// One command of a batch.
@@ -86,10 +84,28 @@ pub struct Batch {
     pub since: u64,
 }
 
+/// Bytes of memory that a list takes.
+fn room<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
+}
+
+impl Pooled for Box<Batch> {
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of::<Batch>()
+            + self.arena.capacity()
+            + self.replies.capacity()
+            + room(&self.spans)
+            + room(&self.ops)
+            + room(&self.wholes)
+            + room(&self.slow)
+    }
+}
+
 impl Batch {
     /// An empty batch for `shard`, from this thread's pool.
     pub fn take(shard: usize) -> Box<Self> {
-        let mut batch = POOL.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let mut batch = POOL.with_borrow_mut(Pool::take).unwrap_or_default();
         batch.shard = shard as u16;
         batch
     }
@@ -155,11 +171,7 @@ impl Batch {
         self.slow.clear();
         self.replies.clear();
         self.replies.shrink_to(BUFFER_KEPT);
-        POOL.with_borrow_mut(|pool| {
-            if pool.len() < POOL_MAX {
-                pool.push(self);
-            }
-        });
+        POOL.with_borrow_mut(|pool| pool.give(self));
     }
 
     /// Ends a stage, if the batch is watched; the next begins.

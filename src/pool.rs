@@ -1,0 +1,68 @@
+//! Things that each thread keeps for reuse, in a bounded amount of memory.
+//!
+//! What is taken on one thread may be given on another: a connection's task moves between threads. So one thread's pool
+//! may only ever grow while another's is always empty, and without a bound in bytes it would grow into room for keys.
+
+/// Bytes that a pool keeps at most. A batch or buffer has some kilobytes, so this is hundreds of them.
+const BYTES_MAX: usize = 1024 * 1024;
+
+/// What can be kept in a pool.
+pub trait Pooled {
+    /// Bytes of memory that it holds while it is in the pool, with its room that is free.
+    fn held_bytes(&self) -> usize;
+}
+
+impl Pooled for Vec<u8> {
+    fn held_bytes(&self) -> usize {
+        self.capacity()
+    }
+}
+
+/// A stack: what was given last is taken first, as its memory is still in the cache.
+#[derive(Debug)]
+pub struct Pool<T> {
+    items: Vec<T>,
+    bytes: usize,
+}
+
+impl<T: Pooled> Pool<T> {
+    /// An empty pool.
+    pub const fn new() -> Self {
+        Self { items: Vec::new(), bytes: 0 }
+    }
+
+    /// Takes something out, if there is anything.
+    #[inline]
+    pub fn take(&mut self) -> Option<T> {
+        let item = self.items.pop()?;
+        self.bytes -= item.held_bytes();
+        Some(item)
+    }
+
+    /// Keeps something, if there is room for it.
+    #[inline]
+    pub fn give(&mut self, item: T) {
+        let bytes = self.bytes + item.held_bytes();
+        if bytes <= BYTES_MAX {
+            self.bytes = bytes;
+            self.items.push(item);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_keeps_a_megabyte_whatever_it_is_given() {
+        let mut pool = Pool::new();
+        (0..1000).for_each(|_| pool.give(Vec::with_capacity(20 * 1024)));
+        assert_eq!(pool.items.len(), BYTES_MAX / (20 * 1024));
+        assert_eq!(pool.bytes, pool.items.iter().map(Vec::capacity).sum::<usize>());
+        while pool.take().is_some() {}
+        assert_eq!(pool.bytes, 0);
+        pool.give(Vec::with_capacity(BYTES_MAX));
+        assert!(pool.take().is_some(), "there is room again");
+    }
+}
