@@ -244,9 +244,9 @@ impl Server {
         PRESSURE.note(Look { at_us: self.clock.now_us(), used, most, evicts: Policy::now().evicts() })
     }
 
-    /// Bytes in use that do not count towards `maxmemory`: what waits to be written to the log, which eviction adds to.
+    /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.
     pub fn uncounted_memory(&self) -> u64 {
-        self.engine.get().map_or(0, |engine| engine.unwritten_bytes())
+        self.engine.get().map_or(0, |engine| engine.log_buffers())
     }
 
     /// Bytes of unread replies at which a connection is closed at once.

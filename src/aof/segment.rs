@@ -77,6 +77,8 @@ pub struct Segment {
     control: LogControl,
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
+    /// Bytes that the writer's buffer takes in memory.
+    taken_room: AtomicU64,
     appended: AtomicU64,
     written: AtomicU64,
     synced: AtomicU64,
@@ -170,6 +172,7 @@ impl Segment {
             control,
             queue: Mutex::new(Queue { file_offset: opened.len as i64, ..Queue::default() }),
             writer: Mutex::new(Writer::new(opened.path, opened.file)),
+            taken_room: AtomicU64::new(0),
             appended: AtomicU64::new(0),
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
@@ -207,9 +210,9 @@ impl Segment {
         self.appended.load(Ordering::Acquire)
     }
 
-    /// Bytes that wait to be written.
-    pub fn unwritten(&self) -> u64 {
-        self.appended().saturating_sub(self.written.load(Ordering::Acquire))
+    /// Bytes of memory that what waits to be written takes, with the room of its buffers that is free.
+    pub fn buffers(&self) -> u64 {
+        self.queue.lock().bytes.capacity() as u64 + self.taken_room.load(Ordering::Relaxed)
     }
 
     /// How many records it holds.
@@ -423,7 +426,7 @@ impl Segment {
                 self.appended.fetch_add((queue.bytes.len() - before) as u64, Ordering::Release);
             };
             add(&mut queue, Note::GoesOn(next.increment.into()));
-            std::mem::swap(&mut queue.bytes, &mut writer.buffer);
+            self.swap_buffers(&mut queue, &mut writer);
             let begin = self.appended();
             writer.end = begin;
             queue.file_begin = begin;

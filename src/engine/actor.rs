@@ -237,8 +237,8 @@ impl<C: Channels> Metered for ActorEngine<C> {
         self.gauges.iter().map(|gauges| gauges.evictable(spares_lasting)).sum()
     }
 
-    fn unwritten_bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.unwritten()).sum()
+    fn log_buffers(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.buffers()).sum()
     }
 
     fn metrics(&self) -> EngineMetrics {

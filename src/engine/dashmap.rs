@@ -493,8 +493,8 @@ impl Metered for DashmapEngine {
         self.shares(spares_lasting).iter().map(|(_, count)| count).sum()
     }
 
-    fn unwritten_bytes(&self) -> u64 {
-        self.segment.iter().map(|segment| segment.unwritten()).sum()
+    fn log_buffers(&self) -> u64 {
+        self.segment.iter().map(|segment| segment.buffers()).sum()
     }
 
     fn metrics(&self) -> EngineMetrics {

@@ -215,8 +215,8 @@ impl Metered for MutexEngine {
         (0..store.in_use()).map(|database| store.evictable(database, spares_lasting) as u64).sum()
     }
 
-    fn unwritten_bytes(&self) -> u64 {
-        self.segment.iter().map(|segment| segment.unwritten()).sum()
+    fn log_buffers(&self) -> u64 {
+        self.segment.iter().map(|segment| segment.buffers()).sum()
     }
 
     fn metrics(&self) -> EngineMetrics {

@@ -1,6 +1,6 @@
 //! How what was appended gets into the file: by whoever commits or by the log thread, one at a time.
 
-use super::{NOWHERE, NextFile, Segment};
+use super::{NOWHERE, NextFile, Queue, Segment};
 use crate::aof::FsyncPolicy;
 use crate::aof::disk::{LogFile, write_some};
 use std::path::PathBuf;
@@ -64,9 +64,19 @@ impl Segment {
     fn take_queue(&self, writer: &mut Writer) {
         if writer.buffer.is_empty() {
             let mut queue = self.queue.lock();
-            std::mem::swap(&mut queue.bytes, &mut writer.buffer);
+            self.swap_buffers(&mut queue, writer);
             writer.end = self.appended();
         }
+    }
+
+    /// Lets the writer take what was appended, and appending go on in the buffer that it had.
+    pub(super) fn swap_buffers(&self, queue: &mut Queue, writer: &mut Writer) {
+        std::mem::swap(&mut queue.bytes, &mut writer.buffer);
+        self.note_taken_room(writer);
+    }
+
+    fn note_taken_room(&self, writer: &Writer) {
+        self.taken_room.store(writer.buffer.capacity() as u64, Ordering::Relaxed);
     }
 
     /// Writes what the writer has taken, unless the log is failing. That is looked at when it has been taken: a
@@ -114,6 +124,7 @@ impl Segment {
         }
         writer.buffer.clear();
         writer.buffer.shrink_to(BUFFER_KEPT);
+        self.note_taken_room(writer);
         writer.taken = 0;
         if let Some(NextFile { path, file, .. }) = writer.next.take() {
             writer.path = path;
