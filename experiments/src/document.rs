@@ -374,9 +374,10 @@ fn noise_table(source: &Source) -> String {
                 percent(one.stopped_share),
                 format!("{:.3} [{:.3}–{:.3}]", d.ratio, d.low, d.high),
                 format!("{:.4}", d.p),
+                format!("{:.0} %", one.power * 100.0),
             ]
         };
-        let header = ["load", "server stopped for", "throughput against its equals", "p"];
+        let header = ["load", "server stopped for", "throughput against its equals", "p", "power of this comparison"];
         text.push_str(&markdown(&header, &injected.iter().map(row).collect::<Vec<_>>()));
     }
     if text.is_empty() {

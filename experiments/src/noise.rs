@@ -7,7 +7,8 @@
 //!   the run apart, in the order they were measured, aligned as in any comparison: about 5 % are to be below p = 0.05.
 //! - How small a difference does it find? The runs of equals are one pool; two draws of ten, one of them made slower by
 //!   a known share, are compared, many times. The share that is found is the power.
-//! - Does it find a real one? The slowed variant against its equals, beside the share for which it was stopped.
+//! - Does it find a real one? The slowed variant against its equals, beside the share for which it was stopped, and
+//!   beside the power of that comparison, which has more runs than ten.
 
 use std::collections::BTreeMap;
 
@@ -57,6 +58,8 @@ pub struct Injected {
     pub stopped_share: f64,
     /// The slowed variant by its equals, all of their runs together.
     pub difference: Difference,
+    /// In how many of such comparisons, of as many runs, a slowdown by that share is found.
+    pub power: f64,
 }
 
 /// Points that measure the same thing.
@@ -85,7 +88,9 @@ pub fn injected(summary: &Summary, observations: &Observations, sweep: &Sweep) -
             slowed.lines.iter().filter_map(|line| observations.trials.get(line - 2)?.stopped_share).collect();
         let stopped_share = crate::bootstrap::median(&mut shares)?;
         let difference = Difference::of(values(slowed, metric), &pool, summary.seed)?;
-        Some(Injected { place: group.place, metric, stopped_share, difference })
+        let sizes = (values(slowed, metric).len(), pool.len());
+        let power = power_of(&[pool], sizes, 1.0 - stopped_share, summary.seed);
+        Some(Injected { place: group.place, metric, stopped_share, difference, power })
     };
     groups(summary, sweep).into_iter().filter_map(found).collect()
 }
@@ -142,14 +147,16 @@ fn noise(seed: u64, metric: Metric, groups: &[Group]) -> Option<Noise> {
     })
 }
 
-/// How often a slowdown is found between two draws of ten from the runs of equals.
-pub(crate) fn power_of(pools: &[Vec<f64>], factor: f64, seed: u64) -> f64 {
+/// How often a slowdown is found between two draws, of so many each, from the runs of equals.
+pub(crate) fn power_of(pools: &[Vec<f64>], sizes: (usize, usize), factor: f64, seed: u64) -> f64 {
     let mut rng = Rng::new(seed);
     let mut found = 0;
     for draw in 0..DRAWS {
         let pool = &pools[draw % pools.len()];
-        let mut runs = |factor: f64| -> Vec<f64> { (0..RUNS).map(|_| factor * pool[rng.below(pool.len())]).collect() };
-        let (slowed, plain) = (runs(factor), runs(1.0));
+        let mut runs = |count: usize, factor: f64| -> Vec<f64> {
+            (0..count).map(|_| factor * pool[rng.below(pool.len())]).collect()
+        };
+        let (slowed, plain) = (runs(sizes.0, factor), runs(sizes.1, 1.0));
         found += usize::from(rank_test(&slowed, &plain) < SIGNIFICANCE);
     }
     found as f64 / DRAWS as f64
@@ -159,7 +166,7 @@ fn power(seed: u64, metric: Metric, groups: &[Group], slowdown: f64) -> f64 {
     let pool = |group: &Group| group.equals.iter().flat_map(|one| values(one, metric)).copied().collect::<Vec<f64>>();
     let pools: Vec<Vec<f64>> = groups.iter().map(pool).filter(|pool| !pool.is_empty()).collect();
     let factor = if metric.more_is_better() { 1.0 - slowdown } else { 1.0 + slowdown };
-    power_of(&pools, factor, seed)
+    power_of(&pools, (RUNS, RUNS), factor, seed)
 }
 
 /// The 95 % interval of a share, after Wilson: Probable inference (1927).
@@ -219,7 +226,7 @@ mod tests {
         let three_percent = power.iter().find(|(slowdown, _)| *slowdown == 0.03).unwrap().1;
         assert!((0.75..0.97).contains(&three_percent), "{power:?}");
         let pool: Vec<f64> = (0..80).map(f64::from).collect();
-        assert!(power_of(&[pool], 1.0, 3) < 0.10, "without a slowdown about one in twenty is found");
+        assert!(power_of(&[pool], (RUNS, RUNS), 1.0, 3) < 0.10, "without a slowdown about one in twenty is found");
     }
 
     #[test]

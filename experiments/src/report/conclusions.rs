@@ -43,6 +43,7 @@ pub(super) struct InjectedRow {
     pub(super) stopped: String,
     pub(super) found: String,
     pub(super) p: String,
+    pub(super) power: String,
     pub(super) verdict: &'static str,
 }
 
@@ -120,6 +121,7 @@ fn injected_row(found: &noise::Injected) -> InjectedRow {
         stopped: format!("{:.1} %", found.stopped_share * 100.0),
         found: format!("{:.3} [{:.3} – {:.3}]", one.ratio, one.low, one.high),
         p: probability(one.p),
+        power: format!("{:.0} %", found.power * 100.0),
         verdict: if one.p < SIGNIFICANCE && one.ratio < 1.0 { "found" } else { "not found" },
     }
 }
