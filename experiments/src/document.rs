@@ -192,7 +192,7 @@ fn interval(value: f64, low: f64, high: f64) -> String {
     format!("{value:.2} [{low:.2}–{high:.2}]")
 }
 
-fn of_sweep(source: &Source, words: &[&str], make: impl Fn(&Source, &Sweep, Metric) -> String) -> Result<String> {
+fn of_sweep(source: &Source, words: &[&str], make: impl Fn(&Summary, &Sweep, Metric) -> String) -> Result<String> {
     let (name, metric, _) = head(words)?;
     let setup = &source.run.record.setup;
     if let Some(skipped) = setup.absent.iter().find(|absent| absent.is_sweep && absent.name == name) {
@@ -200,7 +200,7 @@ fn of_sweep(source: &Source, words: &[&str], make: impl Fn(&Source, &Sweep, Metr
     }
     let sweep = setup.sweeps.iter().find(|sweep| sweep.name == name);
     let sweep = sweep.with_context(|| format!("the run has no sweep {name}"))?;
-    Ok(make(source, sweep, metric))
+    Ok(make(&source.summary, sweep, metric))
 }
 
 fn machine(source: &Source) -> String {
@@ -227,10 +227,10 @@ fn machine(source: &Source) -> String {
 
 /// One metric of a sweep: a row for each place and a column for each line, medians with their intervals. Those from which
 /// nothing follows have a mark that is explained below.
-fn table(source: &Source, sweep: &Sweep, metric: Metric) -> String {
+fn table(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
     let axis = Dimension::axis_of(sweep);
     let lines = Line::all(sweep, &axis);
-    let facets = analysis::facets(&source.summary, sweep, &axis);
+    let facets = analysis::facets(summary, sweep, &axis);
     let named = facets.len() > 1;
     let mut header = if named { vec!["load".to_owned()] } else { Vec::new() };
     header.push(axis.title());
@@ -270,8 +270,8 @@ fn mark(flaw: &str) -> &'static str {
 }
 
 /// One metric of a sweep as verdicts: only what is decided, in the order of the sweep.
-fn verdicts(source: &Source, sweep: &Sweep, metric: Metric) -> String {
-    let all = analysis::comparisons(&source.summary, sweep);
+fn verdicts(summary: &Summary, sweep: &Sweep, metric: Metric) -> String {
+    let all = analysis::comparisons(summary, sweep);
     let own: Vec<&Comparison> = all.iter().filter(|one| one.metric == metric).collect();
     let decided = own.iter().filter(|one| one.verdict != Verdict::Inconclusive && one.verdict != Verdict::Invalid);
     let row = |one: &&&Comparison| {
@@ -423,7 +423,9 @@ fn no_stray_figures(text: &str) -> Result<()> {
     const UNITS: [&str; 9] = ["%", "×", "x", "µs", "ms", "MiB", "ops/s", "times", "µs/op"];
     let mut outside = String::new();
     // What stands in a block of code is what to type, or what comes of it.
-    let text: String = text.split("```").step_by(2).collect();
+    let parts: Vec<&str> = text.split("```").collect();
+    ensure!(parts.len() % 2 == 1, "a block of code without its end");
+    let text: String = parts.into_iter().step_by(2).collect();
     let mut rest = text.as_str();
     while let Some(start) = next_query(rest) {
         outside.push_str(&rest[..start]);
@@ -493,6 +495,26 @@ mod tests {
         for plain in ["with 10 repeats", "redis-server 7.0.15", "2026-11-21", "p99", query, code] {
             strict(plain).unwrap();
         }
+        assert!(strict("```sh\nsleep 1").unwrap_err().to_string().contains("without its end"));
+    }
+
+    #[test]
+    fn points_from_which_nothing_follows_are_marked_and_the_mark_is_explained() {
+        let sweep = "question='?'\nservers=['s']\nclients=[1, 2, 3]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=10\n";
+        let (run, mut summary) = crate::testing::run("x", sweep, |_, _| 1000.0);
+        let made = |summary: &Summary| table(summary, &run.setup.sweeps[0], Metric::OpsPerSec);
+        let plain = made(&summary);
+        assert!(!plain.contains(['†', '‡']) && plain.contains("| 3 | 1,000 [1,000–1,000] |"), "{plain}");
+        summary.points[0].generator_saturated = 10;
+        summary.points[1].unsteady = 6;
+        summary.points[2].unsteady = 5;
+        let marked = made(&summary);
+        assert!(marked.contains("| 1 | 1,000 [1,000–1,000]† |\n| 2 | 1,000 [1,000–1,000]‡ |\n"), "{marked}");
+        assert!(marked.contains("| 3 | 1,000 [1,000–1,000] |"), "half of the runs are not most: {marked}");
+        assert!(
+            marked.contains("\n† ") && marked.contains("\n‡ no steady state was reached in most runs\n"),
+            "{marked}"
+        );
     }
 
     #[test]
