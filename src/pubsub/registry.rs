@@ -52,7 +52,7 @@ pub struct PubSub {
     monitor_count: AtomicUsize,
     queue_bytes_max: AtomicU64,
     notified: AtomicU32,
-    /// Shared by who publishes one notice, for itself alone with who publishes several that belong together.
+    /// Shared by who publishes one message or notice, for itself alone with who publishes several that belong together.
     together: RwLock<()>,
     last_id: AtomicU64,
 }
@@ -102,11 +102,13 @@ impl PubSub {
     /// Publishes a message to a channel and to the patterns that match it; gives how many got it.
     /// O(N + M), N = subscribers, M = patterns. The message is copied once for the channel and once for each pattern.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
+        let _shared = self.together.read();
         self.publish_marked(channel, message, &[])
     }
 
     /// Publishes a message to a shard channel; gives how many got it. O(N), N = subscribers.
     pub fn publish_to_shard(&self, channel: &[u8], message: &[u8]) -> usize {
+        let _shared = self.together.read();
         self.publish_to_shard_marked(channel, message, &[])
     }
 
@@ -122,7 +124,7 @@ impl PubSub {
     }
 
     /// Publishes what commands said about keys, and messages among it. The caller still has the keys for itself: events of
-    /// a key are in the order of its changes, and no notice of others comes between those of one call. They are shown
+    /// a key are in the order of its changes, and nothing of others comes between those of one call. They are shown
     /// when the log has got to `marks`.
     pub fn publish_notices(&self, notices: &mut Notices, marks: &[LogMark]) {
         if notices.len() > 1 {
