@@ -373,7 +373,7 @@ fn noise_table(source: &Source) -> String {
                 one.place.clone(),
                 percent(one.stopped_share),
                 format!("{:.3} [{:.3}–{:.3}]", d.ratio, d.low, d.high),
-                format!("{:.4}", d.p),
+                if d.p < 1e-4 { "< 0.0001".to_owned() } else { format!("{:.4}", d.p) },
                 format!("{:.0} %", one.power * 100.0),
             ]
         };
