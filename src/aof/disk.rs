@@ -1,10 +1,12 @@
 //! Where the log's files live: the seam through which tests bring failing disks and lost power.
 
+use super::mapping::SystemMappedFile;
 use parking_lot::Mutex;
+use rustix::fs::OFlags;
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +16,12 @@ pub trait Disk: Debug + Send + Sync {
     fn make_dir(&self, path: &Path) -> io::Result<()>;
     /// What a file holds; `None` where there is none.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
+    /// What a file holds from a position on; `None` where there is none, or it is shorter.
+    fn read_from(&self, path: &Path, from: u64) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.read(path)?.and_then(|bytes| Some(bytes.get(from as usize..)?.to_vec())))
+    }
+    /// Makes a file that is memory, empty and in place of what has that name; `None` where nothing is to be written.
+    fn map(&self, path: &Path) -> io::Result<Option<Box<dyn MappedFile>>>;
     /// Opens a file to append to; it is made where there is none.
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
     /// Cuts a file to a length.
@@ -28,16 +36,46 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 }
 
+/// A file that is memory, in parts.
+pub trait MappedFile: Debug + Send + Sync {
+    /// Makes it longer by a part of zeros.
+    fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>>;
+    /// Takes its name away.
+    fn unlink(&self) -> io::Result<()>;
+}
+
+/// A part of a file as memory: what was put there survives a kill, and perhaps a power loss.
+pub trait Mapping: Debug + Send + Sync {
+    /// Copies bytes to a place in it.
+    fn put(&mut self, at: usize, bytes: &[u8]);
+    /// All that is there.
+    fn get(&self) -> &[u8];
+}
+
 /// A file that grows at its end.
 ///
 /// Behind its end it may be padded with zeros that are on the disk already: an fsync of what is written over them has no
 /// new length and no new extents to put into the file system's journal, which is most of what it takes otherwise
 /// (docs/adr/0013). What a crash leaves of the padding is no part of the log.
 pub trait LogFile: Debug + Send + Sync {
-    /// Appends bytes, perhaps not all of them; gives how many.
+    /// Appends bytes, perhaps not all of them; gives how many. They survive a kill.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Sees to it that what was appended survives a power loss.
+    /// Where it is appended to.
+    fn end(&self) -> u64;
+    /// Gives the file system what was appended, where that stands in a buffer.
+    fn drain(&self) -> io::Result<()> {
+        Ok(())
+    }
+    /// Whether it should be drained.
+    fn wants_drain(&self) -> bool {
+        false
+    }
+    /// Sees to it that what was appended, and [drained](Self::drain), survives a power loss.
     fn sync(&self) -> io::Result<()>;
+    /// Nothing more will be appended, and all of it was drained.
+    fn close(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// How many zeros stand behind the end.
     fn padding(&self) -> u64 {
         0
@@ -106,10 +144,30 @@ impl Disk for SystemDisk {
         }
     }
 
+    fn read_from(&self, path: &Path, from: u64) -> io::Result<Option<Vec<u8>>> {
+        let mut file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        if file.metadata()?.len() < from {
+            return Ok(None);
+        }
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    fn map(&self, path: &Path) -> io::Result<Option<Box<dyn MappedFile>>> {
+        Ok(Some(Box::new(SystemMappedFile::new(path)?)))
+    }
+
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         let len = file.metadata()?.len();
-        Ok(Arc::new(SystemFile { file, extent: Mutex::new(Extent { end: len, len }) }))
+        // Where the file system has no such thing, everything goes through the page cache.
+        let direct = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).ok();
+        Ok(Arc::new(SystemFile { file, direct, extent: Mutex::new(Extent { end: len, len }) }))
     }
 
     fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
@@ -146,7 +204,40 @@ impl Disk for SystemDisk {
 #[derive(Debug)]
 struct SystemFile {
     file: File,
+    /// The same file past the page cache.
+    direct: Option<File>,
     extent: Mutex<Extent>,
+}
+
+/// What goes past the page cache begins and ends with a page, in the file and in memory.
+const PAGE: usize = 4096;
+/// From so many bytes on it is worth it: the copy and the bookkeeping of pages cost more then than to wait for the disk,
+/// which the log thread may.
+const DIRECT_MIN: usize = 64 * 1024;
+
+/// How many of the bytes are written next at a position, and whether past the page cache.
+fn next_write(position: u64, bytes: &[u8]) -> (usize, bool) {
+    let ahead = (position as usize).wrapping_neg() % PAGE;
+    let is_aligned = bytes.as_ptr().addr().wrapping_add(ahead).is_multiple_of(PAGE);
+    match bytes.len().saturating_sub(ahead) / PAGE * PAGE {
+        pages if pages < DIRECT_MIN || !is_aligned => (bytes.len(), false),
+        pages if ahead == 0 => (pages, true),
+        _ => (ahead, false),
+    }
+}
+
+impl SystemFile {
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+        match (next_write(position, bytes), &self.direct) {
+            ((len, true), Some(direct)) => match direct.write_at(&bytes[..len], position) {
+                // The device has larger blocks.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.file.write_at(bytes, position),
+                result => result,
+            },
+            ((len, false), Some(_)) => self.file.write_at(&bytes[..len], position),
+            (_, None) => self.file.write_at(bytes, position),
+        }
+    }
 }
 
 /// Invariant: `end <= len`, and between them are zeros.
@@ -164,10 +255,14 @@ static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
 impl LogFile for SystemFile {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut extent = self.extent.lock();
-        let written = self.file.write_at(bytes, extent.end)?;
+        let written = self.write_at(bytes, extent.end)?;
         extent.end += written as u64;
         extent.len = extent.len.max(extent.end);
         Ok(written)
+    }
+
+    fn end(&self) -> u64 {
+        self.extent.lock().end
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -222,4 +317,38 @@ fn what_is_written_goes_over_the_padding_and_trimming_takes_what_is_left() {
     file.pad(2).expect("there is room");
     SystemDisk.append_to(&path).and_then(|file| file.write_all(b"four")).expect("there is room");
     assert_eq!(contents(), b"onetwothree\0\0four");
+}
+
+/// Of memory that begins with a page, every stretch goes to where its own bytes stand.
+#[test]
+fn pieces_of_every_length_and_alignment_get_to_their_place() {
+    let dir = tempfile::tempdir().expect("there is room");
+    let path = dir.path().join("file");
+    let buffer: Vec<u8> = (0..(1 << 20) + PAGE).map(|number| (number / 3 * 7) as u8).collect();
+    let shift = buffer.as_ptr().addr().wrapping_neg() % PAGE;
+    let bytes = &buffer[shift..shift + (1 << 20)];
+    let mut direct = 0;
+    for seed in 0..20 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let _ = std::fs::remove_file(&path);
+        let file = SystemDisk.append_to(&path).expect("it is made");
+        let mut end = 0;
+        while end < bytes.len() {
+            let len = random.usize(1..300_000).min(bytes.len() - end);
+            direct += usize::from(next_write(end as u64, &bytes[end..end + len]).1);
+            if random.u8(..4) == 0 {
+                file.pad(random.u64(..20_000)).expect("there is room");
+            }
+            file.write_all(&bytes[end..end + len]).expect("there is room");
+            end += len;
+            // One that is not aligned, and the same again.
+            if random.bool() {
+                let copy = bytes[..end].to_vec();
+                assert!(std::fs::read(&path).expect("it is there").starts_with(&copy), "seed {seed}");
+            }
+        }
+        file.trim().expect("there is room");
+        assert!(std::fs::read(&path).expect("it is there") == bytes, "seed {seed}");
+    }
+    assert!(direct > 10, "{direct} writes began past the page cache");
 }

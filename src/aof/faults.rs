@@ -13,6 +13,7 @@ use super::manifest::{ChainEntry, Layout, Manifest};
 use super::recovery::{Log, Recovered, recover};
 use super::replay::Replay;
 use super::simulated::{Failure, Fault, SimDisk};
+use super::write_buffer;
 use super::{Segment, joint_payload};
 use crate::commands::{self, Request};
 use crate::keyspace::{Databases, Effects, Joint, Keyspace, Table, Value};
@@ -333,9 +334,10 @@ fn disk_with(writer: &Writer, segment: usize, bytes: &[u8]) -> SimDisk {
     disk
 }
 
+/// How long segments are, with what stands in their buffers.
 fn lengths_of(disk: &SimDisk) -> [usize; SHARDS] {
-    let files = disk.files();
-    std::array::from_fn(|segment| files.get(&segment_path(segment)).map_or(0, Vec::len))
+    let read = |segment| write_buffer::read(disk, &segment_path(segment)).expect("nothing fails any more");
+    std::array::from_fn(|segment| read(segment).map_or(0, |bytes| bytes.len()))
 }
 
 /// Runs `check` for every position of every segment's file, on two threads.

@@ -1,13 +1,14 @@
 //! A look at a log that no server uses: what stands in its files, and what a server would make of it.
 
 use super::control::{FsyncPolicy, LogControl};
-use super::disk::{Disk, LogFile, SystemDisk};
+use super::disk::{Disk, LogFile, MappedFile, SystemDisk};
 use super::manifest::{ChainEntry, Layout, Manifest, SegmentFiles};
 use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode, for_each_effect};
 use super::recovery::{Log, recover};
 use super::scan::Scan;
 use super::segment::{LogThread, Segment};
 use super::stretch::Stretch;
+use super::write_buffer;
 use crate::commands;
 use crate::keyspace::Databases;
 use crate::parallel::cores;
@@ -97,7 +98,7 @@ impl InspectedSegment {
     fn read(files: &SegmentFiles) -> Result<Self, String> {
         let paths: Vec<PathBuf> = files.all().cloned().collect();
         let path = paths[0].clone();
-        let (bytes, scan) = match Stretch::read(&SystemDisk, files) {
+        let (bytes, scan) = match Stretch::read(&ReadOnlyDisk::default(), files) {
             Ok(stretch) => (stretch.bytes, Ok(stretch.scan)),
             Err(reason) => (read_as_one(&paths)?, Err(reason)),
         };
@@ -162,7 +163,8 @@ impl InspectedSegment {
 fn read_as_one(paths: &[PathBuf]) -> Result<Vec<u8>, String> {
     let mut all = Vec::new();
     for path in paths {
-        let bytes = SystemDisk.read(path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+        let bytes =
+            write_buffer::read(&SystemDisk, path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
         let bytes = bytes.unwrap_or_default();
         let skipped = if all.is_empty() { 0 } else { SEGMENT_HEADER };
         all.extend_from_slice(bytes.get(skipped..).unwrap_or_default());
@@ -282,7 +284,11 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        SystemDisk.read(path)
+        write_buffer::read(&SystemDisk, path)
+    }
+
+    fn map(&self, _path: &Path) -> io::Result<Option<Box<dyn MappedFile>>> {
+        Ok(None)
     }
 
     fn append_to(&self, _path: &Path) -> io::Result<Arc<dyn LogFile>> {
@@ -319,6 +325,10 @@ struct Nowhere;
 impl LogFile for Nowhere {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())
+    }
+
+    fn end(&self) -> u64 {
+        0
     }
 
     fn sync(&self) -> io::Result<()> {

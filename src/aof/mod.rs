@@ -15,6 +15,7 @@ mod inspect;
 mod joints;
 mod lock;
 mod manifest;
+mod mapping;
 mod progress;
 mod reader;
 mod record;
@@ -28,10 +29,11 @@ mod segment;
 mod simulated;
 mod strays;
 mod stretch;
+mod write_buffer;
 
 pub use base::Base;
 pub use control::{FsyncPolicy, LogControl};
-pub use disk::{Disk, LogFile, SystemDisk};
+pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk};
 pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, read_back, rehearse};
 pub use joints::Joints;
 pub use lock::DirLock;
@@ -42,6 +44,7 @@ pub use repair::Plan;
 pub use rewrite::{Rewrite, Rewriter};
 pub use scan::Scan;
 pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};
+pub use write_buffer::settle;
 
 /// A time in Unix milliseconds, as people read it.
 pub fn time_text(ms: u64) -> String {

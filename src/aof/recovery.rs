@@ -23,6 +23,7 @@ use super::scan::{Scan, consistent_cut};
 use super::segment::{LogThread, Opened, Segment};
 use super::strays;
 use super::stretch::Stretch;
+use super::write_buffer;
 use crate::keyspace::{Databases, Joint};
 use crate::parallel::in_parallel;
 use crate::routing::shard_of;
@@ -74,6 +75,7 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
     if manifest.chains().is_empty() {
         strays::must_be_empty(disk, dir)?;
     }
+    write_buffer::settle(disk, dir, &manifest)?;
     let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != log.boot;
     let mut totals = Totals::default();
     let mut stores = empty_stores(databases, 1);
@@ -314,6 +316,7 @@ fn open_segment(
     }
     frame_note_onto(&mut start, salt, Note::Epoch(epoch, log.control.policy()));
     file.write_all(&start).and_then(|()| file.sync()).map_err(describe)?;
+    let file = write_buffer::append_buffered(log.disk, &path).map_err(describe)?;
     let (len, before, base) = ((len + start.len()) as u64, before as u64, base as u64);
     Ok(Opened { path: path.clone(), file, len, before, base, salt, records })
 }

@@ -9,6 +9,7 @@ use super::manifest::{ChainEntry, FILE_NAME, Manifest};
 use super::record::{JointRecord, Note, SEGMENT_HEADER, frame_joint_onto, frame_onto, segment_header};
 use super::replay::GAP;
 use super::scan::{Scan, consistent_cut};
+use super::write_buffer;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -203,6 +204,7 @@ impl Plan {
     /// of the directory.
     pub fn carry_out(&self, log: &Inspection, backup_name: &str) -> io::Result<PathBuf> {
         let dir = &log.dir;
+        write_buffer::settle(&SystemDisk, dir, &log.manifest).map_err(io::Error::other)?;
         let backup = dir.join(backup_name);
         std::fs::create_dir(&backup)?;
         std::fs::hard_link(dir.join(FILE_NAME), backup.join(FILE_NAME))?;

@@ -15,6 +15,7 @@ use super::disk::{Disk, LogFile};
 use super::manifest::{ChainEntry, Manifest};
 use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto, segment_header};
 use super::segment::{NextFile, Segment};
+use super::write_buffer;
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,7 @@ impl Rewriter {
         let base = ChainEntry::base_path(&self.dir, chain.number, index, chain.last);
         let file = self.new_file(&increment, segment.salt())?;
         file.sync()?;
+        let file = write_buffer::append_buffered(&*self.disk, &increment)?;
         let next = NextFile { increment: chain.last, path: increment, file };
         let base = Arc::new(Base::new(
             Records::new(segment.salt()),
@@ -108,6 +110,8 @@ impl Rewriter {
     fn remove_old(&self, old: &Manifest, new: &Manifest) {
         let kept: Vec<PathBuf> = new.files(&self.dir).collect();
         for path in old.files(&self.dir).filter(|path| !kept.contains(path)) {
+            // A crash before this is done leaves a buffer of no file, which the next start removes.
+            drop(self.disk.remove(&write_buffer::path_of(&path)));
             if let Err(error) = self.disk.remove(&path)
                 && error.kind() != io::ErrorKind::NotFound
             {

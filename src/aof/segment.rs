@@ -450,6 +450,7 @@ impl Segment {
             }
             Arc::clone(&writer.file)
         };
+        file.drain()?;
         file.sync()
     }
 

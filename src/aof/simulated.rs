@@ -3,7 +3,7 @@
 //! What was written and not synced may be lost in a power loss, in part or with zeros in its place; so may names that
 //! were given since their directory was synced. After a kill everything written is there.
 
-use super::disk::{Disk, LogFile};
+use super::disk::{Disk, LogFile, MappedFile, Mapping};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -177,6 +177,13 @@ impl State {
         SimDisk(Arc::new(Mutex::new(self.healed())))
     }
 
+    fn keep_moment(&mut self) {
+        if let Some(mut moments) = self.moments.take() {
+            moments.push(self.after_kill());
+            self.moments = Some(moments);
+        }
+    }
+
     /// Whether a file has one of its names with this in it.
     fn is_named(&self, file: usize, part: Option<&'static str>) -> bool {
         let mut names = self.names.iter().filter(|(_, number)| **number == file);
@@ -220,6 +227,15 @@ impl Disk for SimDisk {
         let mut state = self.state();
         state.call_other()?;
         Ok(state.content(path).ok().map(|content| content.bytes.clone()))
+    }
+
+    fn map(&self, path: &Path) -> io::Result<Option<Box<dyn MappedFile>>> {
+        let mut state = self.state();
+        state.call_other()?;
+        let file = state.files.len();
+        state.files.push(Content::default());
+        state.names.insert(path.to_owned(), file);
+        Ok(Some(Box::new(SimMappedFile { disk: self.clone(), file })))
     }
 
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
@@ -276,6 +292,55 @@ impl Disk for SimDisk {
 }
 
 #[derive(Debug)]
+struct SimMappedFile {
+    disk: SimDisk,
+    file: usize,
+}
+
+impl MappedFile for SimMappedFile {
+    fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>> {
+        let mut state = self.disk.state();
+        state.call_other()?;
+        let bytes = &mut state.files[self.file].bytes;
+        let start = bytes.len();
+        bytes.resize(start + len, 0);
+        Ok(Box::new(SimMapping { disk: self.disk.clone(), file: self.file, start, bytes: vec![0; len] }))
+    }
+
+    fn unlink(&self) -> io::Result<()> {
+        self.disk.state().names.retain(|_, file| *file != self.file);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct SimMapping {
+    disk: SimDisk,
+    file: usize,
+    start: usize,
+    bytes: Vec<u8>,
+}
+
+impl Mapping for SimMapping {
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        let state = &mut *self.disk.state();
+        let start = self.start + at;
+        // The process may be killed in the middle of it.
+        for (number, byte) in bytes.iter().enumerate() {
+            state.files[self.file].bytes[start + number] = *byte;
+            if number == bytes.len() / 2 || number + 1 == bytes.len() {
+                state.keep_moment();
+            }
+        }
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[derive(Debug)]
 struct SimFile {
     disk: SimDisk,
     file: usize,
@@ -302,11 +367,12 @@ impl LogFile for SimFile {
         content.bytes[end..end + over].copy_from_slice(&bytes[..over]);
         content.bytes.extend_from_slice(&bytes[over..len]);
         content.padding -= over;
-        if state.moments.is_some() {
-            let moment = state.after_kill();
-            state.moments.as_mut().expect("it was just there").push(moment);
-        }
+        state.keep_moment();
         Ok(len)
+    }
+
+    fn end(&self) -> u64 {
+        self.disk.state().files[self.file].end() as u64
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -4,6 +4,7 @@ use super::disk::Disk;
 use super::manifest::{ChainEntry, FILE_NAME, Manifest};
 use super::record::SEGMENT_HEADER;
 use super::scan::Scan;
+use super::write_buffer;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,8 @@ pub fn remove(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
 /// may have ended before it wrote the manifest; what it left holds no records.
 pub fn must_be_empty(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
     for path in list(disk, dir)? {
-        let bytes = disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+        let bytes =
+            write_buffer::read(disk, &path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
         let bytes = bytes.unwrap_or_default();
         // What a power loss leaves of a file that was not synced yet: zeros, or anything, where the first start wrote.
         if bytes.len() <= FIRST_WRITE || bytes.iter().all(|&byte| byte == 0) {

@@ -59,13 +59,14 @@ impl Machine {
     pub fn command(&self, setup: Setup) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let arguments = [arguments(&self.data, setup), self.flags.clone()].concat().join("\n");
-        let Behaviour { sync_us, slow_ms, is_early, fails_from } = self.behaviour;
+        let Behaviour { sync_us, slow_ms, is_early, is_unmapped, fails_from } = self.behaviour;
         let (first, failure) = fails_from.map_or((0, 0), |(first, failure)| {
             (first, 1 + Failure::ALL.iter().position(|other| *other == failure).unwrap())
         });
         command.args(["--exact", "process::server_process", "--ignored", "--nocapture", "--test-threads", "1"]);
         command.env(ARGUMENTS, arguments).env(BOOT, format!("boot-{}", self.boot));
-        let behaviour = format!("{sync_us} {slow_ms} {} {first} {failure}", u8::from(is_early));
+        let behaviour =
+            format!("{sync_us} {slow_ms} {} {first} {failure} {}", u8::from(is_early), u8::from(is_unmapped));
         command.env(BEHAVIOUR, behaviour).env_remove("RUST_LOG");
         command.current_dir(self.data.path()).stdin(Stdio::null()).stdout(Stdio::null());
         command
@@ -95,7 +96,8 @@ fn server_process() {
     }));
     let numbers: Vec<u64> = read(BEHAVIOUR).split(' ').map(|number| number.parse().unwrap()).collect();
     let fails_from = (numbers[4] as usize).checked_sub(1).map(|failure| (numbers[3], Failure::ALL[failure]));
-    let behaviour = Behaviour { sync_us: numbers[0], slow_ms: numbers[1], is_early: numbers[2] == 1, fails_from };
+    let (is_early, is_unmapped) = (numbers[2] == 1, numbers[5] == 1);
+    let behaviour = Behaviour { sync_us: numbers[0], slow_ms: numbers[1], is_early, is_unmapped, fails_from };
     // The process was started in the directory of its data.
     let dir = std::env::current_dir().unwrap();
     let places = Places { log: dir.join("appendonlydir"), book: dir.join("book") };

@@ -2,7 +2,7 @@
 //! would take.
 
 use super::book::{Book, Places, append};
-use shardrace::aof::{Disk, LogFile, SystemDisk};
+use shardrace::aof::{Disk, LogFile, MappedFile, SystemDisk};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,8 @@ pub struct Behaviour {
     /// Planted: an fsync returns at once, and is done when it would have returned. To the server's clients this is a
     /// server that releases replies when they are written.
     pub is_early: bool,
+    /// Files cannot be mapped, so what is written is in the files at once.
+    pub is_unmapped: bool,
     /// The first write or fsync that fails, as do all that follow.
     pub fails_from: Option<(u64, Failure)>,
 }
@@ -72,6 +74,19 @@ impl TrackingDisk {
         append(&self.places.journal(), line);
     }
 
+    /// Notes a file that was just made; gives its number.
+    fn note_new(&self, next: &mut usize, path: &Path) -> io::Result<usize> {
+        // A kill may have come between the link and its line in the journal.
+        let number = self.places.file(*next);
+        if number.exists() {
+            std::fs::remove_file(&number)?;
+        }
+        std::fs::hard_link(path, number)?;
+        self.note(&format!("file {next} {}", name_of(path)));
+        *next += 1;
+        Ok(*next - 1)
+    }
+
     fn number_of(&self, path: &Path) -> usize {
         Book::read(&self.places).names[name_of(path)]
     }
@@ -94,23 +109,21 @@ impl Disk for TrackingDisk {
         SystemDisk.read(path)
     }
 
+    fn map(&self, path: &Path) -> io::Result<Option<Box<dyn MappedFile>>> {
+        if self.behaviour.is_unmapped {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let mut next = self.next.lock().unwrap();
+        let mapped = SystemDisk.map(path)?;
+        self.note_new(&mut next, path)?;
+        Ok(mapped)
+    }
+
     fn append_to(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
         let mut next = self.next.lock().unwrap();
         let is_new = !path.exists();
         let file = SystemDisk.append_to(path)?;
-        let number = if is_new {
-            // A kill may have come between the link and its line in the journal.
-            let number = self.places.file(*next);
-            if number.exists() {
-                std::fs::remove_file(&number)?;
-            }
-            std::fs::hard_link(path, number)?;
-            self.note(&format!("file {next} {}", name_of(path)));
-            *next += 1;
-            *next - 1
-        } else {
-            self.number_of(path)
-        };
+        let number = if is_new { self.note_new(&mut next, path)? } else { self.number_of(path) };
         let end = AtomicU64::new(std::fs::metadata(path)?.len());
         Ok(Arc::new(TrackedFile { file, end, number, disk: self.clone() }))
     }
@@ -166,6 +179,10 @@ impl LogFile for TrackedFile {
         }?;
         self.end.fetch_add(written as u64, Ordering::AcqRel);
         Ok(written)
+    }
+
+    fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
     }
 
     fn sync(&self) -> io::Result<()> {

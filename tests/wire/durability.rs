@@ -153,12 +153,18 @@ fn last_record_is_a_transaction(setup: Setup) -> (Data, Vec<(std::path::PathBuf,
     for number in 0..2 {
         client.pipeline(&spread_transaction(number));
     }
-    let segments = server.data().segments();
+    let segments = synced_segments(&server);
     let before: Vec<_> = segments.iter().map(|path| std::fs::metadata(path).unwrap().len() as usize).collect();
     client.pipeline(&spread_transaction(2));
     assert_eq!(segments.len(), if setup.engine == "actor" { setup.shards } else { 1 }, "the keys are on all shards");
     let names = segments.iter().map(|path| path.file_name().unwrap().into());
-    (server.kill(), names.zip(before).collect())
+    (server.kill().settled(), names.zip(before).collect())
+}
+
+/// The segments of a server that runs, with all that was written so far.
+fn synced_segments(server: &Server) -> Vec<std::path::PathBuf> {
+    crate::harness::wait_until("all is in the files", || server.info_number("aof_unsynced_length") == 0);
+    server.data().segments()
 }
 
 fn in_log_of(data: &Data, name: &std::path::Path) -> std::path::PathBuf {
@@ -250,13 +256,13 @@ fn a_transaction_that_outlives_what_came_before_it_keeps_no_server_from_starting
         let mut client = server.client();
         let keys = spread_keys();
         keys.iter().for_each(|key| client.expect(&format!("SET {key} string"), "+OK\r\n"));
-        let segments = server.data().segments();
+        let segments = synced_segments(&server);
         let before: Vec<_> = segments.iter().map(|path| std::fs::metadata(path).unwrap().len() as usize).collect();
         keys.iter().for_each(|key| client.expect(&format!("DEL {key}"), ":1\r\n"));
         let pushes = keys.iter().map(|key| vec!["RPUSH", key, "element"]);
         client.pipeline(&[vec!["MULTI"]].into_iter().chain(pushes).chain([vec!["EXEC"]]).collect::<Vec<_>>());
         keys.iter().for_each(|key| client.expect(&format!("LSET {key} 0 other"), "+OK\r\n"));
-        let data = server.kill();
+        let data = server.kill().settled();
         for (torn_path, before) in segments.iter().zip(before) {
             let torn = data.copy();
             cut(&torn, torn_path.file_name().unwrap().as_ref(), before);
@@ -359,13 +365,13 @@ fn an_mset_that_one_segment_has_lost_comes_back_whole() {
             ["MSET".to_owned()].into_iter().chain(pairs).collect()
         };
         assert_eq!(client.value(&mset("1")), Value::Simple("OK".into()));
-        let segments = server.data().segments();
+        let segments = synced_segments(&server);
         let before: Vec<_> = segments.iter().map(|path| std::fs::metadata(path).unwrap().len() as usize).collect();
         assert_eq!(segments.len(), setup.shards);
         assert_eq!(client.value(&mset("2")), Value::Simple("OK".into()));
         // Another write depends on it, on one shard.
         client.expect(&format!("INCR {}", keys[0]), ":3\r\n");
-        let data = server.kill();
+        let data = server.kill().settled();
         let holds_incr = |path: &std::path::Path| std::fs::read(path).unwrap().windows(4).any(|bytes| bytes == b"INCR");
         for (path, before) in segments.iter().zip(before).filter(|(path, _)| !holds_incr(path)) {
             let torn = data.copy();
@@ -499,10 +505,11 @@ fn three_records(setup: Setup) -> (Data, usize) {
     let mut client = server.client();
     client.expect("SET {k}first 1", "+OK\r\n");
     client.expect("RPUSH {k}second a b c", ":3\r\n");
+    synced_segments(&server);
     let before = segment_with_records(server.data());
     let len = std::fs::metadata(&before).unwrap().len() as usize;
     client.expect("HSET {k}third field value", ":1\r\n");
-    (server.kill(), len)
+    (server.kill().settled(), len)
 }
 
 fn segment_with_records(data: &Data) -> std::path::PathBuf {
@@ -571,10 +578,14 @@ fn a_changed_byte_before_the_last_record_is_refused_by_name() {
     }
 }
 
+fn manifest_of(data: &Data) -> std::path::PathBuf {
+    data.log_files().into_iter().find(|path| path.extension().unwrap() == "manifest").unwrap()
+}
+
 #[test]
 fn a_damaged_manifest_is_refused_by_name() {
     let (data, _) = three_records(MUTEX);
-    let manifest = data.log_files().into_iter().find(|path| path.extension().unwrap() == "manifest").unwrap();
+    let manifest = manifest_of(&data);
     for text in ["", "format 99\n", "format 1\nchain 1 engine mutex shards 1\n", "\u{0}\u{0}"] {
         std::fs::write(&manifest, text).unwrap();
         let ended = data.start_refused(MUTEX, &[]);
@@ -587,7 +598,7 @@ fn a_damaged_manifest_is_refused_by_name() {
 fn a_log_without_its_manifest_is_not_taken_for_none() {
     let (data, _) = three_records(MUTEX);
     let segment = segment_with_records(&data);
-    let manifest = data.log_files().into_iter().find(|path| path.extension().unwrap() == "manifest").unwrap();
+    let manifest = manifest_of(&data);
     let text = std::fs::read(&manifest).unwrap();
     std::fs::remove_file(&manifest).unwrap();
     let ended = data.start_refused(MUTEX, &[]);
@@ -598,11 +609,19 @@ fn a_log_without_its_manifest_is_not_taken_for_none() {
     std::fs::write(&manifest, text).unwrap();
     assert_eq!(data.start(MUTEX, &[]).client().value(&["DBSIZE"]), Value::Integer(3));
 
+    // Nor where all of it stands in a write buffer yet.
+    let server = Server::start(MUTEX, &["--appendfsync", "no"]);
+    server.client().expect("SET k v", "+OK\r\n");
+    let data = server.kill();
+    std::fs::rename(manifest_of(&data), data.path().join("manifest")).unwrap();
+    let ended = data.start_refused(MUTEX, &[]);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    std::fs::rename(data.path().join("manifest"), data.path().join("appendonlydir/shardrace.manifest")).unwrap();
+    assert_eq!(data.start(MUTEX, &[]).client().value(&["DBSIZE"]), Value::Integer(1));
+
     // A first start that ended before it wrote the manifest has left no records.
     let data = Server::start(MUTEX, &[]).kill();
-    for path in data.log_files().into_iter().filter(|path| path.extension().unwrap() == "manifest") {
-        std::fs::remove_file(path).unwrap();
-    }
+    std::fs::remove_file(manifest_of(&data)).unwrap();
     assert_eq!(data.start(MUTEX, &[]).client().value(&["DBSIZE"]), Value::Integer(0));
 }
 

@@ -84,10 +84,13 @@ impl Segment {
             } else if self.control.is_failing() {
                 self.joints.write_in_order();
                 self.wake_released();
+            } else {
+                self.drain();
             }
         }
         self.sync();
-        self.trim(&*self.writer.lock().file);
+        let file = Arc::clone(&self.writer.lock().file);
+        self.end_file(&*file);
     }
 
     /// Under `always` a file is padded, so that an fsync does not change its length. Where that fails, on a full disk, it
@@ -106,6 +109,14 @@ impl Segment {
         }
     }
 
+    /// Nothing is appended to a file any more. A buffer that still holds something is left to the next start.
+    fn end_file(&self, file: &dyn LogFile) {
+        self.trim(file);
+        if let Err(error) = file.drain().and_then(|()| file.close()) {
+            tracing::debug!("Can't remove the write buffer of the append-only file: {error}");
+        }
+    }
+
     /// Zeros are legal at the end of a file: no more than room is lost where they stay.
     fn trim(&self, file: &dyn LogFile) {
         if let Err(error) = file.trim() {
@@ -115,6 +126,14 @@ impl Segment {
 
     fn sync(&self) {
         let end = self.write_out_or_try_again();
+        if self.drain() {
+            self.sync_up_to(end);
+        }
+        self.joints.settle();
+        self.wake_released();
+    }
+
+    fn sync_up_to(&self, end: u64) {
         let before = self.synced.load(Ordering::Acquire);
         if end > before && self.is_broken.load(Ordering::Acquire) {
             self.note_sync_failure(&std::io::Error::other("an earlier fsync failed"));
@@ -129,8 +148,6 @@ impl Segment {
                 Err(error) => self.note_sync_failure(&error),
             }
         }
-        self.joints.settle();
-        self.wake_released();
     }
 
     /// Syncs the file, and those before it first: nothing is on the disk before what stands before it.
@@ -141,7 +158,7 @@ impl Segment {
         };
         for file in &before {
             file.sync()?;
-            self.trim(&**file);
+            self.end_file(&**file);
         }
         self.writer.lock().unsynced.drain(..before.len());
         file.sync()

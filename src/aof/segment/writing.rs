@@ -30,6 +30,11 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// The files of which not all may be on the disk, in order.
+    pub(super) fn files(&self) -> Vec<Arc<dyn LogFile>> {
+        self.unsynced.iter().chain([&self.file]).cloned().collect()
+    }
+
     /// A writer of this file, which has taken nothing.
     pub fn new(path: PathBuf, file: Arc<dyn LogFile>) -> Self {
         Self { file, path, next: None, unsynced: Vec::new(), buffer: Vec::new(), taken: 0, end: 0 }
@@ -91,6 +96,10 @@ impl Segment {
     /// For who sees to the order over all segments.
     pub(in crate::aof) fn write_up_to(&self, limit: u64) -> bool {
         let mut writer = self.writer.lock();
+        // What could not be written may stand in a file's buffer.
+        if self.is_unwritable.load(Ordering::Acquire) && drain(&writer.files()).is_err() {
+            return false;
+        }
         loop {
             self.take_queue(&mut writer);
             if writer.buffer.is_empty() {
@@ -119,6 +128,9 @@ impl Segment {
             }
         }
         self.written.fetch_max(begin + wanted as u64, Ordering::Release);
+        if writer.file.wants_drain() {
+            self.bell.ring();
+        }
         if writer.taken < writer.buffer.len() {
             return true;
         }
@@ -152,6 +164,18 @@ impl Segment {
         true
     }
 
+    /// Gives the file system what stands in the files' buffers; false when it does not take it all.
+    pub(super) fn drain(&self) -> bool {
+        let files = self.writer.lock().files();
+        match drain(&files) {
+            Ok(()) => true,
+            Err(error) => {
+                self.note_write_failure(&self.writer.lock(), &error);
+                false
+            }
+        }
+    }
+
     fn note_write_failure(&self, writer: &Writer, error: &std::io::Error) {
         if self.control.policy() == FsyncPolicy::Always {
             fail("write", &writer.path, error);
@@ -161,6 +185,10 @@ impl Segment {
             self.control.note_failure(error);
         }
     }
+}
+
+fn drain(files: &[Arc<dyn LogFile>]) -> std::io::Result<()> {
+    files.iter().try_for_each(|file| file.drain())
 }
 
 /// The log cannot be trusted any more: nothing that it covers may be acknowledged.

@@ -1,7 +1,7 @@
 //! A server of ours, as a process.
 
 use super::{Client, DEADLINE, Value};
-use shardrace::aof::Scan;
+use shardrace::aof::{DirLock, Manifest, Scan, SystemDisk, settle};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -59,8 +59,20 @@ impl Data {
         paths
     }
 
-    /// The segments of the log that hold records of data, sorted by name.
+    /// Puts into the files what a killed server has left in their buffers, as a start does. Those of a server that runs
+    /// are its own.
+    pub fn settled(&self) -> Self {
+        let dir = self.path().join("appendonlydir");
+        if let (Ok(_lock), Ok(manifest)) = (DirLock::take_existing(&dir), Manifest::read(&SystemDisk, &dir)) {
+            settle(&SystemDisk, &dir, &manifest).expect("nothing is wrong with the files");
+        }
+        self.clone()
+    }
+
+    /// The segments of the log that hold records of data, sorted by name: of a server that runs, those that it has handed
+    /// to the file system.
     pub fn segments(&self) -> Vec<PathBuf> {
+        self.settled();
         let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "aof");
         let has_records =
             |path: &PathBuf| Scan::of(&std::fs::read(path).unwrap(), path).is_ok_and(|scan| scan.records > 0);

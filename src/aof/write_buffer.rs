@@ -1,0 +1,490 @@
+//! The write buffer of a file of the log: memory that is a file, so that what stands in it survives a kill.
+//!
+//! What is appended is copied into it, and that is all that a reply waits for under `everysec` and `no`: no system call.
+//! The log thread hands it to the file in large pieces (docs/adr/0018).
+//!
+//! ```text
+//! NAME.aof.buffer:  slot | slot | ...       a slot:  two entries | bytes of the file
+//! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4) | CRC-32 of these (4)
+//! ```
+//!
+//! A slot has two entries that are written in turn, so a kill always leaves one that is whole and tells of bytes that are. Slots are used again when the file
+//! has their bytes; an entry may say what the file has already. Since the file only grows, putting that there again changes
+//! nothing: whatever entries are whole may be put back, after a kill and after a power loss.
+
+use super::disk::{Disk, LogFile, MappedFile, Mapping, write_some};
+use super::manifest::{ChainEntry, Manifest};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How many slots a buffer has at first: one is filled, one is handed over.
+const SLOTS_MIN: usize = 2;
+/// How many it has at most. Where the disk is slow they wait to be handed over; with all of them full, who appends waits.
+const SLOTS_MAX: usize = if cfg!(test) { 4 } else { 64 };
+/// What stands before a slot's bytes.
+const SLOT_HEADER: usize = if cfg!(test) { 128 } else { 4096 };
+/// Bytes in a slot: enough to make a system call cheap, few enough to stay in the cache. Tests have short logs.
+const SLOT_LEN: usize = if cfg!(test) { 64 } else { 256 * 1024 };
+/// A byte of the file stands at an address with the same remainder: whole pages can go past the page cache.
+const ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
+/// How long an entry is, and how far the second stands behind the first.
+const ENTRY_LEN: usize = 28;
+const ENTRY_STEP: usize = 64;
+/// What the name of a buffer ends with, behind the name of its file.
+const SUFFIX: &str = ".buffer";
+
+/// Opens a file to append to, with a buffer where its disk has memory for one.
+pub fn append_buffered(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+    let file = disk.append_to(path)?;
+    let buffer = disk.map(&path_of(path)).and_then(|slots| slots.map(Slots::new).transpose());
+    match buffer {
+        Ok(Some(slots)) => Ok(Arc::new(BufferedFile::new(file, slots))),
+        Ok(None) => Ok(file),
+        Err(error) => {
+            tracing::warn!("{} has no write buffer, and is slower for that: {error}", path.display());
+            Ok(file)
+        }
+    }
+}
+
+/// Where the buffer of a file is.
+pub fn path_of(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(SUFFIX);
+    path.into()
+}
+
+/// The file that a buffer is of.
+fn file_of(buffer: &Path) -> Option<PathBuf> {
+    let file = PathBuf::from(buffer.to_str()?.strip_suffix(SUFFIX)?);
+    ChainEntry::chain_of(&file).map(|_| file)
+}
+
+/// A log file behind a buffer.
+///
+/// Invariants: what the slots hold, those that are full in their order and then the one that is filled, stands in the
+/// file behind what the file has; one slot at a time is handed over.
+#[derive(Debug)]
+struct BufferedFile {
+    file: Arc<dyn LogFile>,
+    state: Mutex<State>,
+    /// Held by who hands slots over.
+    turn: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    filling: Option<Slot>,
+    full: VecDeque<Slot>,
+    slots: Slots,
+    /// Where the file ends with what the slots hold.
+    end: u64,
+    /// The number of the next entry.
+    number: u64,
+}
+
+/// The slots that hold nothing.
+#[derive(Debug)]
+struct Slots {
+    /// The last one used is the next: it is in the processor's cache.
+    free: Vec<Box<dyn Mapping>>,
+    count: usize,
+    buffer: Box<dyn MappedFile>,
+}
+
+impl Slots {
+    fn new(buffer: Box<dyn MappedFile>) -> io::Result<Self> {
+        let mut slots = Self { free: Vec::with_capacity(SLOTS_MAX), count: 0, buffer };
+        (0..SLOTS_MIN).try_for_each(|_| slots.grow())?;
+        Ok(slots)
+    }
+
+    fn grow(&mut self) -> io::Result<()> {
+        self.free.push(self.buffer.grow(SLOT_HEADER + SLOT_LEN)?);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// One to fill, if there is one. A full disk leaves those that there are.
+    fn take(&mut self) -> Option<Box<dyn Mapping>> {
+        if self.free.is_empty() && self.count < SLOTS_MAX {
+            let _ = self.grow();
+        }
+        self.free.pop()
+    }
+}
+
+/// A slot that holds something.
+#[derive(Debug)]
+struct Slot {
+    mapping: Box<dyn Mapping>,
+    /// Where its bytes stand in the file.
+    base: u64,
+    len: usize,
+    crc: crc32fast::Hasher,
+    /// Which entry is written next.
+    is_second: bool,
+    /// How many of its bytes the file has.
+    handed_over: usize,
+}
+
+impl Slot {
+    fn new(mapping: Box<dyn Mapping>, base: u64) -> Self {
+        Self { mapping, base, len: 0, crc: crc32fast::Hasher::new(), is_second: false, handed_over: 0 }
+    }
+
+    /// Where its bytes stand in the mapping.
+    fn start(&self) -> usize {
+        SLOT_HEADER + (self.base % ALIGNMENT) as usize
+    }
+
+    fn room(&self) -> usize {
+        self.mapping.get().len() - self.start() - self.len
+    }
+
+    /// Adds what there is room for; gives how much that is.
+    fn add(&mut self, bytes: &[u8], number: u64) -> usize {
+        let added = &bytes[..bytes.len().min(self.room())];
+        self.mapping.put(self.start() + self.len, added);
+        self.len += added.len();
+        self.crc.update(added);
+        let entry = Entry { number, base: self.base, len: self.len as u32, crc: self.crc.clone().finalize() };
+        self.mapping.put(usize::from(self.is_second) * ENTRY_STEP, &entry.to_bytes());
+        self.is_second = !self.is_second;
+        added.len()
+    }
+
+    /// Hands what is left of it to the file.
+    fn hand_over(&mut self, file: &dyn LogFile) -> io::Result<()> {
+        while self.handed_over < self.len {
+            let start = self.start();
+            let left = &self.mapping.get()[start + self.handed_over..start + self.len];
+            self.handed_over += write_some(file, left)?;
+        }
+        Ok(())
+    }
+}
+
+impl BufferedFile {
+    fn new(file: Arc<dyn LogFile>, slots: Slots) -> Self {
+        let end = file.end();
+        let state = State { filling: None, full: VecDeque::with_capacity(SLOTS_MAX), slots, end, number: 1 };
+        Self { file, state: Mutex::new(state), turn: Mutex::new(()) }
+    }
+
+    /// Puts what there is room for into a slot; none where all are full.
+    fn put(&self, bytes: &[u8]) -> Option<usize> {
+        let state = &mut *self.state.lock();
+        let slot = match &mut state.filling {
+            Some(slot) => slot,
+            none => none.insert(Slot::new(state.slots.take()?, state.end)),
+        };
+        let len = slot.add(bytes, state.number);
+        state.number += 1;
+        state.end += len as u64;
+        if slot.room() == 0 {
+            state.full.extend(state.filling.take());
+        }
+        Some(len)
+    }
+
+    /// Hands the first slots over, so many of them at most; which is held by `turn`.
+    fn hand_over(&self, _turn: &MutexGuard<'_, ()>, slots: usize) -> io::Result<()> {
+        for _ in 0..slots {
+            let Some(mut slot) = ({ self.state.lock() }).next() else { break };
+            let result = slot.hand_over(&*self.file);
+            let mut state = self.state.lock();
+            match result {
+                Ok(()) => state.slots.free.push(slot.mapping),
+                Err(error) => {
+                    state.full.push_front(slot);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is longer than a slot gains nothing from a copy.
+    fn write_past(&self, bytes: &[u8]) -> io::Result<usize> {
+        let turn = self.turn.lock();
+        self.hand_over(&turn, SLOTS_MAX)?;
+        let len = self.file.write(bytes)?;
+        self.state.lock().end += len as u64;
+        Ok(len)
+    }
+}
+
+impl State {
+    fn next(&mut self) -> Option<Slot> {
+        self.full.pop_front().or_else(|| self.filling.take())
+    }
+}
+
+impl LogFile for BufferedFile {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() >= SLOT_LEN {
+            return self.write_past(bytes);
+        }
+        loop {
+            if let Some(len) = self.put(bytes) {
+                return Ok(len);
+            }
+            // The log thread is behind, perhaps in an fsync.
+            self.hand_over(&self.turn.lock(), 1)?;
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.state.lock().end
+    }
+
+    fn drain(&self) -> io::Result<()> {
+        self.hand_over(&self.turn.lock(), SLOTS_MAX)
+    }
+
+    fn wants_drain(&self) -> bool {
+        !self.state.lock().full.is_empty()
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.state.lock().slots.buffer.unlink()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn padding(&self) -> u64 {
+        self.file.padding()
+    }
+
+    fn pad(&self, len: u64) -> io::Result<()> {
+        // Behind what was handed over, not between that and the rest of a slot.
+        let _turn = self.turn.lock();
+        self.file.pad(len)
+    }
+
+    fn trim(&self) -> io::Result<()> {
+        let _turn = self.turn.lock();
+        self.file.trim()
+    }
+}
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    number: u64,
+    base: u64,
+    len: u32,
+    crc: u32,
+}
+
+impl Entry {
+    fn to_bytes(self) -> [u8; ENTRY_LEN] {
+        let mut bytes = [0; ENTRY_LEN];
+        bytes[..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.base.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.len.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.crc.to_le_bytes());
+        let check = crc32fast::hash(&bytes[..24]);
+        bytes[24..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (bytes, check) = bytes.split_first_chunk::<24>()?;
+        let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("it is within 24 bytes"));
+        let long = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("it is within 24 bytes"));
+        let is_whole = check.first_chunk() == Some(&crc32fast::hash(bytes).to_le_bytes());
+        let entry = Self { number: long(0), base: long(8), len: word(16), crc: word(20) };
+        // A CRC of zeros may be zero.
+        (is_whole && entry.number > 0).then_some(entry)
+    }
+
+    /// What it tells of, if that is there.
+    fn bytes_in(self, slot: &[u8]) -> Option<&[u8]> {
+        let start = SLOT_HEADER + (self.base % ALIGNMENT) as usize;
+        let bytes = slot.get(start..start + self.len as usize)?;
+        (crc32fast::hash(bytes) == self.crc).then_some(bytes)
+    }
+}
+
+/// The last stretch of the file that a buffer holds, in pieces, with where they stand. What the file does not have stands
+/// in it; a slot that was not used for long tells of something before it.
+fn pieces(buffer: &[u8]) -> Vec<(u64, &[u8])> {
+    let mut pieces: Vec<(u64, &[u8])> = buffer.chunks_exact(SLOT_HEADER + SLOT_LEN).filter_map(piece).collect();
+    pieces.sort_by_key(|(base, _)| *base);
+    let goes_on = |pair: &[(u64, &[u8])]| pair[0].0 + pair[0].1.len() as u64 == pair[1].0;
+    let first = pieces.windows(2).rposition(|pair| !goes_on(pair)).map_or(0, |before| before + 1);
+    pieces.split_off(first)
+}
+
+fn piece(slot: &[u8]) -> Option<(u64, &[u8])> {
+    let mut entries: Vec<Entry> =
+        [0, ENTRY_STEP].iter().filter_map(|&at| Entry::parse(slot.get(at..at + ENTRY_LEN)?)).collect();
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.number));
+    entries.iter().find_map(|entry| Some((entry.base, entry.bytes_in(slot)?)))
+}
+
+/// Puts what a buffer holds where it belongs, in the bytes of its file from `from` on; gives where they are others than
+/// before.
+///
+/// Where the file has other bytes than the buffer it was never synced up to there: what stands behind is no part of the log.
+fn put_back(bytes: &mut Vec<u8>, from: u64, pieces: &[(u64, &[u8])]) -> Option<u64> {
+    let mut changed = None;
+    for (base, piece) in pieces {
+        // Behind a hole, or before what was asked for: the file has it.
+        let Some(at) = base.checked_sub(from).map(|at| at as usize).filter(|&at| at <= bytes.len()) else { continue };
+        let same = bytes[at..].iter().zip(*piece).take_while(|(one, other)| one == other).count();
+        if same < piece.len() {
+            bytes.truncate(at + same);
+            bytes.extend_from_slice(&piece[same..]);
+            changed = changed.or(Some(base + same as u64));
+        }
+    }
+    changed
+}
+
+/// What a file holds, with what its buffer does.
+pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let Some(mut bytes) = disk.read(path)? else { return Ok(None) };
+    if let Some(buffer) = disk.read(&path_of(path))? {
+        put_back(&mut bytes, 0, &pieces(&buffer));
+    }
+    Ok(Some(bytes))
+}
+
+/// Gives every file of the log what its buffer holds, and takes the buffers away: what a server does first. The names are
+/// as they are on the disk then: a buffer that came back with a power loss would be of another file.
+pub fn settle(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
+    let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?;
+    let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
+    let mut is_changed = false;
+    for buffer in files {
+        let Some(file) = file_of(&buffer) else { continue };
+        let describe = |error: io::Error| format!("can't settle {}: {error}", buffer.display());
+        if named.contains(&file) {
+            settle_one(disk, &file, &buffer).map_err(describe)?;
+        }
+        disk.remove(&buffer).map_err(describe)?;
+        is_changed = true;
+    }
+    if is_changed {
+        disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))?;
+    }
+    Ok(())
+}
+
+fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path) -> io::Result<()> {
+    let buffer = disk.read(buffer)?.unwrap_or_default();
+    let pieces = pieces(&buffer);
+    let Some(&(from, _)) = pieces.first() else { return Ok(()) };
+    let Some(mut bytes) = disk.read_from(file, from)? else { return Ok(()) };
+    let len = bytes.len() as u64;
+    let Some(changed) = put_back(&mut bytes, from, &pieces) else { return Ok(()) };
+    if changed < from + len {
+        disk.cut(file, changed)?;
+    }
+    let file = disk.append_to(file)?;
+    file.write_all(&bytes[(changed - from) as usize..])?;
+    file.sync()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simulated::SimDisk;
+    use super::*;
+
+    fn path() -> PathBuf {
+        Path::new("/log").join("chain-1.segment-0.aof")
+    }
+
+    /// What a server finds on a disk.
+    fn found(disk: &SimDisk) -> Vec<u8> {
+        let layout = super::super::manifest::Layout { engine: "mutex".into(), shards: 1 };
+        let manifest = Manifest::of_chains(String::new(), vec![ChainEntry::new(1, layout)]);
+        let seen = read(disk, &path()).expect("nothing fails").unwrap_or_default();
+        settle(disk, Path::new("/log"), &manifest).expect("nothing fails");
+        let files = disk.files();
+        assert_eq!(files.len(), 1, "a buffer is left: {files:?}");
+        assert_eq!(files[&path()], seen, "who only reads sees what a server does");
+        seen
+    }
+
+    /// Bytes that tell where they belong: no stretch of them is another one.
+    fn bytes(from: usize, len: usize) -> Vec<u8> {
+        (from..from + len).map(|at| (at * 7919 / 13 + at) as u8).collect()
+    }
+
+    #[test]
+    fn what_was_written_is_there_after_a_kill_at_any_moment_and_what_was_synced_after_a_power_loss() {
+        for seed in 0..60 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let disk = SimDisk::default();
+            let file = append_buffered(&disk, &path()).expect("nothing fails");
+            disk.sync_dir(Path::new("/log")).expect("nothing fails");
+            let (mut written, mut synced) = (0, 0);
+            for _ in 0..60 {
+                disk.keep_moments();
+                let before = written;
+                match random.u8(..10) {
+                    0 => file.drain().expect("nothing fails"),
+                    1 => {
+                        file.drain().and_then(|()| file.pad(40)).and_then(|()| file.sync()).expect("nothing fails");
+                        synced = written;
+                    }
+                    2 => file.trim().expect("nothing fails"),
+                    _ => {
+                        let most = if random.u8(..8) == 0 { 400 } else { 40 };
+                        let len = random.usize(1..most);
+                        written += file.write(&bytes(written, len)).expect("nothing fails");
+                    }
+                }
+                assert_eq!(file.end(), written as u64);
+                for moment in disk.take_moments() {
+                    let found = without_padding(found(&moment), written);
+                    assert!((before..=written).contains(&found), "seed {seed}: {found} of {before} to {written}");
+                }
+                assert_eq!(without_padding(found(&disk.after_kill()), written), written, "seed {seed}");
+                let found = found(&disk.after_power_loss(&mut random));
+                assert!(found.starts_with(&bytes(0, synced)), "seed {seed}: what was synced is not there");
+            }
+        }
+    }
+
+    /// How much of what was written stands there. What comes behind it are zeros.
+    fn without_padding(found: Vec<u8>, written: usize) -> usize {
+        let expected = bytes(0, written);
+        let same = found.iter().zip(&expected).take_while(|(one, other)| one == other).count();
+        assert!(found[same..].iter().all(|&byte| byte == 0), "something else stands at {same}");
+        same
+    }
+
+    #[test]
+    fn a_buffer_of_a_file_that_the_log_does_not_have_is_taken_away() {
+        let disk = SimDisk::default();
+        let stray = Path::new("/log").join("chain-1.segment-7.incr-3.aof.buffer");
+        disk.put(&stray, &[1; 500]);
+        disk.put(&path(), b"log");
+        assert_eq!(found(&disk), b"log");
+    }
+
+    #[test]
+    fn a_buffer_with_any_byte_changed_gives_nothing_else_than_what_was_written() {
+        let disk = SimDisk::default();
+        let file = append_buffered(&disk, &path()).expect("nothing fails");
+        (0..9).for_each(|part| file.write_all(&bytes(part * 20, 20)).expect("nothing fails"));
+        let buffer = disk.files()[&path_of(&path())].clone();
+        for position in 0..buffer.len() {
+            let mut damaged = buffer.clone();
+            damaged[position] ^= 1 << (position % 8);
+            let disk = disk.after_kill();
+            disk.put(&path_of(&path()), &damaged);
+            assert!(bytes(0, 180).starts_with(&found(&disk)), "byte {position}");
+        }
+    }
+}
