@@ -60,6 +60,10 @@ pub trait Mapping: Debug + Send + Sync {
 pub trait LogFile: Debug + Send + Sync {
     /// Appends bytes, perhaps not all of them; gives how many. They survive a kill.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// The same past a buffer: for who syncs at once.
+    fn write_through(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.write(bytes)
+    }
     /// Where it is appended to.
     fn end(&self) -> u64;
     /// Gives the file system what was appended, where that stands in a buffer.
@@ -103,8 +107,13 @@ impl dyn LogFile {
 
 /// Appends at least one byte.
 pub fn write_some(file: &(impl LogFile + ?Sized), bytes: &[u8]) -> io::Result<usize> {
+    some_of(|| file.write(bytes))
+}
+
+/// What a write has taken, which is at least one byte.
+pub fn some_of(write: impl Fn() -> io::Result<usize>) -> io::Result<usize> {
     loop {
-        match file.write(bytes) {
+        match write() {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
@@ -212,8 +221,8 @@ struct SystemFile {
 /// What goes past the page cache begins and ends with a page, in the file and in memory.
 const PAGE: usize = 4096;
 /// From so many bytes on it is worth it: the copy and the bookkeeping of pages cost more then than to wait for the disk,
-/// which the log thread may.
-const DIRECT_MIN: usize = 64 * 1024;
+/// which the log thread may. What an fsync follows, under `always`, is less, and better waited for once than twice.
+const DIRECT_MIN: usize = 128 * 1024;
 
 /// How many of the bytes are written next at a position, and whether past the page cache.
 fn next_write(position: u64, bytes: &[u8]) -> (usize, bool) {

@@ -207,15 +207,6 @@ impl BufferedFile {
         }
         Ok(())
     }
-
-    /// What is longer than a slot gains nothing from a copy.
-    fn write_past(&self, bytes: &[u8]) -> io::Result<usize> {
-        let turn = self.turn.lock();
-        self.hand_over(&turn, SLOTS_MAX)?;
-        let len = self.file.write(bytes)?;
-        self.state.lock().end += len as u64;
-        Ok(len)
-    }
 }
 
 impl State {
@@ -226,8 +217,9 @@ impl State {
 
 impl LogFile for BufferedFile {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        // What is longer than a slot gains nothing from a copy.
         if bytes.len() >= SLOT_LEN {
-            return self.write_past(bytes);
+            return self.write_through(bytes);
         }
         loop {
             if let Some(len) = self.put(bytes) {
@@ -236,6 +228,14 @@ impl LogFile for BufferedFile {
             // The log thread is behind, perhaps in an fsync.
             self.hand_over(&self.turn.lock(), 1)?;
         }
+    }
+
+    fn write_through(&self, bytes: &[u8]) -> io::Result<usize> {
+        let turn = self.turn.lock();
+        self.hand_over(&turn, SLOTS_MAX)?;
+        let len = self.file.write(bytes)?;
+        self.state.lock().end += len as u64;
+        Ok(len)
     }
 
     fn end(&self) -> u64 {
@@ -438,6 +438,7 @@ mod tests {
                         synced = written;
                     }
                     2 => file.trim().expect("nothing fails"),
+                    3 => written += file.write_through(&bytes(written, 20)).expect("nothing fails"),
                     _ => {
                         let most = if random.u8(..8) == 0 { 400 } else { 40 };
                         let len = random.usize(1..most);

@@ -2,7 +2,7 @@
 
 use super::{NOWHERE, NextFile, Queue, Segment};
 use crate::aof::FsyncPolicy;
-use crate::aof::disk::{LogFile, write_some};
+use crate::aof::disk::{LogFile, some_of};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -118,8 +118,10 @@ impl Segment {
     fn write_taken(&self, writer: &mut Writer, limit: u64) -> bool {
         let begin = writer.end - writer.buffer.len() as u64;
         let wanted = limit.min(writer.end).saturating_sub(begin) as usize;
+        let is_synced_at_once = self.control.policy() == FsyncPolicy::Always;
         while writer.taken < wanted {
-            match write_some(&*writer.file, &writer.buffer[writer.taken..wanted]) {
+            let (file, bytes) = (&writer.file, &writer.buffer[writer.taken..wanted]);
+            match some_of(|| if is_synced_at_once { file.write_through(bytes) } else { file.write(bytes) }) {
                 Ok(len) => writer.taken += len,
                 Err(error) => {
                     self.note_write_failure(writer, &error);
