@@ -62,16 +62,16 @@ pub fn find_subcommand(container: &Command, name: &[u8]) -> Option<CommandId> {
     find_row(&[container.name.as_bytes(), b"|", name].concat())
 }
 
-/// Mixes the first and last eight bytes of the name, letters in lower case.
+/// Mixes the first and last eight bytes of the name, or four of a short one, letters in lower case.
 #[inline]
 fn slot_of(name: &[u8]) -> usize {
     const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
     let (head, tail) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
         (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
-        _ => {
-            let short = name.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
-            (short, 0)
-        }
+        _ => match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+            (Some(head), Some(tail)) => (u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into()),
+            _ => (name.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0),
+        },
     };
     let mixed = ((head | LOWER_CASE) ^ (tail | LOWER_CASE).rotate_left(29) ^ name.len() as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);

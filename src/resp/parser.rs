@@ -163,10 +163,10 @@ impl RequestParser {
     }
 
     fn parse_count(&mut self, input: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
-        let Some((text, next)) = line(input, 1) else {
+        let Some((count, next)) = number_line(input, 1) else {
             return too_long(input.len(), ProtocolError::TooBigCountString);
         };
-        let count = parse_i64(text).filter(|&n| n <= MULTIBULK_MAX).ok_or(ProtocolError::InvalidMultibulkLength)?;
+        let count = count.filter(|&n| n <= MULTIBULK_MAX).ok_or(ProtocolError::InvalidMultibulkLength)?;
         if !limits.authenticated && count > UNAUTHENTICATED_MULTIBULK_MAX {
             return Err(ProtocolError::UnauthenticatedMultibulkLength);
         }
@@ -204,13 +204,13 @@ impl RequestParser {
     fn parse_argument_len(&mut self, input: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
         let Some(&first) = input.get(self.position) else { return Ok(None) };
         // Redis looks for the end of the line first, and only then at its first byte.
-        let Some((text, next)) = line(input, self.position + 1) else {
+        let Some((len, next)) = number_line(input, self.position + 1) else {
             return too_long(input.len() - self.position, ProtocolError::TooBigBulkCountString);
         };
         if first != b'$' {
             return Err(ProtocolError::ExpectedDollar(first));
         }
-        let len = parse_i64(text).ok_or(ProtocolError::InvalidBulkLength)?;
+        let len = len.ok_or(ProtocolError::InvalidBulkLength)?;
         if len < 0 || len > limits.bulk_len_max as i64 {
             return Err(ProtocolError::InvalidBulkLength);
         }
@@ -245,6 +245,27 @@ fn line(input: &[u8], start: usize) -> Option<(&[u8], usize)> {
     let rest = input.get(start..)?;
     let len = rest.iter().position(|&byte| byte == b'\r')?;
     (start + len + 1 < input.len()).then_some((&rest[..len], start + len + 2))
+}
+
+/// The number that the line at `start` is, if it is one, and where the next line begins; `None` until both bytes of its
+/// end are there.
+#[inline]
+fn number_line(input: &[u8], start: usize) -> Option<(Option<i64>, usize)> {
+    match short_number(input, start) {
+        Some((number, next)) => Some((Some(number), next)),
+        None => line(input, start).map(|(text, next)| (parse_i64(text), next)),
+    }
+}
+
+/// The number of one or two digits that stands at `start`, as most lengths do, and where the line after it begins.
+#[inline]
+fn short_number(input: &[u8], start: usize) -> Option<(i64, usize)> {
+    let value = |digit: u8| i64::from(digit - b'0');
+    match *input.get(start..)? {
+        [one @ b'0'..=b'9', b'\r', _, ..] => Some((value(one), start + 3)),
+        [ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', _, ..] => Some((10 * value(ten) + value(one), start + 4)),
+        _ => None,
+    }
 }
 
 fn too_long<T>(len: usize, error: ProtocolError) -> Result<Option<T>, ProtocolError> {
@@ -356,6 +377,22 @@ mod tests {
     use super::*;
 
     const OPEN: Limits = Limits { bulk_len_max: 512 * 1024 * 1024, authenticated: true };
+
+    #[test]
+    fn a_short_number_is_read_as_any_other_line_is() {
+        const BYTES: &[u8] = b"0189-\r\nx";
+        let mut inputs: Vec<Vec<u8>> = vec![Vec::new()];
+        for len in 0..5 {
+            let longer: Vec<Vec<u8>> = inputs.iter().filter(|input| input.len() == len).cloned().collect();
+            inputs
+                .extend(longer.iter().flat_map(|input| BYTES.iter().map(move |&byte| [&input[..], &[byte]].concat())));
+        }
+        for input in &inputs {
+            let slow = line(input, 0).map(|(text, next)| (parse_i64(text), next));
+            assert_eq!(number_line(input, 0), slow, "{input:?}");
+        }
+        assert!(inputs.iter().filter(|input| short_number(input, 0).is_some()).count() > 1000);
+    }
 
     /// Every request of `input`, fed in pieces that end where `cuts` says, and the error that ended it.
     fn requests_fed(input: &[u8], cuts: &[usize], limits: Limits) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
