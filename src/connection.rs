@@ -495,7 +495,8 @@ impl<S: Session> Connection<S> {
     }
 
     fn give_back_buffers(&mut self) {
-        if self.out.is_empty() && self.out.capacity() > 0 {
+        // Where replies are still to come, they will need it.
+        if self.out.is_empty() && self.out.capacity() > 0 && !self.requests.session.is_waiting() {
             buffers::give(std::mem::take(&mut self.out));
         }
     }

@@ -58,6 +58,23 @@ impl<S: Shard, C: Channels> Port<S, C> {
         self.router.send(shard, ready).await.map_err(|Closed(())| PortClosed)
     }
 
+    /// Sends a batch to `shard` unless that takes waiting; then gives it back, for [`send`](Self::send).
+    ///
+    /// # Panics
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn try_send(&mut self, shard: usize, batch: S::Batch) -> Result<(), S::Batch> {
+        if self.unplaced.load(Ordering::Acquire) > 0 {
+            return Err(batch);
+        }
+        self.take_places(1);
+        let ready = Ready { batch, reply_to: Some(Arc::clone(&self.replies)) };
+        self.router.try_send(shard, ready).map_err(|ready| {
+            self.in_flight -= 1;
+            ready.batch
+        })
+    }
+
     /// Sends a batch to each of several shards, so that all of them take effect at one point of the order of things:
     /// whoever sees the effect of one sees that of all.
     ///

@@ -25,6 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// The way to the shards, through mailboxes of a family of channels.
 pub struct ActorEngine<C: Channels> {
@@ -76,7 +77,11 @@ impl<C: Channels> ActorEngine<C> {
     pub fn start(&self) {
         let Unstarted { shards, sequencer } = self.unstarted.lock().take().expect("the engine is started once");
         let limit = self.turn_limit;
-        for (shard, mailbox) in shards {
+        let has_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        for (mut shard, mailbox) in shards {
+            if has_one_thread {
+                shard.set_on_one_thread();
+            }
             tokio::spawn(async move {
                 run_shard::<_, C>(shard, mailbox, limit).await;
             });
@@ -155,7 +160,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         let mut port = Port::new(self.router.clone(), self.shards());
         let mut incomplete: VecDeque<usize> = (0..self.shards()).collect();
         // Several slices on one thread would be as long as all of them together.
-        let threads = tokio::runtime::Handle::current().metrics().num_workers();
+        let threads = Handle::current().metrics().num_workers();
         while !incomplete.is_empty() {
             let asked = incomplete.len().min(threads);
             for shard in incomplete.drain(..asked) {

@@ -68,6 +68,9 @@ impl CheckingShard {
     }
 }
 
+/// As many batches are looked ahead at, wherever they stand in a turn.
+const LOOK_AHEAD_MIN: usize = 4;
+
 impl Shard for CheckingShard {
     type Batch = Work;
 
@@ -78,13 +81,14 @@ impl Shard for CheckingShard {
 
     fn look_ahead(&mut self, work: &Work) {
         assert_eq!(work.executed, 0, "a batch is looked ahead at before it is executed");
-        self.in_turn.as_mut().expect("within a turn").looked_at += 1;
+        let turn = self.in_turn.as_mut().expect("within a turn");
+        assert!(turn.executed <= turn.looked_at, "what is not looked ahead at is the last of its turn");
+        turn.looked_at += 1;
     }
 
     fn execute(&mut self, work: &mut Work) {
         let turn = self.in_turn.as_mut().expect("a batch is executed within a turn");
         turn.executed += 1;
-        assert!(turn.executed <= turn.looked_at, "a batch is looked ahead at before it is executed");
         let [place] = &mut work.places[..] else { panic!("a batch that is not joint is for one shard") };
         self.visit(work.id, work.is_write, place);
         work.executed += 1;
@@ -111,6 +115,7 @@ impl Shard for CheckingShard {
         let turn = self.in_turn.take().expect("a turn that ends has begun");
         let logged = batches.map(|work| work.logged += 1).count();
         assert_eq!(logged, turn.executed, "the end of a turn sees each batch of it");
+        assert!(logged < turn.looked_at + LOOK_AHEAD_MIN, "no more than a few are not looked ahead at");
         assert!(logged <= self.turn_limit, "a turn keeps to its limit");
     }
 }

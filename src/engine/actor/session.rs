@@ -78,6 +78,8 @@ pub struct ActorSession<C: Channels> {
     is_watched: bool,
     /// Whether replies that were watched are in the output.
     has_watched: bool,
+    /// Whether all that is out was sent a moment ago: no use to look whether it is back.
+    has_just_sent: bool,
 }
 
 impl<C: Channels> ActorSession<C> {
@@ -106,6 +108,7 @@ impl<C: Channels> ActorSession<C> {
             muted: VecDeque::new(),
             is_watched: false,
             has_watched: false,
+            has_just_sent: false,
             engine,
         }
     }
@@ -204,6 +207,27 @@ impl<C: Channels> ActorSession<C> {
         self.note_whole(command, seq, args, context, (0..shards).collect());
         self.has_parts = true;
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), shards));
+    }
+
+    /// Sends what is gathered, unless that takes waiting, or more than sending a batch; true when nothing is left.
+    #[inline]
+    fn try_flush(&mut self) -> bool {
+        if self.has_parts || self.is_watched || self.begun.is_some() {
+            return false;
+        }
+        let was_idle = !self.is_waiting() && self.reorder.is_empty();
+        for sent in 0..self.touched.len() {
+            let shard = self.touched[sent];
+            let batch = take_gathered(&mut self.gathering, shard);
+            if let Err(batch) = self.port.try_send(shard, batch) {
+                self.gathering[shard] = Some(batch);
+                self.touched.drain(..sent);
+                return false;
+            }
+        }
+        self.has_just_sent = was_idle && !self.touched.is_empty();
+        self.touched.clear();
+        true
     }
 
     async fn send_gathered(&mut self, is_group: bool) {
@@ -366,7 +390,14 @@ impl<C: Channels> ActorSession<C> {
     }
 
     /// Writes the replies whose turn has come.
+    #[inline]
     fn write_ready(&mut self, out: &mut Vec<u8>) {
+        if !self.reorder.is_empty() {
+            self.write_pieces(out);
+        }
+    }
+
+    fn write_pieces(&mut self, out: &mut Vec<u8>) {
         while let Some(piece) = self.reorder.pop_ready() {
             let mark = out.len();
             self.write_piece(piece, out);
@@ -505,6 +536,9 @@ impl<C: Channels> Session for ActorSession<C> {
     /// The parts of a command go through the sequencer, and with them everything that was read with them: it is no
     /// dearer, and the order of the connection's requests holds on every shard.
     async fn flush(&mut self) {
+        if self.try_flush() {
+            return;
+        }
         let is_group = std::mem::take(&mut self.has_parts) && self.engine.is_multi_key_atomic;
         self.send_gathered(is_group).await;
         let is_watched = std::mem::take(&mut self.is_watched);
@@ -522,6 +556,9 @@ impl<C: Channels> Session for ActorSession<C> {
     }
 
     fn collect(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.has_just_sent) {
+            return;
+        }
         while let Some(batch) = self.next_arrived() {
             // An output with no room would have to grow, or leave a batch with none for its next replies.
             if out.capacity() == 0 {

@@ -110,6 +110,8 @@ pub struct KeyspaceShard {
     expire_lag_ms: u64,
     /// Whether a batch of the turn is watched.
     has_watched: bool,
+    /// Whether small batches wait for what the ready connections add to the turn.
+    gathers: bool,
 }
 
 /// A reply of the batch was dropped.
@@ -145,9 +147,16 @@ impl KeyspaceShard {
             largest_batch: 0,
             expire_lag_ms: 0,
             has_watched: false,
+            gathers: true,
         };
         shard.publish();
         shard
+    }
+
+    /// Lets small batches wait for no others. On a runtime of one thread, whose run queue is first in, first out, the
+    /// connections that were ready before the shard have run before it anyhow.
+    pub fn set_on_one_thread(&mut self) {
+        self.gathers = false;
     }
 
     fn run_commands(&mut self, batch: &mut Batch) {
@@ -379,7 +388,7 @@ impl Shard for KeyspaceShard {
     }
 
     fn gathers(&self, first: &Box<Batch>) -> bool {
-        first.ops.len() < LARGE
+        self.gathers && first.ops.len() < LARGE
     }
 
     /// Small batches are fetched for together with their neighbours; a large one by its own groups of commands.
