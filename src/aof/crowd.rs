@@ -1,12 +1,14 @@
 //! Who waits for the next fsync under `always`: it begins when they are enough (docs/adr/0015).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// How many replies wait for the next fsync, and how many are enough for it to begin.
 ///
 /// Clients who wait for their replies come back together: those of one fsync are about to write again when it ends. One
 /// that began with the first of them would cover few, and all the others would wait for the next. As each costs as much
-/// processor time as several commands, it is put off until most of those are back who were seen at the last one.
+/// processor time as several commands, it is put off until enough of those are back who were seen at the last one: how
+/// many that is, [`Pace`] says.
 ///
 /// These are hints for one log thread: a reply that is counted for the fsync after the one that covers it makes that
 /// begin earlier, and nothing wrong.
@@ -32,10 +34,48 @@ impl Crowd {
         self.waiting.swap(0, Ordering::AcqRel)
     }
 
-    /// It has ended: nine in ten of those who shared it, or came meanwhile, are enough for the next.
-    pub fn end(&self, shared: usize) {
-        let seen = shared + self.waiting.load(Ordering::Acquire);
-        self.enough.store((seen * 9).div_ceil(10), Ordering::Release);
+    /// It has ended, after this time, for those who shared it: those and who came meanwhile are the clients there are.
+    pub fn end(&self, shared: usize, took: Duration, pace: &mut Pace) {
+        let waiting = self.waiting.load(Ordering::Acquire);
+        let seen = shared + waiting;
+        self.enough.store((seen * pace.tenths(seen, took)).div_ceil(10), Ordering::Release);
+        pace.waited_at_end = waiting;
+    }
+}
+
+/// How fast clients come back after an fsync, and so how many to wait for.
+///
+/// Where the disk is what they wait for, they are best taken all together: half of them would wait for the fsync of the
+/// other half and for their own. Where an fsync takes less than it takes all of them to be served and to write again,
+/// two halves are better: one is served while the other waits for the disk, and neither stands still. Where it takes next
+/// to nothing, there is nothing to gain by that, and each fsync costs processor time.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// The time from one client to the next, smoothed.
+    per_client: Duration,
+    /// How many waited when the last fsync ended.
+    waited_at_end: usize,
+}
+
+impl Pace {
+    /// One part in so many is what a new measurement changes.
+    const SMOOTHING: u32 = 8;
+    /// An fsync is worth hiding that takes one part in so many of the time that the clients take.
+    const WORTH_HIDING: u32 = 8;
+
+    /// An fsync begins that so many share, after such a time since the one before.
+    pub fn note_gathering(&mut self, sharing: usize, took: Duration) {
+        let came = sharing.saturating_sub(self.waited_at_end);
+        if came > 0 {
+            let per_client = took / came as u32;
+            self.per_client = (self.per_client * (Self::SMOOTHING - 1) + per_client) / Self::SMOOTHING;
+        }
+    }
+
+    /// How many tenths of the clients seen are enough for the next fsync.
+    fn tenths(&self, seen: usize, sync: Duration) -> usize {
+        let all = self.per_client * seen as u32;
+        if (all / Self::WORTH_HIDING..all).contains(&sync) { 5 } else { 9 }
     }
 }
 
@@ -43,8 +83,11 @@ impl Crowd {
 mod tests {
     use super::*;
 
-    /// An fsync that `sharing` share and during which `coming` come: whether the next may begin at once.
-    fn may_begin_at_once(crowd: &Crowd, sharing: usize, coming: usize) -> bool {
+    const SYNC: Duration = Duration::from_millis(1);
+
+    /// An fsync that `sharing` share and during which `coming` come, of clients of whom one comes in each `per_client`:
+    /// whether the next may begin at once.
+    fn may_begin_at_the_pace(crowd: &Crowd, sharing: usize, coming: usize, per_client: Duration) -> bool {
         for _ in 0..sharing {
             crowd.join();
         }
@@ -52,8 +95,13 @@ mod tests {
         for _ in 0..coming {
             crowd.join();
         }
-        crowd.end(shared);
+        crowd.end(shared, SYNC, &mut Pace { per_client, waited_at_end: 0 });
         crowd.is_enough()
+    }
+
+    /// As above, where the disk is slower than the clients.
+    fn may_begin_at_once(crowd: &Crowd, sharing: usize, coming: usize) -> bool {
+        may_begin_at_the_pace(crowd, sharing, coming, Duration::ZERO)
     }
 
     #[test]
@@ -71,6 +119,27 @@ mod tests {
         let begins = (0..50).map(|_| crowd.join()).collect::<Vec<_>>();
         assert_eq!(begins.iter().position(|&is_enough| is_enough), Some(39), "5 are there: 40 more make it 45 of 50");
         assert_eq!(begins.iter().filter(|&&is_enough| is_enough).count(), 1, "the log thread is woken once");
+    }
+
+    #[test]
+    fn where_the_disk_is_faster_than_the_clients_half_of_them_are_enough() {
+        let crowd = Crowd::default();
+        assert!(!may_begin_at_the_pace(&crowd, 40, 10, SYNC / 49));
+        let begins = (0..50).map(|_| crowd.join()).collect::<Vec<_>>();
+        assert_eq!(begins.iter().position(|&is_enough| is_enough), Some(14), "10 are there: 15 more make it 25 of 50");
+    }
+
+    #[test]
+    fn the_pace_is_that_of_those_who_came_since_the_last_fsync() {
+        let mut pace = Pace { per_client: Duration::ZERO, waited_at_end: 20 };
+        for _ in 0..100 {
+            pace.note_gathering(30, Duration::from_micros(100));
+        }
+        assert!((9..=10).contains(&pace.per_client.as_micros()), "10 came in 100 us: {pace:?}");
+        pace.note_gathering(20, Duration::from_secs(1));
+        assert!(pace.per_client < Duration::from_micros(11), "nobody came: {pace:?}");
+        let tenths = [700, 300, 50].map(|sync| pace.tenths(50, Duration::from_micros(sync)));
+        assert_eq!(tenths, [9, 5, 9], "a slow disk, a fast one, one that is as good as none");
     }
 
     #[test]

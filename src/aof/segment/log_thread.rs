@@ -3,6 +3,7 @@
 use super::Segment;
 use super::writing::fail;
 use crate::aof::FsyncPolicy;
+use crate::aof::crowd::Pace;
 use crate::aof::disk::LogFile;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,6 +62,7 @@ impl Segment {
     fn run_log_thread(&self) {
         let mut last_sync = Instant::now();
         let mut patience = Duration::ZERO;
+        let mut pace = Pace::default();
         while !self.bell.stop.load(Ordering::Acquire) {
             if self.control.policy() == FsyncPolicy::Always {
                 self.bell.gather(&self.crowd, patience);
@@ -77,10 +79,12 @@ impl Segment {
             if is_due {
                 let shared = self.crowd.begin();
                 let begin = Instant::now();
+                pace.note_gathering(shared, begin - last_sync);
                 self.sync();
                 last_sync = Instant::now();
-                self.crowd.end(shared);
-                patience = ((last_sync - begin) * GATHERING_FACTOR).min(GATHERING_MAX);
+                let took = last_sync - begin;
+                self.crowd.end(shared, took, &mut pace);
+                patience = (took * GATHERING_FACTOR).min(GATHERING_MAX);
             } else if self.control.is_failing() {
                 self.joints.write_in_order();
                 self.wake_released();
