@@ -282,6 +282,8 @@ impl Segmented {
         let nodes = self.segments.get_mut(segment)?;
         let buckets = if nodes.is_empty() { 0 } else { nodes.num_buckets() };
         let end = buckets.min(bucket.saturating_add(count));
+        // Their misses overlap, where those of one after the other would add up.
+        (bucket..end).filter_map(|bucket| nodes.get_bucket(bucket)).for_each(Node::prefetch);
         (bucket..end).for_each(|bucket| {
             if let Some(node) = nodes.get_bucket_mut(bucket) {
                 visit(node);

@@ -217,15 +217,20 @@ impl<'a> View<'a> {
         let table = guard.table_mut();
         let buckets = if table.is_empty() { 0 } else { table.buckets() };
         let end = buckets.min(bucket.saturating_add(IMAGE_STEP));
-        for bucket in bucket..end {
-            // SAFETY: `bucket` is below the number of buckets, a full bucket holds an initialised entry, and the write
-            // guard is held and borrowed exclusively while it is looked at.
-            unsafe {
-                if table.is_bucket_full(bucket) {
-                    imaging.keep(*number, &mut table.bucket(bucket).as_mut().0);
+        let each = |visit: &mut dyn FnMut(&mut Node)| {
+            for bucket in bucket..end {
+                // SAFETY: `bucket` is below the number of buckets, a full bucket holds an initialised entry, and the
+                // write guard is held and borrowed exclusively while it is looked at.
+                unsafe {
+                    if table.is_bucket_full(bucket) {
+                        visit(&mut table.bucket(bucket).as_mut().0);
+                    }
                 }
             }
-        }
+        };
+        // Their misses overlap, where those of one after the other would add up.
+        each(&mut |node| node.prefetch());
+        each(&mut |node| imaging.keep(*number, node));
         (end < buckets).then_some(end)
     }
 
