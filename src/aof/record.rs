@@ -206,9 +206,12 @@ pub fn framed_len(payload: &[u8]) -> u64 {
 fn frame(out: &mut Vec<u8>, salt: Salt, payload: &[u8], mark: u64) {
     let len = payload.len() as u64 | mark;
     let crc = crc32fast::hash(payload);
-    out.extend_from_slice(&len.to_le_bytes());
-    out.extend_from_slice(&crc.to_le_bytes());
-    out.extend_from_slice(&salt.check(len, crc).to_le_bytes());
+    let mut header = [0; FRAME_HEADER];
+    header[..8].copy_from_slice(&len.to_le_bytes());
+    header[8..12].copy_from_slice(&crc.to_le_bytes());
+    header[12..].copy_from_slice(&salt.check(len, crc).to_le_bytes());
+    out.reserve(FRAME_HEADER + payload.len());
+    out.extend_from_slice(&header);
     out.extend_from_slice(payload);
 }
 
