@@ -70,7 +70,11 @@ pub trait LogFile: Debug + Send + Sync {
     fn drain(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Whether it should be drained.
+    /// Gives the file system those parts of a buffer that are full.
+    fn drain_full(&self) -> io::Result<()> {
+        Ok(())
+    }
+    /// Whether parts of a buffer are full.
     fn wants_drain(&self) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! The manifest: which segments make up the log, in which order.
 //!
 //! ```text
-//! format 2
+//! format 3
 //! boot 6f6cbd43-1d0c-4ef1-a4f8-7ba1c9d5f1a3
 //! chain 1 engine actor shards 2
 //! chain 2 engine mutex shards 1 base 4 increments 4 to 5
@@ -20,8 +20,9 @@ use super::disk::{self, Disk};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Servers that know no format above 1 know nothing of write buffers, and would lose what is in them.
-const FORMAT: u32 = 2;
+/// Servers that know no format above 1 know nothing of write buffers, and those that know no format above 2 not of buffers
+/// with this name and these slots: they would lose what is in them.
+const FORMAT: u32 = 3;
 /// The first format, which this server reads too.
 const FORMAT_MIN: u32 = 1;
 /// The name of the file.
@@ -276,7 +277,7 @@ mod tests {
         let with_check = |lines: &str| format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()));
         let refused = |text: &str| Manifest::parse(text).expect_err(text);
         assert_eq!(Manifest::parse(&with_check("format 1\n")), Ok(Manifest::default()), "the first format is read");
-        assert!(refused("format 3\n").contains("format 3"));
+        assert!(refused("format 4\n").contains("format 4"));
         assert!(refused(&with_check("format 1\nchain 1 engine actor shards 0\n")).contains("is not a chain"));
         for rest in ["base 2", "base 2 increments 3 to 3", "increments 3 to 2", "increments 0 to 1", "base"] {
             let line = format!("format 1\nchain 1 engine actor shards 1 {rest}\n");

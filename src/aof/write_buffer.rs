@@ -4,7 +4,7 @@
 //! The log thread hands it to the file in large pieces (docs/adr/0018).
 //!
 //! ```text
-//! NAME.aof.buffer:  slot | slot | ...       a slot:  two entries | bytes of the file
+//! NAME.aof.write-buffer:  slot | slot | ...       a slot:  two entries | bytes of the file
 //! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4) | CRC-32 of these (4)
 //! ```
 //!
@@ -23,18 +23,20 @@ use std::sync::Arc;
 /// How many slots a buffer has at first: one is filled, one is handed over.
 const SLOTS_MIN: usize = 2;
 /// How many it has at most. Where the disk is slow they wait to be handed over; with all of them full, who appends waits.
-const SLOTS_MAX: usize = if cfg!(test) { 4 } else { 64 };
+const SLOTS_MAX: usize = if cfg!(test) { 4 } else { 16 };
 /// What stands before a slot's bytes.
 const SLOT_HEADER: usize = if cfg!(test) { 128 } else { 4096 };
-/// Bytes in a slot: enough to make a system call cheap, few enough to stay in the cache. Tests have short logs.
-const SLOT_LEN: usize = if cfg!(test) { 64 } else { 256 * 1024 };
+/// Bytes in a slot: enough to make a system call and a request to the disk cheap. Tests have short logs.
+const SLOT_LEN: usize = if cfg!(test) { 64 } else { 1024 * 1024 };
 /// A byte of the file stands at an address with the same remainder: whole pages can go past the page cache.
 const ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
 /// How long an entry is, and how far the second stands behind the first.
 const ENTRY_LEN: usize = 28;
 const ENTRY_STEP: usize = 64;
-/// What the name of a buffer ends with, behind the name of its file.
-const SUFFIX: &str = ".buffer";
+/// What the name of a buffer ends with, behind the name of its file. It tells how long the slots are.
+const SUFFIX: &str = ".write-buffer";
+/// What it ended with in format 2 of the manifest, and how long its slots were.
+const FORMAT_2: (&str, usize) = (".buffer", 256 * 1024);
 
 /// Opens a file to append to, with a buffer where its disk has memory for one.
 pub fn append_buffered(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn LogFile>> {
@@ -52,15 +54,22 @@ pub fn append_buffered(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn LogFi
 
 /// Where the buffer of a file is.
 pub fn path_of(file: &Path) -> PathBuf {
+    with_suffix(file, SUFFIX)
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
-    path.push(SUFFIX);
+    path.push(suffix);
     path.into()
 }
 
-/// The file that a buffer is of.
-fn file_of(buffer: &Path) -> Option<PathBuf> {
-    let file = PathBuf::from(buffer.to_str()?.strip_suffix(SUFFIX)?);
-    ChainEntry::chain_of(&file).map(|_| file)
+/// The file that a buffer is of, and how long the buffer's slots are.
+fn file_of(buffer: &Path) -> Option<(PathBuf, usize)> {
+    let name = buffer.to_str()?;
+    let (file, slot_len) = [(SUFFIX, SLOT_LEN), FORMAT_2]
+        .into_iter()
+        .find_map(|(suffix, slot_len)| Some((PathBuf::from(name.strip_suffix(suffix)?), slot_len)))?;
+    ChainEntry::chain_of(&file).map(|_| (file, slot_len))
 }
 
 /// A log file behind a buffer.
@@ -192,9 +201,9 @@ impl BufferedFile {
     }
 
     /// Hands the first slots over, so many of them at most; which is held by `turn`.
-    fn hand_over(&self, _turn: &MutexGuard<'_, ()>, slots: usize) -> io::Result<()> {
+    fn hand_over(&self, _turn: &MutexGuard<'_, ()>, slots: usize, which: Which) -> io::Result<()> {
         for _ in 0..slots {
-            let Some(mut slot) = ({ self.state.lock() }).next() else { break };
+            let Some(mut slot) = ({ self.state.lock() }).next(which) else { break };
             let result = slot.hand_over(&*self.file);
             let mut state = self.state.lock();
             match result {
@@ -209,9 +218,18 @@ impl BufferedFile {
     }
 }
 
+/// Which slots are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// Those that are full. They end with a page, so what stands in the next goes past the page cache as well.
+    Full,
+    /// The one that is filled, too.
+    All,
+}
+
 impl State {
-    fn next(&mut self) -> Option<Slot> {
-        self.full.pop_front().or_else(|| self.filling.take())
+    fn next(&mut self, which: Which) -> Option<Slot> {
+        self.full.pop_front().or_else(|| self.filling.take_if(|_| which == Which::All))
     }
 }
 
@@ -226,13 +244,13 @@ impl LogFile for BufferedFile {
                 return Ok(len);
             }
             // The log thread is behind, perhaps in an fsync.
-            self.hand_over(&self.turn.lock(), 1)?;
+            self.hand_over(&self.turn.lock(), 1, Which::Full)?;
         }
     }
 
     fn write_through(&self, bytes: &[u8]) -> io::Result<usize> {
         let turn = self.turn.lock();
-        self.hand_over(&turn, SLOTS_MAX)?;
+        self.hand_over(&turn, SLOTS_MAX, Which::All)?;
         let len = self.file.write(bytes)?;
         self.state.lock().end += len as u64;
         Ok(len)
@@ -243,7 +261,11 @@ impl LogFile for BufferedFile {
     }
 
     fn drain(&self) -> io::Result<()> {
-        self.hand_over(&self.turn.lock(), SLOTS_MAX)
+        self.hand_over(&self.turn.lock(), SLOTS_MAX, Which::All)
+    }
+
+    fn drain_full(&self) -> io::Result<()> {
+        self.hand_over(&self.turn.lock(), SLOTS_MAX, Which::Full)
     }
 
     fn wants_drain(&self) -> bool {
@@ -315,8 +337,8 @@ impl Entry {
 
 /// The last stretch of the file that a buffer holds, in pieces, with where they stand. What the file does not have stands
 /// in it; a slot that was not used for long tells of something before it.
-fn pieces(buffer: &[u8]) -> Vec<(u64, &[u8])> {
-    let mut pieces: Vec<(u64, &[u8])> = buffer.chunks_exact(SLOT_HEADER + SLOT_LEN).filter_map(piece).collect();
+fn pieces(buffer: &[u8], slot_len: usize) -> Vec<(u64, &[u8])> {
+    let mut pieces: Vec<(u64, &[u8])> = buffer.chunks_exact(SLOT_HEADER + slot_len).filter_map(piece).collect();
     pieces.sort_by_key(|(base, _)| *base);
     let goes_on = |pair: &[(u64, &[u8])]| pair[0].0 + pair[0].1.len() as u64 == pair[1].0;
     let first = pieces.windows(2).rposition(|pair| !goes_on(pair)).map_or(0, |before| before + 1);
@@ -352,8 +374,10 @@ fn put_back(bytes: &mut Vec<u8>, from: u64, pieces: &[(u64, &[u8])]) -> Option<u
 /// What a file holds, with what its buffer does.
 pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     let Some(mut bytes) = disk.read(path)? else { return Ok(None) };
-    if let Some(buffer) = disk.read(&path_of(path))? {
-        put_back(&mut bytes, 0, &pieces(&buffer));
+    for (suffix, slot_len) in [FORMAT_2, (SUFFIX, SLOT_LEN)] {
+        if let Some(buffer) = disk.read(&with_suffix(path, suffix))? {
+            put_back(&mut bytes, 0, &pieces(&buffer, slot_len));
+        }
     }
     Ok(Some(bytes))
 }
@@ -365,10 +389,10 @@ pub fn settle(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), St
     let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
     let mut is_changed = false;
     for buffer in files {
-        let Some(file) = file_of(&buffer) else { continue };
+        let Some((file, slot_len)) = file_of(&buffer) else { continue };
         let describe = |error: io::Error| format!("can't settle {}: {error}", buffer.display());
         if named.contains(&file) {
-            settle_one(disk, &file, &buffer).map_err(describe)?;
+            settle_one(disk, &file, &buffer, slot_len).map_err(describe)?;
         }
         disk.remove(&buffer).map_err(describe)?;
         is_changed = true;
@@ -379,9 +403,9 @@ pub fn settle(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), St
     Ok(())
 }
 
-fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path) -> io::Result<()> {
+fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path, slot_len: usize) -> io::Result<()> {
     let buffer = disk.read(buffer)?.unwrap_or_default();
-    let pieces = pieces(&buffer);
+    let pieces = pieces(&buffer, slot_len);
     let Some(&(from, _)) = pieces.first() else { return Ok(()) };
     let Some(mut bytes) = disk.read_from(file, from)? else { return Ok(()) };
     let len = bytes.len() as u64;
@@ -468,10 +492,28 @@ mod tests {
     #[test]
     fn a_buffer_of_a_file_that_the_log_does_not_have_is_taken_away() {
         let disk = SimDisk::default();
-        let stray = Path::new("/log").join("chain-1.segment-7.incr-3.aof.buffer");
+        let stray = Path::new("/log").join("chain-1.segment-7.incr-3.aof.write-buffer");
         disk.put(&stray, &[1; 500]);
         disk.put(&path(), b"log");
         assert_eq!(found(&disk), b"log");
+    }
+
+    #[test]
+    fn a_buffer_of_format_2_is_put_back_by_who_reads_and_by_who_starts() {
+        let (suffix, slot_len) = FORMAT_2;
+        let disk = SimDisk::default();
+        disk.put(&path(), &bytes(0, 10));
+        let slot = |base: usize, number| {
+            let content = bytes(base, 10);
+            let entry = Entry { number, base: base as u64, len: 10, crc: crc32fast::hash(&content) };
+            let mut slot = vec![0; SLOT_HEADER + slot_len];
+            slot[..ENTRY_LEN].copy_from_slice(&entry.to_bytes());
+            let start = SLOT_HEADER + base % ALIGNMENT as usize;
+            slot[start..start + 10].copy_from_slice(&content);
+            slot
+        };
+        disk.put(&with_suffix(&path(), suffix), &[slot(10, 1), slot(20, 2)].concat());
+        assert_eq!(found(&disk), bytes(0, 30));
     }
 
     #[test]

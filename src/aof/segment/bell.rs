@@ -44,12 +44,13 @@ impl Bell {
         self.is_gathering.store(false, Ordering::Relaxed);
     }
 
-    /// Waits until it is rung, and leaves it so: who rings it again has nobody to wake.
-    pub fn wait(&self, at_most: Duration) {
+    /// Waits until it is rung, and leaves it so: who rings it again has nobody to wake. Tells whether it was.
+    pub fn wait(&self, at_most: Duration) -> bool {
         let mut rung = self.rung.lock();
         if !*rung {
             self.condition.wait_for(&mut rung, at_most);
         }
+        *rung
     }
 
     /// From now on a ring is a new one.

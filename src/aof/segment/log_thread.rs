@@ -67,7 +67,7 @@ impl Segment {
             if self.control.policy() == FsyncPolicy::Always {
                 self.bell.gather(&self.crowd, patience);
             }
-            self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
+            let is_rung = self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
             self.bell.answer();
             let is_wanted = self.bell.wants_sync.swap(false, Ordering::AcqRel);
             let is_due = match self.control.policy() {
@@ -88,8 +88,10 @@ impl Segment {
             } else if self.control.is_failing() {
                 self.joints.write_in_order();
                 self.wake_released();
+            } else if is_rung {
+                self.drain(|file| file.drain_full());
             } else {
-                self.drain();
+                self.drain(|file| file.drain());
             }
         }
         self.sync();
@@ -130,7 +132,7 @@ impl Segment {
 
     fn sync(&self) {
         let end = self.write_out_or_try_again();
-        if self.drain() {
+        if self.drain(|file| file.drain()) {
             self.sync_up_to(end);
         }
         self.joints.settle();

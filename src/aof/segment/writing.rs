@@ -97,7 +97,7 @@ impl Segment {
     pub(in crate::aof) fn write_up_to(&self, limit: u64) -> bool {
         let mut writer = self.writer.lock();
         // What could not be written may stand in a file's buffer.
-        if self.is_unwritable.load(Ordering::Acquire) && drain(&writer.files()).is_err() {
+        if self.is_unwritable.load(Ordering::Acquire) && writer.files().iter().any(|file| file.drain().is_err()) {
             return false;
         }
         loop {
@@ -167,9 +167,9 @@ impl Segment {
     }
 
     /// Gives the file system what stands in the files' buffers; false when it does not take it all.
-    pub(super) fn drain(&self) -> bool {
+    pub(super) fn drain(&self, drain: impl Fn(&dyn LogFile) -> std::io::Result<()>) -> bool {
         let files = self.writer.lock().files();
-        match drain(&files) {
+        match files.iter().try_for_each(|file| drain(&**file)) {
             Ok(()) => true,
             Err(error) => {
                 self.note_write_failure(&self.writer.lock(), &error);
@@ -187,10 +187,6 @@ impl Segment {
             self.control.note_failure(error);
         }
     }
-}
-
-fn drain(files: &[Arc<dyn LogFile>]) -> std::io::Result<()> {
-    files.iter().try_for_each(|file| file.drain())
 }
 
 /// The log cannot be trusted any more: nothing that it covers may be acknowledged.
