@@ -10,8 +10,8 @@ const CLIENTS: usize = 50;
 /// What the housekeeping, the runtime and buffers that are not yet as large as they get may ask for, for each command.
 const SPARE: f64 = 0.3;
 /// A shard whose mailbox is empty waits in flume, which allocates a hook each time. Of many shards, most wait for each
-/// command.
-const HOOK: f64 = 1.0;
+/// command; one alone serves all who are ready before it waits again.
+const HOOK: f64 = 0.5;
 
 /// Requests of the allocator, over the life of a server that serves so many rounds to each of its clients.
 fn requests_of_allocator(setup: Setup, rounds: usize, pipeline: usize) -> u64 {
@@ -21,9 +21,12 @@ fn requests_of_allocator(setup: Setup, rounds: usize, pipeline: usize) -> u64 {
     let server = Server::spawn(&mut command, data, setup);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     for _ in 0..rounds {
+        // All are ready at once, however slowly this machine lets them send.
+        server.signal("STOP");
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(&request_of(number).repeat(pipeline));
         }
+        server.signal("CONT");
         for client in &mut clients {
             client.values(pipeline);
         }
