@@ -167,18 +167,22 @@ impl Client {
         assert!(self.held.len() > before, "no bytes within {DEADLINE:?}");
     }
 
-    /// Reads once; false at the end of the stream. A timeout gives nothing.
+    /// Reads once; false at the end of the stream. A timeout gives nothing. A signal is no reason to stop waiting: of a
+    /// server that another test stops (SIGSTOP) this process is told by SIGCHLD, and some kernels end reads at that.
     fn try_fill(&mut self) -> bool {
         let mut buffer = [0; 256 * 1024];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => false,
-            Ok(len) => {
-                self.held.extend_from_slice(&buffer[..len]);
-                true
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => true,
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => false,
-            Err(error) => panic!("reading: {error}"),
+        loop {
+            return match self.stream.read(&mut buffer) {
+                Ok(0) => false,
+                Ok(len) => {
+                    self.held.extend_from_slice(&buffer[..len]);
+                    true
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => true,
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => false,
+                Err(error) => panic!("reading: {error}"),
+            };
         }
     }
 }
