@@ -73,10 +73,70 @@ struct SystemMapping(MmapMut);
 
 impl Mapping for SystemMapping {
     fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        copy_past_caches(&mut self.0[at..at + bytes.len()], bytes);
     }
 
     fn get(&self) -> &[u8] {
         &self.0
+    }
+}
+
+/// Bytes from which on a copy goes past the caches.
+const STREAMED_MIN: usize = 512;
+
+/// Copies what this process does not read again soon: in whole lines past the caches, which then keep the keys
+/// (docs/adr/0018). All of it is in memory when this returns, before whatever is stored next.
+#[cfg(target_arch = "x86_64")]
+fn copy_past_caches(to: &mut [u8], from: &[u8]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    const LINE: usize = 64;
+    const WORD: usize = size_of::<__m128i>();
+
+    assert_eq!(to.len(), from.len());
+    let head = to.as_ptr().align_offset(LINE);
+    if from.len() < STREAMED_MIN {
+        return to.copy_from_slice(from);
+    }
+    let (head_from, from) = from.split_at(head);
+    let (head_to, to) = to.split_at_mut(head);
+    head_to.copy_from_slice(head_from);
+    let (lines_from, tail_from) = from.as_chunks::<LINE>();
+    let (lines_to, tail_to) = to.as_chunks_mut::<LINE>();
+    for (to, from) in lines_to.iter_mut().zip(lines_from) {
+        for at in (0..LINE).step_by(WORD) {
+            // SAFETY: both lines have a word at `at`. That of `to` is aligned, as the first line is and all before it
+            // have LINE bytes. The instructions are those of every x86_64.
+            unsafe {
+                let word = _mm_loadu_si128(from.as_ptr().add(at).cast());
+                _mm_stream_si128(to.as_mut_ptr().add(at).cast(), word);
+            }
+        }
+    }
+    tail_to.copy_from_slice(tail_from);
+    // SAFETY: every x86_64 has it. What is streamed may be seen after what is stored later, but for this.
+    unsafe { _mm_sfence() };
+}
+
+/// There is no such store here.
+#[cfg(not(target_arch = "x86_64"))]
+fn copy_past_caches(to: &mut [u8], from: &[u8]) {
+    to.copy_from_slice(from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_past_the_caches_are_copies_wherever_they_begin_and_end() {
+        let from: Vec<u8> = (0..STREAMED_MIN + 300).map(|number| (number * 7 % 251) as u8).collect();
+        for start in 0..130 {
+            for len in [0, 1, STREAMED_MIN - 1, STREAMED_MIN, STREAMED_MIN + 1, STREAMED_MIN + 63, STREAMED_MIN + 169] {
+                let mut to = vec![255; from.len() + 130];
+                copy_past_caches(&mut to[start..start + len], &from[..len]);
+                assert_eq!(to[start..start + len], from[..len], "{len} bytes at {start}");
+                assert!(to[..start].iter().chain(&to[start + len..]).all(|byte| *byte == 255), "more than {len} bytes");
+            }
+        }
     }
 }
