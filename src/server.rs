@@ -518,7 +518,7 @@ impl Start {
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(Arc::clone(&engine).evict_for_ever());
         tokio::spawn(Arc::clone(&engine).end_epochs());
-        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay())));
+        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay(threads < cores))));
         tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         tokio::select! {

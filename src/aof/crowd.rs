@@ -34,12 +34,14 @@ impl Crowd {
         self.waiting.swap(0, Ordering::AcqRel)
     }
 
-    /// It has ended, after this time, for those who shared it: those and who came meanwhile are the clients there are.
-    pub fn end(&self, shared: usize, took: Duration, pace: &mut Pace) {
+    /// It has ended, after this time, for those who shared it: those and who came meanwhile are the clients there are. How
+    /// many these are.
+    pub fn end(&self, shared: usize, took: Duration, pace: &mut Pace) -> usize {
         let waiting = self.waiting.load(Ordering::Acquire);
         let seen = shared + waiting;
         self.enough.store((seen * pace.tenths(seen, took)).div_ceil(10), Ordering::Release);
         pace.waited_at_end = waiting;
+        seen
     }
 }
 

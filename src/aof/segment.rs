@@ -11,6 +11,7 @@
 
 mod bell;
 mod log_thread;
+mod relay;
 mod writing;
 
 pub use log_thread::LogThread;
@@ -23,6 +24,7 @@ use super::record::{Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_note_ont
 use bell::Bell;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
+use relay::Relay;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -32,6 +34,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 use writing::Writer;
 
+/// How long the runtime's thread stays awake for the next fsync at most.
+const SPIN_MAX: Duration = Duration::from_millis(1);
 /// How long an epoch lasts: what a power loss costs under `everysec`, with the fsync at its end, is to be a second.
 pub const EPOCH: Duration = Duration::from_millis(800);
 /// The position behind everything: nothing is held.
@@ -100,7 +104,7 @@ pub struct Segment {
     /// Those who wait for the disk, whatever the policy.
     sync_waiters: Mutex<Vec<(u64, Waker)>>,
     /// The task that wakes them all.
-    relay: Mutex<Option<Waker>>,
+    relay: Relay,
     /// Those of `waiters` whom the next fsync is for.
     crowd: Crowd,
     bell: Bell,
@@ -187,7 +191,7 @@ impl Segment {
             held_from: AtomicU64::new(NOWHERE),
             waiters: Mutex::default(),
             sync_waiters: Mutex::default(),
-            relay: Mutex::default(),
+            relay: Relay::default(),
             crowd: Crowd::default(),
             bell: Bell::default(),
             fsyncs: Mutex::new(Fsyncs { us: up_to(FSYNC_US_MAX), bytes: up_to(FSYNC_BYTES_MAX) }),
@@ -385,23 +389,20 @@ impl Segment {
 
     /// Wakes those whose replies may leave now.
     pub fn wake_released(&self) {
-        let relay = self.relay.lock().take();
-        match relay {
-            Some(relay) => relay.wake(),
-            None => self.wake_waiters(),
+        if !self.relay.tell() {
+            self.wake_waiters();
         }
     }
 
-    /// Wakes for the log thread, which it takes a system call for each: it wakes this task, which wakes the others on
-    /// their own thread. Never ends; where nobody runs it, the log thread wakes them all.
-    pub async fn relay(self: Arc<Self>) {
-        poll_fn(|context| {
-            // Registered first: what is synced from now on wakes this task again.
-            *self.relay.lock() = Some(context.waker().clone());
+    /// Wakes for the log thread, which it takes a system call for each: it tells this task, which wakes the others on
+    /// their own thread. Never ends; where nobody runs it, the log thread wakes them all. With a core to spare it stays
+    /// awake between fsyncs that follow each other closely.
+    pub async fn relay(self: Arc<Self>, has_spare_core: bool) {
+        let awake_at_most = if has_spare_core { SPIN_MAX } else { Duration::ZERO };
+        loop {
+            self.relay.news(awake_at_most).await;
             self.wake_waiters();
-            Poll::Pending
-        })
-        .await
+        }
     }
 
     fn wake_waiters(&self) {

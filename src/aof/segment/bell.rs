@@ -5,6 +5,9 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// How long the log thread stays awake for a crowd at most: a few times what it would take to wake it.
+const SPIN_MAX: Duration = Duration::from_micros(100);
+
 /// Wakes the log thread. Rings are remembered, not counted.
 #[derive(Debug, Default)]
 pub struct Bell {
@@ -35,10 +38,18 @@ impl Bell {
         }
     }
 
-    /// Waits until the crowd is large enough.
-    pub fn gather(&self, crowd: &Crowd, at_most: Duration) {
+    /// Waits until the crowd is large enough; at first awake, where that is worth it, letting whoever else wants the core
+    /// have it.
+    pub fn gather(&self, crowd: &Crowd, at_most: Duration, spins: bool) {
+        let begin = Instant::now();
+        while spins && !crowd.is_enough() && begin.elapsed() < SPIN_MAX.min(at_most) {
+            std::thread::yield_now();
+        }
+        if crowd.is_enough() {
+            return;
+        }
         let mut rung = self.rung.lock();
-        let end = Instant::now() + at_most;
+        let end = begin + at_most;
         self.is_gathering.store(true, Ordering::Relaxed);
         while !crowd.is_enough() && !self.condition.wait_until(&mut rung, end).timed_out() {}
         self.is_gathering.store(false, Ordering::Relaxed);

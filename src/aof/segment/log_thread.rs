@@ -17,6 +17,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// took, and never longer than this.
 const GATHERING_FACTOR: u32 = 2;
 const GATHERING_MAX: Duration = Duration::from_millis(1);
+/// Whoever waits for an fsync is waited for awake where so many do, and where one fsync ends so shortly after the other.
+const SPIN_CROWD_MIN: usize = 16;
+const SPIN_ROUND_MAX: Duration = Duration::from_millis(1);
 /// Under `always`, how many zeros a file is padded with at a time: one long fsync for many short ones.
 const PADDING: u64 = 4 * 1024 * 1024;
 /// How much of them is left when there are to be more. What one fsync covers seldom is more.
@@ -46,8 +49,8 @@ impl LogThread {
     }
 
     /// What wakes, on the runtime, those who wait for the log; see [`Segment::relay`].
-    pub fn relay(&self) -> impl Future<Output = ()> + Send + 'static {
-        Arc::clone(&self.segment).relay()
+    pub fn relay(&self, has_spare_core: bool) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.segment).relay(has_spare_core)
     }
 
     /// Writes and syncs what is left, and waits for that.
@@ -65,7 +68,8 @@ impl Segment {
         let mut pace = Pace::default();
         while !self.bell.stop.load(Ordering::Acquire) {
             if self.control.policy() == FsyncPolicy::Always {
-                self.bell.gather(&self.crowd, patience);
+                let spins = self.relay.spins.load(Ordering::Relaxed);
+                self.bell.gather(&self.crowd, patience, spins);
             }
             let is_rung = self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
             self.bell.answer();
@@ -81,9 +85,11 @@ impl Segment {
                 let begin = Instant::now();
                 pace.note_gathering(shared, begin - last_sync);
                 self.sync();
-                last_sync = Instant::now();
-                let took = last_sync - begin;
-                self.crowd.end(shared, took, &mut pace);
+                let end = Instant::now();
+                let took = end - begin;
+                let seen = self.crowd.end(shared, took, &mut pace);
+                self.relay.spins.store(seen >= SPIN_CROWD_MIN && end - last_sync <= SPIN_ROUND_MAX, Ordering::Relaxed);
+                last_sync = end;
                 patience = (took * GATHERING_FACTOR).min(GATHERING_MAX);
             } else if self.control.is_failing() {
                 self.joints.write_in_order();

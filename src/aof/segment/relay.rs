@@ -1,0 +1,133 @@
+//! Who wakes, on the runtime, those who wait for the log.
+
+use parking_lot::Mutex;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// A round of the runtime that takes less had nothing to do: a request takes more.
+const IDLE_ROUND_MAX: Duration = Duration::from_micros(5);
+
+/// How the log thread tells a task of the runtime that something may leave.
+///
+/// Where fsyncs follow each other closely, the task stays awake for the next one and keeps its thread so, which lets
+/// whoever else wants the core have it (docs/adr/0019). It is told by a flag then, without a system call.
+#[derive(Debug, Default)]
+pub struct Relay {
+    has_news: AtomicBool,
+    is_awake: AtomicBool,
+    /// Whether it is worth staying awake.
+    pub spins: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Relay {
+    /// Tells the task; false where there is nobody to tell.
+    pub fn tell(&self) -> bool {
+        self.has_news.store(true, Ordering::SeqCst);
+        // Who does not see the news any more before it sleeps has said before that it is not awake.
+        self.is_awake.load(Ordering::SeqCst) || self.waker.lock().take().map(Waker::wake).is_some()
+    }
+
+    /// Waits until it is told; awake at first, for so long, where that is worth it.
+    pub async fn news(&self, awake_at_most: Duration) {
+        if self.spins.load(Ordering::Relaxed) {
+            self.is_awake.store(true, Ordering::SeqCst);
+            self.spin(awake_at_most).await;
+            if self.has_news.swap(false, Ordering::SeqCst) {
+                return;
+            }
+        }
+        self.is_awake.store(false, Ordering::SeqCst);
+        poll_fn(|context| {
+            // Registered first: what it is told from now on wakes this task.
+            *self.waker.lock() = Some(context.waker().clone());
+            if self.has_news.swap(false, Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Lets everything else run in turn, until it is told or has been for long enough.
+    async fn spin(&self, at_most: Duration) {
+        let begin = Instant::now();
+        let mut round = begin;
+        while !self.has_news.load(Ordering::Relaxed) && round - begin < at_most {
+            tokio::task::yield_now().await;
+            if round.elapsed() < IDLE_ROUND_MAX {
+                std::thread::yield_now();
+            }
+            round = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    /// Short, as what may go wrong is between being awake and asleep.
+    const AWAKE: Duration = Duration::from_micros(5);
+    const TOLD: u64 = 100_000;
+    const LOST_AFTER: Duration = Duration::from_secs(10);
+
+    /// Tells it again and again, each time when what it was told before has come out.
+    fn tell_in_turn(pause: impl Fn(u64) -> Duration + Send + 'static) {
+        let relay = Arc::new(Relay::default());
+        let heard = Arc::new(AtomicU64::new(0));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime starts");
+        runtime.spawn({
+            let (relay, heard) = (Arc::clone(&relay), Arc::clone(&heard));
+            async move {
+                loop {
+                    relay.news(AWAKE).await;
+                    heard.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+        for number in 0..TOLD {
+            let before = heard.load(Ordering::SeqCst);
+            relay.spins.store(number % 64 < 48, Ordering::Relaxed);
+            let is_told = relay.tell();
+            let begin = Instant::now();
+            while is_told && heard.load(Ordering::SeqCst) == before {
+                assert!(begin.elapsed() < LOST_AFTER, "news number {number} was lost");
+                std::thread::yield_now();
+            }
+            let pause = pause(number);
+            let begin = Instant::now();
+            while begin.elapsed() < pause {
+                std::hint::spin_loop();
+            }
+        }
+        runtime.shutdown_background();
+    }
+
+    #[test]
+    fn no_news_are_lost_whether_it_is_awake_asleep_or_on_its_way() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let pauses: Vec<u64> = (0..TOLD).map(|_| random.u64(0..10)).collect();
+        tell_in_turn(move |number| Duration::from_micros(pauses[number as usize]));
+    }
+
+    #[test]
+    fn who_is_told_nothing_for_long_sleeps() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
+        let relay = Arc::new(Relay::default());
+        relay.spins.store(true, Ordering::Relaxed);
+        let task = Arc::clone(&relay);
+        let task = runtime.spawn(async move { task.news(AWAKE).await });
+        runtime.block_on(async {
+            while relay.waker.lock().is_none() {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(!relay.is_awake.load(Ordering::SeqCst), "it says that it sleeps");
+        assert!(relay.tell(), "it can be woken");
+        runtime.block_on(task).expect("it hears");
+    }
+}
