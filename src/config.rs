@@ -93,7 +93,7 @@ directives! {
     Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
     AofUseRdbPreamble = ("aof-use-rdb-preamble", Kind::Choice(&["no"]), "no", true, "Whether a rewritten log begins with a snapshot of Redis's: the log has one form, so only `no` is accepted");
     Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
-    AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself; 0 for never");
+    AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself, once in a second at most; 0 for never");
     AutoAofRewriteMinSize = ("auto-aof-rewrite-min-size", Kind::Memory(0, i64::MAX as u64), "64mb", true, "Bytes of the log up to which it is not rewritten by itself");
     Dir = ("dir", Kind::Text, "./data", false, "Directory of the log");
     Appenddirname = ("appenddirname", Kind::Text, "appendonlydir", false, "Directory of the log's files, under --dir");

@@ -16,6 +16,10 @@ use tokio::sync::{Notify, oneshot};
 const RETRY_FIRST: Duration = Duration::from_secs(60);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
+/// From the beginning of one rewriting to the next that begins by itself. A log that grows by more in that time than it is
+/// long otherwise would be rewritten all the time.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
 /// The rewriting of a server's log.
 #[derive(Debug, Default)]
 pub struct Rewriting {
@@ -41,7 +45,9 @@ pub enum Requested {
 #[derive(Debug, Default)]
 struct State {
     is_requested: bool,
+    /// When the one that runs began, and the last.
     began: Option<Instant>,
+    last_began: Option<Instant>,
     last_took: Option<Duration>,
     last_failure: Option<String>,
     /// Failures since the last success, and when the last one was.
@@ -150,6 +156,7 @@ impl Rewriting {
         }
         state.is_requested = false;
         state.began = Some(Instant::now());
+        state.last_began = state.began;
         true
     }
 
@@ -192,9 +199,10 @@ impl State {
     }
 
     fn is_too_early(&self) -> bool {
+        let is_within = |moment: Option<Instant>, pause| moment.is_some_and(|moment| moment.elapsed() < pause);
         let doublings = self.failures.saturating_sub(1).min(16);
         let pause = RETRY_FIRST.saturating_mul(1 << doublings).min(RETRY_MAX);
-        self.failures > 0 && self.failed.is_some_and(|failed| failed.elapsed() < pause)
+        is_within(self.last_began, INTERVAL_MIN) || (self.failures > 0 && is_within(self.failed, pause))
     }
 }
 

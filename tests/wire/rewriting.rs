@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Keys that are there before: a walk over them takes many slices.
 const OLD_KEYS: usize = 20_000;
@@ -343,12 +343,27 @@ fn a_log_that_has_grown_is_rewritten_by_itself() {
         assert!((90_000..130_000).contains(&base), "{setup:?}: {base} bytes");
         client.expect("CONFIG SET auto-aof-rewrite-percentage 0", "+OK\r\n");
         (0..5).for_each(|_| drop(client.pipeline(&set("six"))));
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(1500));
         assert_eq!(server.info_number("aof_rewrites"), 1, "{setup:?}: it was turned off");
         client.expect("CONFIG SET auto-aof-rewrite-percentage 50", "+OK\r\n");
         wait_until("it is rewritten again", || server.info_number("aof_rewrites") == 2);
         let server = server.kill().start(setup, &[]);
         assert_eq!(server.client().value(&["GET", "k299"]), Value::Bulk("six".repeat(100).into_bytes()));
+    }
+}
+
+#[test]
+fn a_log_that_grows_fast_is_rewritten_by_itself_once_in_a_second_at_most() {
+    for setup in [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[3]] {
+        let server = Server::start(setup, &["--auto-aof-rewrite-min-size", "100kb"]);
+        let mut client = server.client();
+        let sets: Vec<_> = (0..300).map(|key| vec!["SET".to_owned(), format!("k{key}"), "v".repeat(1000)]).collect();
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(2500) {
+            client.pipeline(&sets);
+        }
+        let rewrites = server.info_number("aof_rewrites");
+        assert!((1..=begin.elapsed().as_secs() + 1).contains(&rewrites), "{setup:?}: {rewrites} rewrites");
     }
 }
 
