@@ -400,6 +400,14 @@ fn editing_one_digit_anywhere_fails_the_check() {
     assert!(verify().status.success());
 }
 
+/// What `make verify-report` does.
+#[test]
+fn the_documents_and_reports_of_this_project_say_what_their_runs_give() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let output = Command::new(LAB).current_dir(root).arg("verify").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}
+
 #[test]
 fn a_budget_takes_the_short_lists_and_fits_the_windows() {
     let lab = Lab::new(&SWEEP.replace("test_seconds = 1", "test_seconds = 9").replace("repeats = 3", "repeats = 2"));
