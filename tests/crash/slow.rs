@@ -140,12 +140,14 @@ fn writes_wait_while_too_much_of_an_image_waits_for_the_disk_and_reads_do_not() 
             writer.is_silent()
         };
         for number in 0.. {
-            assert!(start.elapsed() < 20 * SLOW, "{setup:?}: no write waits");
+            assert!(start.elapsed() < 20 * SLOW, "{setup:?}: no write waits, or reads wait as well");
             writer.send(&request(&["SETRANGE", &key(number), "0", "changed"]));
             if is_waiting(&mut writer) {
                 reader.expect(&format!("GETRANGE {} 7 8", key(number)), "$2\r\nxx\r\n");
-                assert!(writer.is_silent(), "{setup:?}: reads wait as well");
-                break;
+                // On a machine that is busy the disk may have come meanwhile: another write tells.
+                if writer.is_silent() {
+                    break;
+                }
             }
             writer.reply();
         }

@@ -126,8 +126,8 @@ fn a_pause_holds_writes_or_everything_and_ends() {
 fn a_pause_lets_no_key_expire_and_no_message_go() {
     on_every_engine(|server| {
         let (mut me, mut publisher) = (server.client(), server.client());
-        me.expect("SET a 1 PX 20", "+OK\r\n");
-        me.expect("SET b 1 PX 20", "+OK\r\n");
+        me.expect("SET a 1 PX 500", "+OK\r\n");
+        me.expect("SET b 1 PX 500", "+OK\r\n");
         me.expect("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
         publisher.send(b"PUBLISH c m\r\n");
         wait_until("the publisher is blocked", || server.info_number("blocked_clients") == 1);

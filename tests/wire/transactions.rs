@@ -623,11 +623,11 @@ fn a_watch_sees_its_own_connection_and_every_key_of_several_calls() {
 fn a_watch_sees_expiry_and_not_that_of_a_key_that_was_over() {
     check_flow(
         r"
-        o: SET a 1 PX 30
+        o: SET a 1 PX 300
         +OK
         w: WATCH a
         +OK
-        w: (sleeps 60)
+        w: (sleeps 350)
         w: MULTI
         +OK
         w: SET other 1
