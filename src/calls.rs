@@ -5,6 +5,7 @@
 
 use crate::commands::{COMMANDS, CommandError, CommandId, command};
 use crate::histogram::{Counts, Histogram, add};
+use crate::narrowing::whole_u64;
 use crate::ticks;
 use parking_lot::Mutex;
 use std::cell::OnceCell;
@@ -138,7 +139,7 @@ fn totals() -> Vec<Figures> {
 pub fn of_all() -> impl Iterator<Item = (CommandId, Figures)> {
     let numbered = figures().into_iter().enumerate();
     numbered
-        .map(|(index, figures)| (CommandId(index as u16), figures))
+        .map(|(index, figures)| (CommandId::of_index(index), figures))
         .filter(|(_, figures)| figures.calls + figures.failed + figures.rejected > 0)
 }
 
@@ -170,7 +171,7 @@ impl Figures {
 
     /// The time of all calls in microseconds.
     pub fn us(&self) -> u64 {
-        (self.ticks as f64 / ticks::per_us()) as u64
+        whole_u64(self.ticks as f64 / ticks::per_us())
     }
 }
 

@@ -4,6 +4,7 @@
 //! bucket is an eighth of its value wide at most; a count is an index from the position of the highest bit and the
 //! three bits below it.
 
+use crate::narrowing::{size, whole_u64};
 use crate::ticks;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,7 +79,7 @@ impl Histogram {
 
     /// The duration in ticks below or at which this share of all lies, to an eighth.
     pub fn quantile(&self, share: f64) -> u64 {
-        let wanted = ((self.len() as f64 * share).ceil() as u64).max(1);
+        let wanted = whole_u64((self.len() as f64 * share).ceil()).max(1);
         let mut seen = 0;
         let bucket = self.0.iter().position(|count| {
             seen += count;
@@ -94,7 +95,7 @@ impl Histogram {
         let mut seen = 0;
         for (bucket, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
             seen += count;
-            let us = (start_of(bucket) as f64 / per_us).ceil().max(1.0) as u64;
+            let us = whole_u64((start_of(bucket) as f64 / per_us).ceil().max(1.0));
             let power = us.next_power_of_two();
             match powers.last_mut() {
                 Some((last, sum)) if *last == power => *sum = seen,
@@ -109,10 +110,10 @@ impl Histogram {
 #[inline]
 fn bucket_of(ticks: u64) -> usize {
     if ticks < 8 {
-        return ticks as usize;
+        return size(ticks);
     }
     let shift = (60 - ticks.leading_zeros()) as usize;
-    ((shift << 3) + (ticks >> shift) as usize).min(BUCKETS - 1)
+    ((shift << 3) + size(ticks >> shift)).min(BUCKETS - 1)
 }
 
 /// The least duration of a bucket.

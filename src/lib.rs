@@ -29,6 +29,7 @@ pub mod limits;
 pub mod logging;
 pub mod memory;
 mod monitor;
+mod narrowing;
 mod parallel;
 pub mod pause;
 mod pool;

@@ -5,6 +5,7 @@
 //! the operating system's clock takes. Elsewhere a tick is a nanosecond of that clock.
 #![expect(unsafe_code, reason = "the processor's counter is read by an intrinsic")]
 
+use crate::narrowing::low_u64;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ pub fn begin() {
 /// Ticks since some moment.
 #[inline]
 pub fn now() -> u64 {
-    if uses_counter() { counter() } else { ORIGIN.0.elapsed().as_nanos() as u64 }
+    if uses_counter() { counter() } else { low_u64(ORIGIN.0.elapsed().as_nanos()) }
 }
 
 /// How many ticks a microsecond has. Waits for up to two milliseconds just after [`begin`].

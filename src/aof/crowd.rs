@@ -69,14 +69,14 @@ impl Pace {
     pub fn note_gathering(&mut self, sharing: usize, took: Duration) {
         let came = sharing.saturating_sub(self.waited_at_end);
         if came > 0 {
-            let per_client = took / came as u32;
+            let per_client = took / u32::try_from(came).unwrap_or(u32::MAX);
             self.per_client = (self.per_client * (Self::SMOOTHING - 1) + per_client) / Self::SMOOTHING;
         }
     }
 
     /// How many tenths of the clients seen are enough for the next fsync.
     fn tenths(&self, seen: usize, sync: Duration) -> usize {
-        let all = self.per_client * seen as u32;
+        let all = self.per_client * u32::try_from(seen).unwrap_or(u32::MAX);
         if (all / Self::WORTH_HIDING..all).contains(&sync) { 5 } else { 9 }
     }
 }

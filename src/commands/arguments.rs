@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use crate::keyspace::Entry;
+use crate::narrowing::size;
 use crate::resp::{Reply, parse_i64};
 use std::ops::Range;
 
@@ -50,9 +51,9 @@ pub fn position(index: i64, len: usize) -> Option<usize> {
 /// The positions from `start` to `stop`, both included, of `len` elements; negative ones count from the end.
 pub fn positions(start: i64, stop: i64, len: usize) -> Range<usize> {
     let from_start = |index: i64| if index < 0 { index + len as i64 } else { index };
-    let end = from_start(stop).saturating_add(1).clamp(0, len as i64) as usize;
-    let start = from_start(start).clamp(0, end as i64) as usize;
-    start..end
+    let end = from_start(stop).saturating_add(1).clamp(0, len as i64);
+    let start = from_start(start).clamp(0, end);
+    size(start.unsigned_abs())..size(end.unsigned_abs())
 }
 
 #[cfg(test)]

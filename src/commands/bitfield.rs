@@ -5,6 +5,7 @@ use super::bits::{BAD_OFFSET, bit_offset, checked_offset};
 use super::text::{lengthen, text_of};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
+use crate::narrowing::{low_u32, low_u64};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding
@@ -158,8 +159,8 @@ impl Step {
     fn settle(self, value: i128, counts_as_above: bool) -> Option<i64> {
         let (min, max) = self.field.limits();
         match self.overflow {
-            _ if (i128::from(min)..=i128::from(max)).contains(&value) => Some(value as i64),
-            Overflow::Wrap => Some(self.field.value_of_bits(value as u64)),
+            _ if (i128::from(min)..=i128::from(max)).contains(&value) => i64::try_from(value).ok(),
+            Overflow::Wrap => Some(self.field.value_of_bits(low_u64(value.cast_unsigned()))),
             Overflow::Saturate if counts_as_above || value > i128::from(max) => Some(max),
             Overflow::Saturate => Some(min),
             Overflow::Fail => None,
@@ -198,7 +199,8 @@ impl Field {
                 offset.and_then(checked_offset).ok_or(BAD_OFFSET)?
             }
         };
-        Ok(Self { is_signed, bits: bits as u32, offset })
+        let bits = u32::try_from(bits).expect("a field has 64 bits at most");
+        Ok(Self { is_signed, bits, offset })
     }
 
     /// The position behind its last bit.
@@ -232,7 +234,7 @@ impl Field {
     /// The value; beyond the string there are zeros.
     fn read(self, text: &[u8]) -> i64 {
         let (_, window) = self.window(text);
-        self.value_of_bits((window >> self.shift()) as u64)
+        self.value_of_bits(low_u64(window >> self.shift()))
     }
 
     /// Changes the value, all of whose bits lie in the string.
@@ -255,7 +257,7 @@ impl Field {
 
     /// How many bits of the window stand behind the field.
     fn shift(self) -> u32 {
-        u128::BITS - self.bits - (self.offset % 8) as u32
+        u128::BITS - self.bits - low_u32(self.offset as u64 % 8)
     }
 }
 

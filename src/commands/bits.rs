@@ -5,6 +5,7 @@ use super::text::{lengthen, mark_built, text_of};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
 use crate::limits::STRING_LEN_MAX;
+use crate::narrowing::size;
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
 
@@ -134,7 +135,8 @@ impl Unit {
         let total = (len * 8 / bits) as i64;
         let from_start = |index: i64| if index < 0 { (index + total).max(0) } else { index };
         let (start, end) = (from_start(start), from_start(end).min(total - 1));
-        (start <= end).then(|| start as usize * bits..(end as usize + 1) * bits)
+        let index = |position: i64| size(position.unsigned_abs());
+        (start <= end).then(|| index(start) * bits..(index(end) + 1) * bits)
     }
 }
 

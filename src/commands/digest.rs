@@ -22,7 +22,8 @@ impl Digest {
                 if keyspace.is_empty() {
                     return;
                 }
-                whole.mix(&(database as u32).to_be_bytes());
+                let number = u32::try_from(database).expect("a database's number has 16 bits");
+                whole.mix(&number.to_be_bytes());
                 keyspace.for_each(&mut |node| {
                     let mut digest = Self::default();
                     digest.mix(node.key());

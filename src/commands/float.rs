@@ -9,6 +9,7 @@
 //! Text is accepted as `strtold` accepts it, all of it and without spaces: `1`, `-.5`, `3.0e3`, `0x1.8p1`, `inf`; but
 //! not `nan`, nor what is too large, or too small to differ from zero.
 
+use crate::narrowing::{low_u8, low_u32, low_u64};
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -213,7 +214,7 @@ fn integer_text(mantissa: u64, exponent: u32) -> String {
 /// The digits of mantissa / 2^shift, with at most 17 behind the point.
 fn text_of(mantissa: u64, shift: i32) -> String {
     const FRACTION_DIGITS: usize = 17;
-    const SCALE: u128 = 10u128.pow(FRACTION_DIGITS as u32);
+    const SCALE: u128 = 10u128.pow(low_u32(FRACTION_DIGITS as u64));
     let scaled = shift_right_rounding(u128::from(mantissa) * SCALE, shift);
     let (whole, fraction) = (scaled / SCALE, scaled % SCALE);
     let digits = format!("{whole}.{fraction:0FRACTION_DIGITS$}");
@@ -234,7 +235,7 @@ impl Literal {
         let (significand, exponent) = split_at_byte(text, |byte| byte.eq_ignore_ascii_case(&marker));
         let (whole, fraction) = split_at_byte(significand, |&byte| byte == b'.');
         let fraction = fraction.unwrap_or_default();
-        let digit = |&byte: &u8| char::from(byte).to_digit(radix).map(|digit| digit as u8);
+        let digit = |&byte: &u8| char::from(byte).to_digit(radix).map(|digit| low_u8(digit.into()));
         let digits: Vec<u8> = whole.iter().chain(fraction).map(digit).collect::<Option<_>>()?;
         if digits.is_empty() {
             return None;
@@ -255,7 +256,8 @@ impl Literal {
         let mut numerator = Natural::from_digits(digits, 10);
         let mut denominator = Natural(vec![1]);
         let scaled = if exponent < 0 { &mut denominator } else { &mut numerator };
-        scaled.multiply_by_power_of_ten(exponent.unsigned_abs() as u32);
+        let power = u32::try_from(exponent.unsigned_abs()).expect("the number of digits bounds it");
+        scaled.multiply_by_power_of_ten(power);
         nearest(is_negative, numerator, denominator, 0)
     }
 
@@ -336,7 +338,7 @@ impl Natural {
         let mut natural = Self(Vec::new());
         for chunk in digits.chunks(CHUNK) {
             let value = chunk.iter().fold(0, |value, &digit| value * radix + u64::from(digit));
-            natural.multiply_add(radix.pow(chunk.len() as u32), value);
+            natural.multiply_add(radix.pow(low_u32(chunk.len() as u64)), value);
         }
         natural
     }
@@ -354,11 +356,11 @@ impl Natural {
         let mut carry = u128::from(addend);
         for limb in &mut self.0 {
             carry += u128::from(*limb) * u128::from(factor);
-            *limb = carry as u64;
+            *limb = low_u64(carry);
             carry >>= u64::BITS;
         }
         if carry > 0 {
-            self.0.push(carry as u64);
+            self.0.push(low_u64(carry));
         }
     }
 
@@ -386,16 +388,16 @@ impl Natural {
         let mut remainder = 0;
         for limb in self.0.iter_mut().rev() {
             let value = remainder << u64::BITS | u128::from(*limb);
-            *limb = (value / u128::from(divisor)) as u64;
+            *limb = low_u64(value / u128::from(divisor));
             remainder = value % u128::from(divisor);
         }
         self.trim();
-        remainder as u64
+        low_u64(remainder)
     }
 
     fn into_decimal(mut self) -> String {
         const CHUNK_DIGITS: usize = 19;
-        const CHUNK: u64 = 10u64.pow(CHUNK_DIGITS as u32);
+        const CHUNK: u64 = 10u64.pow(low_u32(CHUNK_DIGITS as u64));
         let mut chunks = Vec::new();
         while !self.is_zero() {
             chunks.push(self.divide(CHUNK));
@@ -408,7 +410,9 @@ impl Natural {
     }
 
     fn bits(&self) -> u32 {
-        self.0.last().map_or(0, |top| self.0.len() as u32 * u64::BITS - top.leading_zeros())
+        self.0
+            .last()
+            .map_or(0, |top| u32::try_from(self.0.len()).expect("digits are bounded") * u64::BITS - top.leading_zeros())
     }
 
     fn is_zero(&self) -> bool {

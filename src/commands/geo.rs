@@ -11,6 +11,7 @@ use super::float::Extended;
 use super::sorted_sets::{ScoreOptions, add_elements};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, SortedSet, Store};
+use crate::narrowing::whole_i64;
 use crate::resp::{Args, Reply};
 use geohash::Position;
 
@@ -70,7 +71,7 @@ fn position_of(set: Option<&SortedSet>, member: &[u8]) -> Option<Position> {
 /// Four digits behind the point.
 fn reply_distance(distance: f64, reply: &mut Reply<'_>) {
     const SCALE: u64 = 10_000;
-    let scaled = (distance * SCALE as f64).round_ties_even() as i64;
+    let scaled = whole_i64((distance * SCALE as f64).round_ties_even());
     let (sign, scaled) = (if scaled < 0 { "-" } else { "" }, scaled.unsigned_abs());
     reply.bulk(format!("{sign}{}.{:04}", scaled / SCALE, scaled % SCALE).as_bytes());
 }

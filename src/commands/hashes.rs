@@ -5,6 +5,7 @@ use super::float::Extended;
 use super::random::{Fields, reply_random, wanted};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Collection, Entry, Hash, Keyspace, Store};
+use crate::narrowing::size;
 use crate::resp::{Args, Reply};
 
 /// HSET key field value [field value ...]: O(N), N = fields given
@@ -203,7 +204,7 @@ pub fn hrandfield<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &
         4 if args.is(3, "WITHVALUES") => true,
         _ => return Err(CommandError::Syntax),
     };
-    if with_values && wanted.count() > i64::MAX as usize / 2 {
+    if with_values && wanted.count() > size(i64::MAX.unsigned_abs()) / 2 {
         return Err(CommandError::Text("ERR value is out of range"));
     }
     match keyspace.read_collection::<Hash>(&args[1])? {

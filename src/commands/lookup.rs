@@ -17,7 +17,7 @@ static SLOTS_BY_NAME: LazyLock<[u16; SLOTS]> = LazyLock::new(|| {
         while slots[slot] != u16::MAX {
             slot = (slot + 1) % SLOTS;
         }
-        slots[slot] = index as u16;
+        slots[slot] = CommandId::of_index(index).0;
     }
     slots
 });

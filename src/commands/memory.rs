@@ -7,6 +7,7 @@ use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::keyspace::stream::StreamId;
 use crate::keyspace::{Hash, Keyspace, List, ListNode, Node, Object, Set, SortedSet, Store, Stream, Value};
+use crate::narrowing::{size, whole_u64};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// Elements whose size is taken for that of all, where no number is given.
@@ -66,7 +67,7 @@ fn allocation(bytes: usize) -> usize {
 /// The size of `len` elements, of which some are looked at.
 fn of_elements(len: usize, samples: usize, sizes: impl Iterator<Item = usize>) -> usize {
     let (count, sum) = sizes.take(samples).fold((0, 0), |(count, sum): (usize, usize), size| (count + 1, sum + size));
-    if count == 0 { 0 } else { (sum as f64 / count as f64 * len as f64) as usize }
+    if count == 0 { 0 } else { size(whole_u64(sum as f64 / count as f64 * len as f64)) }
 }
 
 fn of_list(list: &List, samples: usize) -> usize {

@@ -3,6 +3,7 @@
 use super::arguments::{integer, reply_entry};
 use super::{CommandError, Outcome};
 use crate::keyspace::{FieldSpot, Hash, Set, Spot};
+use crate::narrowing::size;
 use crate::resp::Reply;
 use std::collections::HashSet;
 
@@ -29,8 +30,8 @@ pub fn wanted(argument: &[u8]) -> Result<Wanted, CommandError> {
     const TEXT: &str = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
     match integer(argument)? {
         i64::MIN => Err(CommandError::Text(TEXT)),
-        count if count < 0 => Ok(Wanted::Repeated(count.unsigned_abs() as usize)),
-        count => Ok(Wanted::Distinct(count as usize)),
+        count if count < 0 => Ok(Wanted::Repeated(size(count.unsigned_abs()))),
+        count => Ok(Wanted::Distinct(size(count.unsigned_abs()))),
     }
 }
 

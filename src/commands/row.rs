@@ -239,7 +239,8 @@ impl Keys {
     /// command replies what is wrong.
     pub fn positions(self, args: Args<'_>) -> impl Iterator<Item = usize> + Clone {
         let len = args.len();
-        let last = if self.last < 0 { (len as i64 + i64::from(self.last)).max(0) as usize } else { self.last as usize };
+        let distance = usize::from(self.last.unsigned_abs());
+        let last = if self.last < 0 { len.saturating_sub(distance) } else { distance };
         let end = if self.first == 0 { 0 } else { (last + 1).min(len) };
         let fixed = (usize::from(self.first)..end).step_by(usize::from(self.step.max(1)));
         let of_option = match self.options {

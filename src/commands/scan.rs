@@ -4,6 +4,7 @@ use super::arguments::{integer, is, reply_entry};
 use super::keys::type_name;
 use super::{CommandError, Outcome, glob};
 use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, SortedSet, Store};
+use crate::narrowing::size;
 use crate::resp::{Args, DoubleText, Reply};
 
 /// Where a SCAN goes on.
@@ -32,7 +33,7 @@ impl Cursor {
             None => text.parse::<u64>().ok()?,
         };
         let (shard, position) = (number >> POSITION_BITS, number & ((1 << POSITION_BITS) - 1));
-        Some(Self { shard: shard as usize, position })
+        Some(Self { shard: size(shard), position })
     }
 
     fn number(self) -> u64 {

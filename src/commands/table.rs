@@ -8,6 +8,7 @@ use super::{
     object, observing, pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
 };
 use crate::keyspace::{Keyspace, Store};
+use crate::narrowing::low_u16;
 use crate::resp::{Args, Reply};
 use std::marker::PhantomData;
 
@@ -22,6 +23,12 @@ pub fn command(id: CommandId) -> &'static Command {
 }
 
 impl CommandId {
+    /// The command of the row at this position.
+    pub const fn of_index(index: usize) -> Self {
+        const { assert!(COMMANDS.len() < u16::MAX as usize) };
+        Self(low_u16(index as u64))
+    }
+
     /// Whether the row is a subcommand's, which is no command by itself.
     pub fn is_subcommand(self) -> bool {
         usize::from(self.0) >= LOCAL.len() + KEYSPACE

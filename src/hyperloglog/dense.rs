@@ -36,7 +36,8 @@ pub fn for_each(registers: &[u8], mut visit: impl FnMut(usize, u8)) {
 pub fn self_test(random: &mut fastrand::Rng) -> Result<(), String> {
     const CYCLES: usize = 10;
     for _ in 0..CYCLES {
-        let wanted: Vec<u8> = (0..REGISTERS).map(|_| random.u8(..=RANK_MASK as u8)).collect();
+        let wanted: Vec<u8> =
+            (0..REGISTERS).map(|_| random.u8(..=crate::narrowing::low_u8(RANK_MASK.into()))).collect();
         let mut registers = vec![0; LEN];
         wanted.iter().enumerate().for_each(|(index, rank)| _ = raise(&mut registers, index, *rank));
         let mut wrong = None;

@@ -3,6 +3,7 @@
 //! so that counts are equal to the last digit.
 
 use super::{RANK_MAX, REGISTERS};
+use crate::narrowing::whole_u64;
 
 /// Ranks that six bits can tell, those included that no hash has.
 pub const RANKS: usize = 64;
@@ -20,7 +21,7 @@ pub fn cardinality(histogram: &[u32; RANKS]) -> u64 {
     z += m * sigma(f64::from(histogram[0]) / m);
     let estimate = (ALPHA * m * m / z).round();
     // Ranks that no hash has may leave nothing to divide by; C makes the lowest integer of the infinity.
-    if estimate < i64::MAX as f64 { estimate as u64 } else { i64::MIN as u64 }
+    if estimate < i64::MAX as f64 { whole_u64(estimate) } else { i64::MIN.cast_unsigned() }
 }
 
 fn sigma(mut x: f64) -> f64 {

@@ -14,6 +14,7 @@ mod dense;
 mod estimate;
 mod sparse;
 
+use crate::narrowing::{low_u8, low_u32, size, whole_u64};
 use sparse::{Changing, Raised};
 use std::fmt;
 
@@ -21,7 +22,7 @@ use std::fmt;
 pub const REGISTERS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 14;
 /// The longest run that a hash can begin with: all of its high bits.
-const RANK_MAX: u8 = (u64::BITS - INDEX_BITS + 1) as u8;
+const RANK_MAX: u8 = low_u8((u64::BITS - INDEX_BITS + 1) as u64);
 
 const MAGIC: &[u8; 4] = b"HYLL";
 const ENCODING_AT: usize = 4;
@@ -149,7 +150,9 @@ pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
     let registers = &bytes[HEADER_LEN..];
     match bytes[ENCODING_AT] {
         0 => dense::for_each(registers, |_, rank| histogram[usize::from(rank)] += 1),
-        _ => sparse::for_each_run(registers, |range, rank| histogram[usize::from(rank)] += range.len() as u32)?,
+        _ => {
+            sparse::for_each_run(registers, |range, rank| histogram[usize::from(rank)] += low_u32(range.len() as u64))?
+        }
     }
     Ok(estimate::cardinality(&histogram))
 }
@@ -219,9 +222,9 @@ impl Union {
 fn place_of(element: &[u8]) -> (usize, u8) {
     const SEED: u64 = 0xadc8_3b19;
     let hash = murmur64a(element, SEED);
-    let index = hash as usize % REGISTERS;
+    let index = size(hash) % REGISTERS;
     let rank = (hash >> INDEX_BITS).trailing_zeros() + 1;
-    (index, (rank as u8).min(RANK_MAX))
+    (index, low_u8(rank.into()).min(RANK_MAX))
 }
 
 /// MurmurHash2 in its 64-bit variant (Austin Appleby, public domain), reading little endian.
@@ -264,7 +267,7 @@ pub fn self_test(random: &mut fastrand::Rng) -> Result<(), String> {
             return Err("dense/sparse disagree".to_owned());
         }
         let error = one.unwrap_or(0).abs_diff(number);
-        let error_max = (1.04 / (REGISTERS as f64).sqrt() * ERRORS_MAX * number as f64).ceil() as u64;
+        let error_max = whole_u64((1.04 / (REGISTERS as f64).sqrt() * ERRORS_MAX * number as f64).ceil());
         if error > error_max {
             return Err(format!("Too big error. card:{number} abserr:{error}"));
         }

@@ -16,6 +16,7 @@
 //! DUMP and the log do not show it. Here it is gone.
 
 use super::{Corrupt, HEADER_LEN, REGISTERS};
+use crate::narrowing::low_u8;
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -69,12 +70,12 @@ impl Run {
 
     /// Appends the opcode for some registers of a rank; none for none.
     fn encode(rank: u8, registers: usize, out: &mut Vec<u8>) {
-        let low = registers.wrapping_sub(1);
+        let low = registers.wrapping_sub(1) as u64;
         match (rank, registers) {
             (_, 0) => {}
-            (0, ..=ZERO_LEN_MAX) => out.push(low as u8),
-            (0, _) => out.extend_from_slice(&[XZERO | (low >> 8) as u8, low as u8]),
-            (rank, _) => out.push(VAL | (rank - 1) << 2 | low as u8),
+            (0, ..=ZERO_LEN_MAX) => out.push(low_u8(low)),
+            (0, _) => out.extend_from_slice(&[XZERO | low_u8(low >> 8), low_u8(low)]),
+            (rank, _) => out.push(VAL | (rank - 1) << 2 | low_u8(low)),
         }
     }
 }
@@ -173,7 +174,8 @@ impl Changing<'_> {
             let next = next.and_then(|byte| Run::decode(&[*byte], 0));
             match next.filter(|next| next.rank == run.rank && next.registers + run.registers <= VAL_LEN_MAX) {
                 Some(next) => {
-                    self.bytes[at + 1] = VAL | (run.rank - 1) << 2 | (run.registers + next.registers - 1) as u8;
+                    self.bytes[at + 1] =
+                        VAL | (run.rank - 1) << 2 | low_u8((run.registers + next.registers - 1) as u64);
                     self.bytes.remove(at);
                     self.behind = 0;
                 }

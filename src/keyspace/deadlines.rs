@@ -3,6 +3,7 @@
 //! Active expiration takes what is due from the front, so it finds every expired key at once and none that is not;
 //! Redis samples instead. An entry is 16 bytes and names its key by hash: the key itself is found in the table.
 
+use crate::narrowing::whole_u64;
 use std::collections::BTreeSet;
 
 /// The deadlines of a part of the keyspace.
@@ -35,7 +36,7 @@ impl Deadlines {
     pub fn draw(&self, random: &mut fastrand::Rng) -> Option<(u64, u64)> {
         let (first, last) = (self.0.first()?.0, self.0.last()?.0);
         let span = ((last - first) as f64 + 1.0).ln();
-        let at = first.saturating_add((random.f64() * span).exp() as u64);
+        let at = first.saturating_add(whole_u64((random.f64() * span).exp()));
         // Of one that many keys share, any.
         let from = (at.saturating_sub(u64::from(random.bool())), random.u64(..));
         self.0.range(from..).next().or(self.0.last()).copied()

@@ -5,6 +5,7 @@
 //! said when the command's changes are logged, before anybody else touches its keys. The letters are those of Redis's
 //! `notify-keyspace-events`.
 
+use crate::narrowing::low_u16;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -193,7 +194,7 @@ impl Notices {
     #[cold]
     pub fn push(&mut self, database: usize, event: &'static str, key: &[u8]) {
         self.keys.extend_from_slice(key);
-        let about = About::Key { database: database as u16, event };
+        let about = About::Key { database: low_u16(database as u64), event };
         self.notices.push(Kept { about, end: self.keys.len() });
     }
 

@@ -7,6 +7,7 @@
 use super::hashing::hash_of;
 use super::slim::Slim;
 use super::walk::{Homes, TAG_BITS, walk};
+use crate::narrowing::low_u8;
 use hashbrown::HashTable;
 use std::ops::Range;
 
@@ -298,7 +299,7 @@ impl<E: Keyed> Split<E> {
 #[inline]
 fn part_of(hash: u64) -> usize {
     const { assert!(PART_BITS == u8::BITS) };
-    usize::from((hash as u8).reverse_bits())
+    usize::from(low_u8(hash).reverse_bits())
 }
 
 /// A hash table of the elements whose hashes have the same `bits` low bits.

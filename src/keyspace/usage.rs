@@ -6,6 +6,7 @@
 //! `1 / ((counter - 5) * lfu-log-factor + 1)`, and every `lfu-decay-time` minutes without a use take one away. Where the
 //! policy changes between the two kinds, what stands there is taken for what it is not until the key is used again.
 
+use crate::narrowing::{low_u8, low_u32, size};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// How many bits there are.
@@ -77,7 +78,7 @@ impl Policy {
     /// The policy in the place that its name has in [`NAMES`](Self::NAMES).
     pub fn from_number(number: u64) -> Self {
         let others = Self::ALL.len() - Self::NAMES.len();
-        Self::ALL[(number as usize + others).min(Self::ALL.len() - 1)]
+        Self::ALL[(size(number) + others).min(Self::ALL.len() - 1)]
     }
 
     /// The policy as it stands.
@@ -126,7 +127,7 @@ impl Frequency {
 
     /// The counter that [`bits`](Self::bits) told.
     pub fn from_bits(bits: u32) -> Self {
-        Self { counter: bits as u8, minute: bits >> COUNTER_BITS & MINUTE_MASK }
+        Self { counter: low_u8(bits.into()), minute: bits >> COUNTER_BITS & MINUTE_MASK }
     }
 
     /// The counter in 27 bits.
@@ -160,12 +161,12 @@ fn chance(counter: u8, log_factor: u32) -> f64 {
 }
 
 fn minute_of(second: u64) -> u32 {
-    (second / 60) as u32 & MINUTE_MASK
+    low_u32(second / 60) & MINUTE_MASK
 }
 
 /// For how many seconds a key has not been used whose bits are the second of its last use.
 pub fn idle_seconds(bits: u32, second: u64) -> u32 {
-    (second as u32).wrapping_sub(bits) & MASK
+    low_u32(second).wrapping_sub(bits) & MASK
 }
 
 #[cfg(test)]

@@ -52,7 +52,9 @@ pub fn walk<'t, T: Homes + 't>(
     let offset_bits = POSITION_BITS - segments.trailing_zeros();
     let (first, from) = (start >> offset_bits, start & ((1 << offset_bits) - 1));
     let mut left = count;
-    for (segment, table) in tables.enumerate().skip(first as usize).filter(|(_, table)| table.items() > 0) {
+    for (segment, table) in
+        tables.enumerate().skip(crate::narrowing::size(first)).filter(|(_, table)| table.items() > 0)
+    {
         let base = (segment as u64) << offset_bits;
         if left == 0 {
             return Some(base);

@@ -2,6 +2,7 @@
 
 use super::{container, kind, stream};
 use crate::keyspace::{Entry, Hash, ListNode, Object, Set, SortedSet, Value};
+use crate::narrowing::{low_u8, low_u16, low_u32};
 use crate::resp::parse_i64;
 
 /// Writes the type of a value.
@@ -74,11 +75,11 @@ fn write_sorted_set(out: &mut Vec<u8>, set: &SortedSet) {
 /// Writes a length, or a count.
 pub fn write_length(out: &mut Vec<u8>, length: u64) {
     match length {
-        0..0x40 => out.push(length as u8),
-        0x40..0x4000 => out.extend_from_slice(&(0x4000 | length as u16).to_be_bytes()),
+        0..0x40 => out.push(low_u8(length)),
+        0x40..0x4000 => out.extend_from_slice(&(0x4000 | low_u16(length)).to_be_bytes()),
         0x4000..=0xFFFF_FFFF => {
             out.push(0x80);
-            out.extend_from_slice(&(length as u32).to_be_bytes());
+            out.extend_from_slice(&low_u32(length).to_be_bytes());
         }
         _ => {
             out.push(0x81);

@@ -4,6 +4,7 @@
 //! read back as the same double, in the layout that Redis 7.2 has from fpconv: plain where few zeros fill it up, with an
 //! exponent otherwise.
 
+use crate::narrowing::whole_i64;
 use std::io::Write;
 use std::ops::Deref;
 
@@ -24,7 +25,7 @@ impl DoubleText {
         match Self::special(value) {
             Some(text) => text,
             None if value.abs() <= INTEGER_MAX && value.trunc() == value => {
-                Self::with(|out| out.write_all(itoa::Buffer::new().format(value as i64).as_bytes()))
+                Self::with(|out| out.write_all(itoa::Buffer::new().format(whole_i64(value)).as_bytes()))
             }
             None => Self::with(|out| write_fpconv(value, out)),
         }
@@ -101,7 +102,7 @@ impl Decimal {
 fn write_fpconv(value: f64, out: &mut &mut [u8]) -> std::io::Result<()> {
     let text = DoubleText::with(|out| write!(out, "{value:e}"));
     let Decimal { is_negative, digits, exponent } = Decimal::of(&text);
-    let len = digits.len as i32;
+    let len = i32::try_from(digits.len).expect("a number has 17 digits at most");
     // The number is its digits x 10^scale.
     let scale = exponent - (len - 1);
     if is_negative {
@@ -126,7 +127,7 @@ fn write_general(value: f64, out: &mut &mut [u8]) -> std::io::Result<()> {
     if is_negative {
         out.write_all(b"-")?;
     }
-    let len = digits.len as i32;
+    let len = i32::try_from(digits.len).expect("a number has 17 digits at most");
     match exponent {
         -4..0 => write_fixed(&digits, exponent, out),
         0..DIGITS if len <= exponent + 1 => {

@@ -1,6 +1,7 @@
 //! Replies, written straight into the buffer that goes to the socket.
 
 use super::DoubleText;
+use crate::narrowing::low_u8;
 
 /// Appends replies to a buffer, in the protocol version that the connection speaks.
 #[derive(Debug)]
@@ -208,7 +209,7 @@ impl<'a> Reply<'a> {
     fn header(&mut self, kind: u8, value: i64) {
         self.out.push(kind);
         if (0..10).contains(&value) {
-            self.out.push(b'0' + value as u8);
+            self.out.push(b'0' + low_u8(value.cast_unsigned()));
         } else {
             self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
         }

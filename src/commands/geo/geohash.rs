@@ -9,6 +9,7 @@
 //! are Gustavo Niemeyer's (<http://geohash.org>), here with the latitudes of the Mercator projection, as in Redis, whose
 //! arithmetic this follows to the last bit: the integers are what clients see as scores, and files hold.
 
+use crate::narrowing::{low_u32, size, whole_i64, whole_u64};
 use std::f64::consts::PI;
 
 /// The most precise cell's step.
@@ -43,7 +44,7 @@ impl Position {
     /// The position behind a score: the middle of its cell.
     pub fn of_score(score: f64) -> Self {
         // A score that no GEOADD made may be negative: its bits are those of the integer, as a processor casts it.
-        let bits = if score < 0.0 { score as i64 as u64 } else { score as u64 };
+        let bits = if score < 0.0 { whole_i64(score).cast_unsigned() } else { whole_u64(score) };
         let area = Cell { bits, step: STEP_MAX }.area();
         let middle = |min: f64, max: f64, most: f64| f64::midpoint(min, max).clamp(-most, most);
         Self {
@@ -58,7 +59,7 @@ impl Position {
         let bits = encode(self, STEP_MAX, 90.0);
         let mut text = [b'0'; 11];
         for (index, byte) in text.iter_mut().take(10).enumerate() {
-            *byte = ALPHABET[(bits >> (52 - 5 * (index + 1))) as usize % ALPHABET.len()];
+            *byte = ALPHABET[size(bits >> (52 - 5 * (index + 1))) % ALPHABET.len()];
         }
         text
     }
@@ -257,7 +258,7 @@ impl Cell {
 /// The bits of a position, whose latitude is one of a range.
 fn encode(position: Position, step: u32, latitude_max: f64) -> u64 {
     let scale = (1_u64 << step) as f64;
-    let index = |degrees: f64, most: f64| ((degrees - -most) / (most - -most) * scale) as u64;
+    let index = |degrees: f64, most: f64| whole_u64((degrees - -most) / (most - -most) * scale);
     spread(index(position.latitude, latitude_max)) | spread(index(position.longitude, LONGITUDE_MAX)) << 1
 }
 
@@ -288,7 +289,7 @@ fn gather(bits: u64) -> u32 {
     ] {
         bits = (bits | bits >> shift) & mask;
     }
-    bits as u32
+    low_u32(bits)
 }
 
 #[cfg(test)]

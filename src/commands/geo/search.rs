@@ -7,6 +7,7 @@ use crate::commands::double::parse_double;
 use crate::commands::sorted_sets::store_result;
 use crate::commands::{CommandError, Outcome};
 use crate::keyspace::{Cut, Keyspace, SortedSet, Store};
+use crate::narrowing::whole_i64;
 use crate::resp::{Args, Reply, quoted};
 
 /// GEOSEARCH key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius unit | BYBOX width height unit>
@@ -308,7 +309,7 @@ impl<'a> Query<'a> {
                 reply_distance(self.distance(point), reply);
             }
             if self.with_hash {
-                reply.integer(point.score as i64);
+                reply.integer(whole_i64(point.score));
             }
             if self.with_coordinates {
                 reply_position(point.position, reply);

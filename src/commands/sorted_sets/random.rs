@@ -4,6 +4,7 @@ use super::{Shown, is_with_scores};
 use crate::commands::random::{Urn, reply_random, wanted};
 use crate::commands::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, SortedSet, Store};
+use crate::narrowing::size;
 use crate::resp::{Args, Reply};
 
 /// ZRANDMEMBER key [count [WITHSCORES]]: O(M * log N), M = elements replied
@@ -25,7 +26,7 @@ pub fn zrandmember<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: 
         4 if is_with_scores(&args[3]) => true,
         _ => return Err(CommandError::Syntax),
     };
-    if with_scores && wanted.count() > i64::MAX as usize / 2 {
+    if with_scores && wanted.count() > size(i64::MAX.unsigned_abs()) / 2 {
         return Err(CommandError::Text("ERR value is out of range"));
     }
     let Some(set) = keyspace.read_collection::<SortedSet>(&args[1])? else {

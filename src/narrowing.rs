@@ -1,0 +1,71 @@
+//! Conversions to narrower numbers, each named for what becomes of what does not fit.
+//!
+//! `as` says nothing of that, and cut a length more than once: clippy refuses it where it may lose something
+//! (`cast_possible_truncation`, on in `lib.rs`). A length that must fit is converted by `try_from`, with the name of the
+//! invariant that bounds it; what is meant to be cut, or cannot be, goes through here.
+
+#![allow(clippy::cast_possible_truncation, reason = "here it is said what becomes of it")]
+
+// Lengths, offsets and counts are 64 bits wide, in memory as on disk.
+const _: () = assert!(usize::BITS == u64::BITS, "Shardrace is built for 64-bit machines");
+
+/// A 64-bit number as a length or an index: nothing is lost.
+#[inline]
+pub const fn size(number: u64) -> usize {
+    number as usize
+}
+
+/// The lowest 8 bits.
+#[inline]
+pub const fn low_u8(bits: u64) -> u8 {
+    bits as u8
+}
+
+/// The lowest 16 bits.
+#[inline]
+pub const fn low_u16(bits: u64) -> u16 {
+    bits as u16
+}
+
+/// The lowest 32 bits.
+#[inline]
+pub const fn low_u32(bits: u64) -> u32 {
+    bits as u32
+}
+
+/// The lowest 64 bits.
+#[inline]
+pub const fn low_u64(bits: u128) -> u64 {
+    bits as u64
+}
+
+/// The whole part of a number; 0 of what is below, and of NaN, and the highest of what is above.
+#[inline]
+pub const fn whole_u64(number: f64) -> u64 {
+    number as u64
+}
+
+/// The whole part of a number; the nearest of what is below or above, and 0 of NaN.
+#[inline]
+pub const fn whole_i64(number: f64) -> i64 {
+    number as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_bits_are_kept_and_high_ones_cut() {
+        let bits = 0x0123_4567_89ab_cdef;
+        assert_eq!((low_u8(bits), low_u16(bits), low_u32(bits)), (0xef, 0xcdef, 0x89ab_cdef));
+        assert_eq!(low_u64(u128::from(bits) << 8 | 1), 0x2345_6789_abcd_ef01);
+        assert_eq!(size(u64::MAX), usize::MAX);
+    }
+
+    #[test]
+    fn whole_parts_stay_within_their_type() {
+        assert_eq!((whole_u64(2.9), whole_u64(-1.0), whole_u64(f64::NAN), whole_u64(1e30)), (2, 0, 0, u64::MAX));
+        assert_eq!((whole_i64(-2.9), whole_i64(f64::NAN), whole_i64(-1e30)), (-2, 0, i64::MIN));
+    }
+}
