@@ -1,6 +1,8 @@
 //! `shardrace check-aof`: explains a log, and repairs it.
 
-use crate::aof::{ChainEntry, DirLock, InspectedChain, InspectedSegment, Inspection, Plan, rehearse, time_text};
+use crate::aof::{
+    ChainEntry, DirLock, InspectedChain, InspectedSegment, Inspection, Plan, find_unfit, rehearse, time_text,
+};
 use crate::clock::Clock;
 use crate::server::boot_id;
 use clap::{Arg, ArgAction, ArgGroup, Command};
@@ -10,6 +12,10 @@ use std::process::ExitCode;
 
 /// Names of keys that are shown.
 const KEYS_SHOWN: usize = 10;
+/// Parts of records that are shown which cannot be replayed, where nothing is done about them.
+const UNFIT_SHOWN: usize = 10;
+/// Databases that there are by default.
+const DATABASES: usize = 16;
 
 fn flags() -> Command {
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
@@ -20,7 +26,7 @@ fn flags() -> Command {
             "fix",
             "Cut what a server would cut; and where a segment is damaged, everything since the last epoch before that",
         ))
-        .arg(flag("salvage", "Keep every whole record, behind damage too"))
+        .arg(flag("salvage", "Keep every whole record, behind damage too, but for what cannot be replayed"))
         .arg(
             Arg::new("truncate-to").long("truncate-to").value_name("TIME").help(
                 "Cut at the last epoch that ended at this time or before: Unix seconds or milliseconds, or RFC 3339",
@@ -73,25 +79,53 @@ fn check(dir: &Path, repair: Repair) -> Result<bool, String> {
     let _lock = DirLock::take_existing(&dir)?;
     let log = Inspection::of(&dir, boot_id())?;
     explain(&log);
-    let is_fine = explain_start(&dir, &log.boot) && log.is_whole();
+    let start = explain_start(&dir, &log.boot);
     let plan = match repair {
-        Repair::None => return Ok(is_fine),
+        Repair::None => return Ok(start == Start::Whole && log.is_whole()),
         Repair::Fix => Plan::fix(&log),
         Repair::Salvage => Plan::salvage(&log)?,
         Repair::Truncate(ms) => Plan::truncate(&log, ms)?,
     };
+    let mut is_repaired = carry_out(&plan, &log)?;
+    if matches!(repair, Repair::Salvage) {
+        is_repaired |= leave_out_unfit(&dir)?;
+    }
+    if is_repaired {
+        let log = Inspection::of(&dir, boot_id())?;
+        return Ok(explain_start(&dir, &log.boot) == Start::Whole && log.is_whole());
+    }
+    match start {
+        Start::Refused => println!("Nothing was done: no file is damaged. What --salvage can leave out is told above."),
+        Start::Whole | Start::Cut => println!("There is nothing to do."),
+    }
+    Ok(start == Start::Whole && log.is_whole())
+}
+
+/// Carries a plan out, and says what it does; gives whether it does anything.
+fn carry_out(plan: &Plan, log: &Inspection) -> Result<bool, String> {
     if plan.is_empty() {
-        println!("There is nothing to do.");
-        return Ok(is_fine);
+        return Ok(false);
     }
     plan.notes.iter().for_each(|note| println!("The repair {note}"));
-    explain_dropped(&plan);
-    let now_ms = Clock::System.now_ms();
-    let backup = plan.carry_out(&log, &format!("before-repair-{now_ms}"));
-    let backup = backup.map_err(|error| format!("can't repair {}: {error}; the old log stands", dir.display()))?;
+    explain_dropped(plan);
+    let backup = plan.carry_out(log, &backup_name(&log.dir));
+    let backup = backup.map_err(|error| format!("can't repair {}: {error}; the old log stands", log.dir.display()))?;
     println!("Repaired. The log as it was is in {}", backup.display());
-    let log = Inspection::of(&dir, boot_id())?;
-    Ok(explain_start(&dir, &log.boot) && log.chains.iter().all(|chain| !chain.is_damaged()))
+    Ok(true)
+}
+
+/// A name that there is none of in the directory yet.
+fn backup_name(dir: &Path) -> String {
+    let now_ms = Clock::System.now_ms();
+    let names = (now_ms..).map(|ms| format!("before-repair-{ms}"));
+    { names }.find(|name| !dir.join(name).exists()).expect("there are more names than files")
+}
+
+/// Leaves out what cannot be replayed of a log that is whole; gives whether there is anything.
+fn leave_out_unfit(dir: &Path) -> Result<bool, String> {
+    let log = Inspection::of(dir, boot_id())?;
+    let unfit = find_unfit(dir, &log.boot, Clock::System.now_ms())?;
+    carry_out(&Plan::leave_out(&log, &unfit), &log)
 }
 
 /// The directory with the manifest: this one, or one in it.
@@ -144,20 +178,47 @@ fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment) {
     }
 }
 
-/// Says what a server would make of the log; whether it would start with all of it.
-fn explain_start(dir: &Path, boot: &str) -> bool {
+/// What a server makes of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// It starts with all of it.
+    Whole,
+    /// It starts, and cuts something.
+    Cut,
+    /// It does not start.
+    Refused,
+}
+
+/// Says what a server would make of the log.
+fn explain_start(dir: &Path, boot: &str) -> Start {
     match rehearse(dir, boot, Clock::System.now_ms()) {
         Ok(rehearsal) => {
-            println!("A server starts with it: {} keys", rehearsal.keys);
+            let databases = match rehearsal.databases {
+                ..=DATABASES => String::new(),
+                more => format!(" that has {more} databases"),
+            };
+            println!("A server{databases} starts with it: {} keys", rehearsal.keys);
             for (path, len) in &rehearsal.cuts {
                 println!("  and cuts {} at byte {len}", path.display());
             }
-            rehearsal.cuts.is_empty()
+            if rehearsal.cuts.is_empty() { Start::Whole } else { Start::Cut }
         }
         Err(reason) => {
             println!("A server refuses it: {reason}");
-            false
+            explain_unfit(dir, boot);
+            Start::Refused
         }
+    }
+}
+
+/// Says what of the log cannot be replayed, if that can be told.
+fn explain_unfit(dir: &Path, boot: &str) {
+    let unfit = find_unfit(dir, boot, Clock::System.now_ms()).unwrap_or_default();
+    for unfit in unfit.iter().take(UNFIT_SHOWN) {
+        println!("  UNFIT: record at byte {} of {}: {}", unfit.at, unfit.path.display(), unfit.unfit.reason);
+    }
+    if unfit.len() > UNFIT_SHOWN {
+        println!("  ... and {} more", unfit.len() - UNFIT_SHOWN);
     }
 }
 

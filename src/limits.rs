@@ -1,7 +1,7 @@
 //! Limits of the process that CONFIG SET or DEBUG changes while commands run.
 //!
 //! Commands know no server and no configuration; what they need of it stands here. A process has one server. While the
-//! log is replayed nothing is refused that was accepted once: the limits get their configured values afterwards.
+//! log is replayed nothing is refused that was accepted once: see `Keyspace::string_len_max`.
 
 use crate::keyspace::LEN_MAX;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

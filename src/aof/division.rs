@@ -10,7 +10,7 @@
 
 use super::progress::Progress;
 use super::record::{Frame, Note, decode_again};
-use super::replay::{Concern, Replay, Share};
+use super::replay::{Concern, Refusal, Replay, Share, Unfit};
 use crate::keyspace::{Databases, Joint};
 use crate::parallel::in_parallel;
 
@@ -68,38 +68,51 @@ pub struct Run<'a> {
     pub progress: &'a Progress,
 }
 
-/// What is wrong with a record, and where it stands.
-pub type Fault = (usize, String);
+/// Why a record is not replayed, and where it stands.
+pub type Fault = (usize, Refusal);
 
-/// Replays what `parts`, the stores of the owners, can replay side by side, from `from` on; gives where they stopped and
-/// how many changes they left out.
-pub fn replay(run: Run<'_>, from: Cursor, has_gap: bool, parts: &mut [Databases]) -> Result<(Cursor, u64), Fault> {
+/// What was replayed.
+#[derive(Debug)]
+pub struct Done {
+    /// Where it stopped.
+    pub at: Cursor,
+    /// How many changes were left out.
+    pub left_out: u64,
+    /// What was passed over, with the position of its record, in order.
+    pub unfit: Vec<(usize, Unfit)>,
+}
+
+/// Replays what `parts`, the stores of the owners, can replay side by side, from `from` on and as strictly as `like`.
+pub fn replay(run: Run<'_>, from: Cursor, like: &Replay, parts: &mut [Databases]) -> Result<Done, Fault> {
     let owners = parts.len();
     let owned = parts.iter_mut().enumerate().collect();
-    let stops = in_parallel(owned, |(owner, store)| replay_share(run, from, has_gap, Share { owner, owners }, store));
+    let stops =
+        in_parallel(owned, |(owner, store)| replay_share(run, from, like.for_share(), Share { owner, owners }, store));
     // Of several faults the first, as if one had replayed it all.
     let fault = stops.iter().filter_map(|stop| stop.as_ref().err()).min_by_key(|(position, _)| *position);
     if let Some(fault) = fault {
         return Err(fault.clone());
     }
-    let stops: Vec<(Cursor, u64)> = stops.into_iter().flatten().collect();
-    let at = stops[0].0;
-    assert!(stops.iter().all(|(stop, _)| *stop == at), "all owners stop at the same record: {stops:?}");
-    Ok((at, stops.iter().map(|(_, left_out)| left_out).sum()))
+    let stops: Vec<Done> = stops.into_iter().flatten().collect();
+    let at = stops[0].at;
+    assert!(stops.iter().all(|stop| stop.at == at), "all owners stop at the same record: {stops:?}");
+    let left_out = stops.iter().map(|stop| stop.left_out).sum();
+    let mut unfit: Vec<(usize, Unfit)> = stops.into_iter().flat_map(|stop| stop.unfit).collect();
+    unfit.sort();
+    Ok(Done { at, left_out, unfit })
 }
 
 /// What one owner does.
 fn replay_share(
     run: Run<'_>,
     from: Cursor,
-    has_gap: bool,
+    mut replay: Replay,
     share: Share,
     store: &mut Databases,
-) -> Result<(Cursor, u64), Fault> {
+) -> Result<Done, Fault> {
     let (shard, shards) = run.shard;
     let index = shard * share.owners + share.owner;
-    let mut replay = Replay::new();
-    replay.has_gap = has_gap;
+    let mut unfit = Vec::new();
     let mut at = from;
     let mut steps = Steps::new(from.position);
     loop {
@@ -112,7 +125,8 @@ fn replay_share(
                 if concern != Concern::None {
                     let joint = Joint::of_divided(shards, share.owners, [(index, &mut *store)]);
                     let own = (concern == Concern::Some).then_some(share);
-                    replay.apply(payload, joint, own).map_err(|reason| (at.position, reason))?;
+                    replay.apply(payload, joint, own).map_err(|refusal| (at.position, refusal))?;
+                    unfit.extend(replay.unfit.drain(..).map(|unfit| (at.position, unfit)));
                 }
                 at.pass_record(len);
             }
@@ -128,7 +142,7 @@ fn replay_share(
     if share.owner == 0 {
         steps.end(at.position, run.progress);
     }
-    Ok((at, replay.left_out))
+    Ok(Done { at, left_out: replay.left_out, unfit })
 }
 
 /// Tells of the bytes that were replayed, many at a time.
@@ -193,8 +207,9 @@ mod tests {
             let progress = Progress::new("log".into(), log.len() as u64, &LogControl::new(FsyncPolicy::No));
             let run = Run { bytes: &log, shard: (0, 1), progress: &progress };
             let from = Cursor { position: 0, records: 0, replayed: 0, epoch: 0 };
-            let stopped = replay(run, from, false, &mut parts).expect("nothing is wrong");
-            assert_eq!(stopped, (Cursor { position: end, records: 51, replayed: 51, epoch: 9 }, 0), "{stop}");
+            let done = replay(run, from, &Replay::new(), &mut parts).expect("nothing is wrong");
+            assert_eq!(done.at, Cursor { position: end, records: 51, replayed: 51, epoch: 9 }, "{stop}");
+            assert_eq!((done.left_out, done.unfit), (0, Vec::new()), "{stop}");
             assert!(parts.iter().all(|part| part.keys() > 0), "every owner has a share");
             let keys = |number: usize| parts.iter().filter_map(|part| part.tables().get(number)).map(Table::len).sum();
             assert_eq!((keys(0), keys(1)), (52usize, 2usize), "{stop}");

@@ -4,7 +4,7 @@ use super::control::{FsyncPolicy, LogControl};
 use super::disk::{Disk, LogFile, MappedFile, SystemDisk};
 use super::manifest::{ChainEntry, Layout, Manifest, SegmentFiles};
 use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode, for_each_effect};
-use super::recovery::{Log, recover};
+use super::recovery::{Log, PassedOver, recover_noting};
 use super::scan::Scan;
 use super::segment::{LogThread, Segment};
 use super::stretch::Stretch;
@@ -215,10 +215,17 @@ impl Dropped {
 
     fn add_record(&mut self, effects: &[u8]) {
         self.records += 1;
+        self.add_effects(effects, |_| true);
+    }
+
+    /// Adds the keys of some of the effects of a record.
+    pub fn add_effects(&mut self, effects: &[u8], is_dropped: impl Fn(usize) -> bool) {
+        let mut next = 0;
         // What is no list of effects has no keys.
         let _ = for_each_effect(effects, &mut Vec::new(), |bytes, spans| {
             let args = Args::new(bytes, spans);
-            if args.is_empty() || args.is(0, "SELECT") {
+            next += 1;
+            if args.is_empty() || args.is(0, "SELECT") || !is_dropped(next - 1) {
                 return;
             }
             let Ok(Some(id)) = commands::find_of(args) else { return };
@@ -234,14 +241,24 @@ impl Dropped {
 pub struct Rehearsal {
     /// How many keys it would hold.
     pub keys: usize,
+    /// How many databases it has to have for them.
+    pub databases: usize,
     /// What it would cut: files, and the lengths that are left.
     pub cuts: Vec<(PathBuf, u64)>,
 }
 
 /// Recovers the log as a server does, without a change on the disk. The error is the server's.
 pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String> {
-    let (stores, cuts) = read_only(dir, boot, now_ms)?;
-    Ok(Rehearsal { keys: stores.iter().map(Databases::keys).sum(), cuts })
+    let (stores, cuts) = read_only(dir, boot, now_ms, None)?;
+    let databases = stores.iter().map(|store| store.tables().len()).max().unwrap_or(0);
+    Ok(Rehearsal { keys: stores.iter().map(Databases::keys).sum(), databases, cuts })
+}
+
+/// What of the log cannot be replayed, and would be passed over. The error says what else a server refuses it for.
+pub fn find_unfit(dir: &Path, boot: &str, now_ms: u64) -> Result<Vec<PassedOver>, String> {
+    let mut passed_over = Vec::new();
+    read_only(dir, boot, now_ms, Some(&mut passed_over))?;
+    Ok(passed_over)
 }
 
 /// What the log of a running server gives back: DEBUG LOADAOF. The caller keeps all from appending to the segments, to
@@ -250,14 +267,19 @@ pub fn read_back(dir: &Path, boot: &str, segments: &[Arc<Segment>]) -> Result<Ve
     if !segments.iter().all(|segment| segment.write_all_out()) {
         return Err("the log cannot be written".into());
     }
-    let (stores, cuts) = read_only(dir, boot, 0)?;
+    let (stores, cuts) = read_only(dir, boot, 0, None)?;
     if cuts.is_empty() { Ok(stores) } else { Err(format!("the log has whole records up to {cuts:?} only")) }
 }
 
 /// Files that would be cut, with the lengths that they would have.
 type Cuts = Vec<(PathBuf, u64)>;
 
-fn read_only(dir: &Path, boot: &str, now_ms: u64) -> Result<(Vec<Databases>, Cuts), String> {
+fn read_only(
+    dir: &Path,
+    boot: &str,
+    now_ms: u64,
+    passed_over: Option<&mut Vec<PassedOver>>,
+) -> Result<(Vec<Databases>, Cuts), String> {
     const DATABASES_MAX: usize = 1024;
     let disk = ReadOnlyDisk::default();
     let manifest = Manifest::read(&SystemDisk, dir)?;
@@ -266,7 +288,7 @@ fn read_only(dir: &Path, boot: &str, now_ms: u64) -> Result<(Vec<Databases>, Cut
     let control = LogControl::new(FsyncPolicy::No);
     let (boot, threads) = (boot.to_owned(), cores());
     let log = Log { disk: &disk, dir, layout, databases: DATABASES_MAX, threads, boot, now_ms, control };
-    let recovered = recover(&log)?;
+    let recovered = recover_noting(&log, passed_over)?;
     recovered.threads.into_iter().for_each(LogThread::finish);
     let cuts = std::mem::take(&mut *disk.cuts.lock().expect("nobody panics with the cuts"));
     Ok((recovered.stores, cuts))

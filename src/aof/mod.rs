@@ -34,13 +34,16 @@ mod write_buffer;
 pub use base::Base;
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk};
-pub use inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, read_back, rehearse};
+pub use inspect::{
+    Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, find_unfit, read_back, rehearse,
+};
 pub use joints::Joints;
 pub use lock::DirLock;
 pub use manifest::{ChainEntry, Layout, Manifest};
 pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
-pub use recovery::{Log, Recovered, recover};
+pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
 pub use repair::Plan;
+pub use replay::Unfit;
 pub use rewrite::{Rewrite, Rewriter};
 pub use scan::Scan;
 pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};

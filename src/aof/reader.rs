@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::division::{self, Cursor, Run, Steps};
 use super::progress::Progress;
 use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode_again, frame_joint_onto, frame_onto};
-use super::replay::{Concern, GAP, Replay, Share};
+use super::replay::{Concern, GAP, Refusal, Replay, Share, Unfit};
 use super::scan::Scan;
 use super::stretch::Stretch;
 use crate::keyspace::{Databases, Joint};
@@ -72,6 +72,8 @@ pub struct SegmentReader {
     joints_seen: usize,
     /// What it is replayed with.
     pub replay: Replay,
+    /// What of its own records was passed over, with the position of each.
+    unfit: Vec<(usize, Unfit)>,
 }
 
 /// A joint record that waits for every segment to come to it.
@@ -91,6 +93,16 @@ impl Waiting {
     /// What is wrong with it, for people.
     pub fn describe(&self, reason: &str) -> String {
         describe_record(&self.path, self.at, reason)
+    }
+
+    /// Why it is not replayed, for people.
+    pub fn describe_refusal(&self, refusal: &Refusal) -> String {
+        refusal.describe(&self.path, self.at)
+    }
+
+    /// The file that it stands in, and where.
+    pub fn place(&self) -> (PathBuf, usize) {
+        (self.path.clone(), self.at)
     }
 }
 
@@ -113,6 +125,7 @@ impl SegmentReader {
             has_noted_gap: false,
             joints_seen: 0,
             replay: Replay::new(),
+            unfit: Vec::new(),
         }
     }
 
@@ -124,6 +137,20 @@ impl SegmentReader {
     fn describe(&self, position: usize, reason: &str) -> String {
         let (path, at) = self.stretch.place(position);
         describe_record(path, at, reason)
+    }
+
+    fn refuse(&self, position: usize, refusal: &Refusal) -> String {
+        let (path, at) = self.stretch.place(position);
+        refusal.describe(path, at)
+    }
+
+    /// What of its own records was passed over: the position of the record, and the file that has it with the place in
+    /// that.
+    pub fn unfit(&self) -> impl Iterator<Item = (usize, (PathBuf, usize), &Unfit)> {
+        self.unfit.iter().map(|(position, unfit)| {
+            let (path, at) = self.stretch.place(*position);
+            (*position, (path.to_owned(), at), unfit)
+        })
     }
 
     /// Where it is damaged, for people.
@@ -174,7 +201,8 @@ impl SegmentReader {
                     let parts = (index * parts.len()..).zip(&mut *parts);
                     self.replay
                         .apply(payload, Joint::of_divided(shards, divided.owners, parts), None)
-                        .map_err(|reason| self.describe(self.at.position, &reason))?;
+                        .map_err(|refusal| self.refuse(self.at.position, &refusal))?;
+                    self.unfit.extend(self.replay.unfit.drain(..).map(|unfit| (self.at.position, unfit)));
                     self.at.pass_record(len);
                 }
                 Frame::Joint(payload, len) => {
@@ -199,10 +227,11 @@ impl SegmentReader {
         progress: &Progress,
     ) -> Result<(), String> {
         let run = Run { bytes: &self.stretch.bytes[..self.end], shard, progress };
-        let (at, left_out) = division::replay(run, self.at, self.replay.has_gap, parts)
-            .map_err(|(position, reason)| self.describe(position, &reason))?;
-        self.at = at;
-        self.replay.left_out += left_out;
+        let done = division::replay(run, self.at, &self.replay, parts)
+            .map_err(|(position, refusal)| self.refuse(position, &refusal))?;
+        self.at = done.at;
+        self.replay.left_out += done.left_out;
+        self.unfit.extend(done.unfit);
         self.calm = 0;
         Ok(())
     }

@@ -30,6 +30,7 @@
 //! storing values that look like records of it.
 
 use super::control::FsyncPolicy;
+use crate::keyspace::EFFECT_LEN_MAX;
 use crate::resp::Span;
 use crc::{CRC_32_ISO_HDLC, Crc};
 use std::ops::BitXor;
@@ -180,9 +181,10 @@ pub type Participant = (usize, u64);
 /// The payload of a record that stands in the segments of all of `participants`.
 pub fn joint_payload(number: u64, participants: &[Participant], effects: &[u8]) -> Vec<u8> {
     let mut payload = number.to_le_bytes().to_vec();
-    payload.extend((participants.len() as u16).to_le_bytes());
+    let number = |number: usize| u16::try_from(number).expect("there are 1024 shards at most").to_le_bytes();
+    payload.extend(number(participants.len()));
     for &(shard, records) in participants {
-        payload.extend((shard as u16).to_le_bytes());
+        payload.extend(number(shard));
         payload.extend(records.to_le_bytes());
     }
     payload.extend_from_slice(effects);
@@ -292,24 +294,36 @@ fn frame_of(len: u64, payload: &[u8]) -> Frame<'_> {
     if len & JOINT != 0 { Frame::Joint(payload, framed_len) } else { Frame::Record(payload, framed_len) }
 }
 
-/// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them.
-/// `None` when the payload is not a list of effects.
-pub fn for_each_effect(payload: &[u8], spans: &mut Vec<Span>, mut apply: impl FnMut(&[u8], &[Span])) -> Option<()> {
-    let mut position = 0;
-    while position < payload.len() {
-        let count = u32_at(payload.get(position..position + 4)?, 0);
-        position += 4;
-        spans.clear();
-        for _ in 0..count {
-            let len = u32_at(payload.get(position..position + 4)?, 0);
-            position += 4;
-            payload.get(position..position + len as usize)?;
-            spans.push(Span { start: position as u32, len });
-            position += len as usize;
-        }
-        apply(payload, spans);
+/// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them, the bytes being
+/// those of the effect, so that a payload may be longer than spans reach. `None` when it is not a list of effects.
+pub fn for_each_effect<'p>(
+    payload: &'p [u8],
+    spans: &mut Vec<Span>,
+    mut apply: impl FnMut(&'p [u8], &[Span]),
+) -> Option<()> {
+    let mut rest = payload;
+    while !rest.is_empty() {
+        let (effect, behind) = split_effect(rest, spans)?;
+        apply(effect, spans);
+        rest = behind;
     }
     Some(())
+}
+
+/// The first effect of some, the spans of its arguments, and what stands behind it. `None` where there is no whole one,
+/// or one that is longer than [`EFFECT_LEN_MAX`].
+fn split_effect<'p>(bytes: &'p [u8], spans: &mut Vec<Span>) -> Option<(&'p [u8], &'p [u8])> {
+    const NUMBER: usize = size_of::<u32>();
+    let count = u32::from_le_bytes(*bytes.first_chunk()?);
+    let mut position = NUMBER;
+    spans.clear();
+    for _ in 0..count {
+        let len = u32::from_le_bytes(*bytes.get(position..)?.first_chunk()?);
+        position += NUMBER;
+        spans.push(Span { start: u32::try_from(position).ok()?, len });
+        position += Span { start: 0, len }.range().end;
+    }
+    if position > EFFECT_LEN_MAX { None } else { bytes.split_at_checked(position) }
 }
 
 fn u32_at(bytes: &[u8], start: usize) -> u32 {
@@ -357,6 +371,50 @@ mod tests {
             let bytes = [&salt.to_le_bytes()[..], &len.to_le_bytes(), &crc.to_le_bytes()].concat();
             assert_eq!(Salt(salt).check(len, crc), crc32fast::hash(&bytes), "salt {salt}, length {len}, CRC {crc}");
         }
+    }
+
+    /// Pages of zeros that nobody looks at take no memory.
+    #[test]
+    fn effects_behind_the_first_4_gb_of_a_payload_are_read_as_those_before() {
+        const LONG: u32 = 1 << 30;
+        let mut payload = Vec::new();
+        let mut ends = Vec::new();
+        let total = 5 * (LONG as usize + 64);
+        let mut bytes = vec![0; total];
+        for number in 0..5u8 {
+            payload.clear();
+            payload.extend([3, 0, 0, 0, 3, 0, 0, 0, b'S', b'E', b'T', 1, 0, 0, 0, number]);
+            payload.extend(LONG.to_le_bytes());
+            let start = ends.last().copied().unwrap_or(0);
+            bytes[start..start + payload.len()].copy_from_slice(&payload);
+            ends.push(start + payload.len() + LONG as usize);
+        }
+        bytes.truncate(*ends.last().expect("there are five"));
+        assert!(bytes.len() > u32::MAX as usize);
+        let mut found = Vec::new();
+        let read = for_each_effect(&bytes, &mut Vec::new(), |effect, spans| {
+            let args = crate::resp::Args::new(effect, spans);
+            found.push((args[0].to_vec(), args[1].to_vec(), args[2].len()));
+        });
+        let wanted: Vec<_> = (0..5).map(|number| (b"SET".to_vec(), vec![number], LONG as usize)).collect();
+        assert_eq!((read, found), (Some(()), wanted));
+    }
+
+    #[test]
+    fn an_effect_that_is_longer_than_spans_reach_is_none() {
+        const LONG: u32 = 3 << 30;
+        let mut bytes = vec![0; 2 * LONG as usize + 64];
+        bytes[..8].copy_from_slice(&[[2, 0, 0, 0], LONG.to_le_bytes()].concat());
+        bytes[8 + LONG as usize..][..4].copy_from_slice(&LONG.to_le_bytes());
+        bytes.truncate(12 + 2 * LONG as usize);
+        assert_eq!(for_each_effect(&bytes, &mut Vec::new(), |_, _| unreachable!("it is too long")), None);
+        // Its second argument ends with it.
+        let short = 100_u32;
+        bytes[8 + LONG as usize..][..4].copy_from_slice(&short.to_le_bytes());
+        bytes.truncate(12 + (LONG + short) as usize);
+        let mut lens = Vec::new();
+        let read = for_each_effect(&bytes, &mut Vec::new(), |_, spans| lens.extend(spans.iter().map(|span| span.len)));
+        assert_eq!((read, lens), (Some(()), vec![LONG, short]));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::manifest::{ChainEntry, Layout, Manifest};
 use super::progress::Progress;
 use super::reader::{PARALLEL_MIN, SegmentReader, Tail, Totals, Waiting};
 use super::record::{JointRecord, Note, Participant, Salt, frame_note_onto, segment_header};
-use super::replay::Replay;
+use super::replay::{Replay, Unfit};
 use super::scan::{Scan, consistent_cut};
 use super::segment::{LogThread, Opened, Segment};
 use super::strays;
@@ -27,7 +27,7 @@ use super::write_buffer;
 use crate::keyspace::{Databases, Joint};
 use crate::parallel::in_parallel;
 use crate::routing::shard_of;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -66,8 +66,38 @@ pub struct Recovered {
     pub manifest: Manifest,
 }
 
+/// A part of a record that cannot be replayed, and that was passed over.
+#[derive(Debug)]
+pub struct PassedOver {
+    /// Which chain of the log, the oldest being 0.
+    pub chain: usize,
+    /// Which of its records.
+    pub record: RecordName,
+    /// The file that the record stands in, or one of them.
+    pub path: PathBuf,
+    /// The record's first byte in that.
+    pub at: usize,
+    /// Which of its effects, and why.
+    pub unfit: Unfit,
+}
+
+/// What tells a record of a chain from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecordName {
+    /// It stands in one segment, at this position of its files as one.
+    Own(usize, usize),
+    /// It stands in several, under this number.
+    Joint(u64),
+}
+
 /// Reads the log, and opens it to append to.
 pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
+    recover_noting(log, None)
+}
+
+/// Reads the log. Where `passed_over` is given, what cannot be replayed is noted there and passed over; otherwise it is
+/// refused.
+pub fn recover_noting(log: &Log<'_>, mut passed_over: Option<&mut Vec<PassedOver>>) -> Result<Recovered, String> {
     let start = Instant::now();
     let Log { disk, dir, databases, .. } = *log;
     disk.make_dir(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
@@ -85,8 +115,12 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
         stores = divide(stores, databases, entry.layout.shards);
         // Every chain but the last was on the disk before the next began.
         let may_have_lost_power = may_have_lost_power && index == last;
-        let mut chain = Chain { log, entry, may_have_lost_power, was_always: false };
+        let passed = passed_over.is_some().then(Vec::new);
+        let mut chain = Chain { log, entry, may_have_lost_power, was_always: false, index, passed };
         (stores, tails) = chain.replay(stores, &mut totals)?;
+        if let (Some(all), Some(of_chain)) = (passed_over.as_deref_mut(), chain.passed) {
+            all.extend(of_chain);
+        }
     }
     stores = divide(stores, databases, log.layout.shards);
 
@@ -164,6 +198,10 @@ struct Chain<'a> {
     may_have_lost_power: bool,
     /// Whether the last epoch was one of `appendfsync always`, under which a kill may tear what was not acknowledged.
     was_always: bool,
+    /// Which of the log's it is.
+    index: usize,
+    /// What was passed over, where that is done at all.
+    passed: Option<Vec<PassedOver>>,
 }
 
 impl Chain<'_> {
@@ -185,6 +223,8 @@ impl Chain<'_> {
         let progress = Progress::new(name, total, &self.log.control);
         let mut replay = Replay::new();
         replay.has_gap = totals.has_gap;
+        replay.passes_over = self.passed.is_some();
+        readers.iter_mut().for_each(|reader| reader.replay.passes_over = replay.passes_over);
         loop {
             readers.iter_mut().for_each(|reader| reader.replay.has_gap |= replay.has_gap);
             replay_own_records(&mut readers, &mut parts, &progress)?;
@@ -198,10 +238,26 @@ impl Chain<'_> {
             }
             replay.has_gap |= lost_what_it_saw(&readers, &record);
             let whole = Joint::of_divided(shards, owners, parts.iter_mut().enumerate());
-            replay.apply(record.effects, whole, None).map_err(|reason| waiting.describe(&reason))?;
+            replay.apply(record.effects, whole, None).map_err(|refusal| waiting.describe_refusal(&refusal))?;
+            if let Some(passed) = &mut self.passed {
+                let (chain, record) = (self.index, RecordName::Joint(record.number));
+                passed.extend(replay.unfit.drain(..).map(|unfit| {
+                    let (path, at) = waiting.place();
+                    PassedOver { chain, record, path, at, unfit }
+                }));
+            }
             totals.records += 1;
             let has_gap = replay.has_gap;
             record.participants.iter().for_each(|&(shard, _)| readers[shard].pass(record.number, &payload, has_gap));
+        }
+        let chain = self.index;
+        if let Some(passed) = &mut self.passed {
+            passed.extend(readers.iter().enumerate().flat_map(|(segment, reader)| {
+                reader.unfit().map(move |(position, (path, at), unfit)| {
+                    let record = RecordName::Own(segment, position);
+                    PassedOver { chain, record, path, at, unfit: unfit.clone() }
+                })
+            }));
         }
         totals.has_gap = replay.has_gap;
         totals.left_out += replay.left_out + readers.iter().map(|reader| reader.replay.left_out).sum::<u64>();

@@ -6,8 +6,11 @@
 use super::disk::{Disk, SystemDisk};
 use super::inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece};
 use super::manifest::{ChainEntry, FILE_NAME, Manifest};
-use super::record::{JointRecord, Note, SEGMENT_HEADER, frame_joint_onto, frame_onto, segment_header};
-use super::replay::GAP;
+use super::record::{
+    JointRecord, Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_onto, joint_payload, segment_header,
+};
+use super::recovery::{PassedOver, RecordName};
+use super::replay::{GAP, without_effects};
 use super::scan::{Scan, consistent_cut};
 use super::write_buffer;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -53,8 +56,7 @@ impl Plan {
                 return plan;
             }
             let of_epoch = scans.filter(|_| chain.may_have_lost_power).and_then(|scans| consistent_cut(&scans));
-            let ends = of_epoch.unwrap_or_else(|| chain.segments.iter().map(InspectedSegment::end).collect());
-            plan.cut(chain, &ends);
+            plan.cut(chain, &of_epoch.unwrap_or_else(|| ends(chain)));
         }
         plan
     }
@@ -71,7 +73,7 @@ impl Plan {
                 chain.entry.number
             ));
         }
-        plan.chains.extend(log.chains[..last].iter().map(|_| Fate::Kept));
+        log.chains[..last].iter().for_each(|chain| plan.cut(chain, &ends(chain)));
         let chain = &log.chains[last];
         let goes_on = |segment: &InspectedSegment| {
             segment.scan.as_ref().is_ok_and(|scan| scan.epochs.iter().any(|(epoch, ..)| *epoch > to_ms))
@@ -96,12 +98,84 @@ impl Plan {
     pub fn salvage(log: &Inspection) -> Result<Self, String> {
         let mut plan = Self::new();
         for chain in &log.chains {
-            let fate = if chain.is_damaged() { Fate::Rewritten(plan.salvage_chain(chain)?) } else { Fate::Kept };
-            plan.chains.push(fate);
+            if chain.is_damaged() {
+                let segments = plan.salvage_chain(chain)?;
+                plan.chains.push(Fate::Rewritten(segments));
+            } else {
+                plan.cut(chain, &ends(chain));
+            }
         }
         // Otherwise a server would look for an epoch that all segments still have.
         plan.boot = Some(log.boot.clone());
         Ok(plan)
+    }
+
+    /// Leaves out what cannot be replayed: [`find_unfit`](super::find_unfit). The rest of its records stays.
+    pub fn leave_out(log: &Inspection, passed_over: &[PassedOver]) -> Self {
+        let mut plan = Self::new();
+        for PassedOver { path, at, unfit, .. } in passed_over {
+            plan.notes.push(format!("leaves out of the record at byte {at} of {}: {}", path.display(), unfit.reason));
+        }
+        for (index, chain) in log.chains.iter().enumerate() {
+            let mut left_out: HashMap<RecordName, Vec<Option<usize>>> = HashMap::new();
+            for PassedOver { record, unfit, .. } in passed_over.iter().filter(|passed| passed.chain == index) {
+                left_out.entry(*record).or_default().push(unfit.effect);
+            }
+            let fate = match left_out.is_empty() {
+                true => Fate::Kept,
+                false => Fate::Rewritten(plan.without(chain, left_out)),
+            };
+            plan.chains.push(fate);
+        }
+        plan
+    }
+
+    /// The segments of a chain without some effects, or all effects, of some records.
+    fn without(
+        &mut self,
+        chain: &InspectedChain,
+        mut left_out: HashMap<RecordName, Vec<Option<usize>>>,
+    ) -> Vec<Vec<u8>> {
+        let mut joints: HashMap<u64, Vec<u8>> = HashMap::new();
+        let mut segments = Vec::new();
+        for (index, segment) in chain.segments.iter().enumerate() {
+            let Some(salt) = segment.salt() else {
+                segments.push(Vec::new());
+                continue;
+            };
+            let mut out = segment_header(salt).to_vec();
+            for (at, piece) in segment.pieces(0) {
+                match piece {
+                    Piece::Record(payload) => match left_out.remove(&RecordName::Own(index, at)) {
+                        Some(effects) => frame_onto(&mut out, salt, &self.without_effects(payload, &effects)),
+                        None => frame_onto(&mut out, salt, payload),
+                    },
+                    Piece::Joint(payload) => {
+                        let record = JointRecord::parse(payload).expect("it was replayed");
+                        if let Some(effects) = left_out.remove(&RecordName::Joint(record.number)) {
+                            let rest = self.without_effects(record.effects, &effects);
+                            joints.insert(record.number, joint_payload(record.number, &record.participants, &rest));
+                        }
+                        frame_joint_onto(&mut out, salt, joints.get(&record.number).map_or(payload, Vec::as_slice));
+                    }
+                    // Positions are not what they were.
+                    Piece::Note(Note::Synced(_), _) => {}
+                    Piece::Note(_, frame) => out.extend_from_slice(frame),
+                    // What stands behind a torn end is no part of the log.
+                    Piece::Gap(_) => break,
+                }
+            }
+            segments.push(out);
+        }
+        segments
+    }
+
+    fn without_effects(&mut self, payload: &[u8], effects: &[Option<usize>]) -> Vec<u8> {
+        let is_left_out = |effect| effects.contains(&None) || effects.contains(&Some(effect));
+        let rest = without_effects(payload, is_left_out);
+        self.dropped.bytes += payload.len().saturating_sub(rest.len());
+        self.dropped.add_effects(payload, is_left_out);
+        rest
     }
 
     fn new() -> Self {
@@ -248,8 +322,16 @@ impl Plan {
     }
 }
 
+/// Up to where each segment is as it was written.
+fn ends(chain: &InspectedChain) -> Vec<usize> {
+    chain.segments.iter().map(InspectedSegment::end).collect()
+}
+
 fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Result<()> {
     for (index, bytes) in segments.iter().enumerate() {
+        // One of which nothing is left is a whole segment without records.
+        let nothing = segment_header(Salt(fastrand::u32(..)));
+        let bytes = if bytes.len() < SEGMENT_HEADER { &nothing } else { bytes.as_slice() };
         let path = Manifest::segment_path(&log.dir, number, index);
         if path.exists() {
             // A repair that did not come to its end left it.

@@ -4,6 +4,8 @@ use super::record::for_each_effect;
 use crate::commands::{self, Flags};
 use crate::keyspace::{Effects, Joint, Keyspace, Segmented, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
+use std::fmt;
+use std::path::Path;
 
 /// Runs logged effects over keyspaces in which nothing expires: expiry is in the log.
 pub struct Replay {
@@ -13,6 +15,55 @@ pub struct Replay {
     pub has_gap: bool,
     /// Effects that failed for it.
     pub left_out: u64,
+    /// Whether effects that cannot be applied are passed over, and noted in `unfit`, where they would be refused.
+    pub passes_over: bool,
+    /// What was passed over since somebody took it.
+    pub unfit: Vec<Unfit>,
+}
+
+/// A part of a record that cannot be replayed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unfit {
+    /// Which of its effects; none for all of it.
+    pub effect: Option<usize>,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Why a record is not replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// What it holds cannot be applied.
+    Unfit(String),
+    /// It is of this database, and there are so many only: this is for the operator to change.
+    Database(usize, usize),
+}
+
+impl Refusal {
+    /// What is wrong with the record at a place of a file, and what to do, for people.
+    pub fn describe(&self, path: &Path, at: usize) -> String {
+        let place = format!("{}: record at byte {at}: {self}", path.display());
+        match self {
+            Self::Unfit(_) => {
+                let dir = path.parent().unwrap_or(Path::new(".")).display();
+                format!(
+                    "{place}. `shardrace check-aof {dir} --salvage` leaves out what cannot be replayed, and says what"
+                )
+            }
+            Self::Database(..) => place,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unfit(reason) => f.write_str(reason),
+            Self::Database(number, count) => {
+                write!(f, "is of database {number}; `databases` allows for {count} only")
+            }
+        }
+    }
 }
 
 /// The payload of a record that changes nothing. It stands where a part of a segment was taken away and it got its joint
@@ -22,7 +73,13 @@ pub const GAP: &[u8] = b"";
 impl Replay {
     /// Where nothing is missing.
     pub fn new() -> Self {
-        Self { spans: Vec::new(), replies: Vec::new(), has_gap: false, left_out: 0 }
+        let (spans, replies, unfit) = (Vec::new(), Vec::new(), Vec::new());
+        Self { spans, replies, has_gap: false, left_out: 0, passes_over: false, unfit }
+    }
+
+    /// For an owner of some of the keys: as strict as this.
+    pub fn for_share(&self) -> Self {
+        Self { has_gap: self.has_gap, passes_over: self.passes_over, ..Self::new() }
     }
 
     /// Where something may be missing from the beginning.
@@ -54,31 +111,59 @@ impl Replay {
 
     /// Applies the effects of one record; of several that concern one owner each, those of `own`. The error says what is
     /// wrong with it.
-    pub fn apply(&mut self, effects: &[u8], store: Joint<'_>, own: Option<Share>) -> Result<(), String> {
-        let Self { spans, replies, has_gap, left_out } = self;
+    pub fn apply(&mut self, effects: &[u8], store: Joint<'_>, own: Option<Share>) -> Result<(), Refusal> {
+        let Self { spans, replies, has_gap, left_out, passes_over, unfit } = self;
+        const NO_EFFECTS: &str = "is no list of effects";
+        if *passes_over && for_each_effect(effects, spans, |_, _| {}).is_none() {
+            unfit.push(Unfit { effect: None, reason: NO_EFFECTS.to_owned() });
+            return Ok(());
+        }
         let is_own =
             |args: Args<'_>| own.is_none_or(|own| is_select(args) || owner_of(args, own.owners) == Some(own.owner));
         // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
         let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
         keyspace.select(0);
-        let mut outcome = Ok(());
-        for_each_effect(effects, spans, |bytes, spans| {
+        let (mut outcome, mut next) = (Ok(()), 0);
+        let read = for_each_effect(effects, spans, |bytes, spans| {
             let args = Args::new(bytes, spans);
+            let effect = next;
+            next += 1;
             if outcome.is_err() || !is_own(args) {
                 return;
             }
-            outcome = match apply_effect(&mut keyspace, args, replies) {
-                Err(Misfit::Failed(_)) if *has_gap => {
-                    *left_out += 1;
-                    Ok(())
+            match apply_effect(&mut keyspace, args, replies) {
+                Ok(()) => {}
+                Err(Misfit::Failed(_)) if *has_gap => *left_out += 1,
+                Err(Misfit::Failed(reason) | Misfit::Foreign(reason)) if *passes_over => {
+                    unfit.push(Unfit { effect: Some(effect), reason });
                 }
-                Err(Misfit::Failed(reason) | Misfit::Foreign(reason)) => Err(reason),
-                Ok(()) => Ok(()),
-            };
-        })
-        .ok_or("is no list of effects")?;
+                Err(Misfit::Failed(reason) | Misfit::Foreign(reason)) => outcome = Err(Refusal::Unfit(reason)),
+                Err(Misfit::Database(number)) => {
+                    outcome = Err(Refusal::Database(number, keyspace.databases()));
+                }
+            }
+        });
+        read.ok_or_else(|| Refusal::Unfit(NO_EFFECTS.to_owned()))?;
         outcome
     }
+}
+
+/// The payload of a record without some of its effects. It stays a record, since others count those before them, and one
+/// that changes nothing is not [`GAP`], behind which whatever fails would be passed over in silence.
+pub fn without_effects(payload: &[u8], is_left_out: impl Fn(usize) -> bool) -> Vec<u8> {
+    let (mut rest, mut next) = (Vec::new(), 0);
+    let read = for_each_effect(payload, &mut Vec::new(), |effect, _| {
+        if !is_left_out(next) {
+            rest.extend_from_slice(effect);
+        }
+        next += 1;
+    });
+    if read.is_none() || rest.is_empty() {
+        let mut nothing = Effects::new(true);
+        nothing.add([b"SELECT".as_slice(), b"0"]);
+        return nothing.payload().to_vec();
+    }
+    rest
 }
 
 /// Who replays: one of several owners, among whom keys are divided by their hashes.
@@ -125,32 +210,43 @@ enum Misfit {
     Foreign(String),
     /// The data is not what it was applied to first.
     Failed(String),
+    /// It concerns a database that there is none of.
+    Database(usize),
 }
 
 fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), Misfit> {
     let name = args.get(0).ok_or_else(|| Misfit::Foreign("holds an effect without a command".into()))?;
     if is_select(args) {
-        return select(keyspace, args).map_err(Misfit::Foreign);
+        return select(keyspace, args);
     }
     let found = commands::find_of(args).map_err(|error| Misfit::Foreign(error.to_string()))?;
     let id = found.filter(|id| commands::command(*id).is_write());
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
     let describe = || Misfit::Foreign(format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)));
     let id = id.ok_or_else(describe)?;
+    let highest = commands::highest_database(id, args).filter(|number| *number >= keyspace.databases());
+    highest.map_or(Ok(()), |number| Err(Misfit::Database(number)))?;
     replies.clear();
     commands::execute(id, keyspace, args, &mut Reply::new(replies, false));
-    match replies.first() {
-        Some(b'-') => Err(Misfit::Failed(format!("fails on replay: {}", String::from_utf8_lossy(replies).trim_end()))),
-        _ => Ok(()),
+    match replies.strip_prefix(b"-") {
+        Some(error) => {
+            let error = String::from_utf8_lossy(error);
+            let name = commands::command(id).name.to_uppercase().replace('|', " ");
+            Err(Misfit::Failed(format!("{name} fails on replay: {}", error.trim_end())))
+        }
+        None => Ok(()),
     }
 }
 
 /// What follows concerns another database.
-fn select(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>) -> Result<(), String> {
-    let number = args.get(1).and_then(parse_u64).ok_or("selects no database")?;
-    if number >= keyspace.databases() as u64 {
-        return Err(format!("is of database {number}; `databases` allows for {} only", keyspace.databases()));
+fn select(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>) -> Result<(), Misfit> {
+    let number = args.get(1).and_then(parse_u64).and_then(|number| usize::try_from(number).ok());
+    match number {
+        Some(number) if number < keyspace.databases() => {
+            keyspace.select(number);
+            Ok(())
+        }
+        Some(number) => Err(Misfit::Database(number)),
+        None => Err(Misfit::Foreign("selects no database".to_owned())),
     }
-    keyspace.select(number as usize);
-    Ok(())
 }

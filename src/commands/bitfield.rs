@@ -11,7 +11,7 @@ use crate::resp::{Args, Reply, parse_i64};
 /// BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding
 /// offset increment> ...]: O(1) for each
 pub fn bitfield<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let steps = parse(args)?;
+    let steps = parse(args, keyspace.string_len_max())?;
     match steps.iter().filter(|step| step.action != Action::Get).map(|step| step.field.end()).max() {
         None => read_fields(keyspace, &args[1], &steps, reply),
         Some(end) => change_fields(keyspace, &args[1], &steps, end, reply),
@@ -20,7 +20,7 @@ pub fn bitfield<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
 
 /// BITFIELD_RO key [GET encoding offset ...]: O(1) for each
 pub fn bitfield_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let steps = parse(args)?;
+    let steps = parse(args, keyspace.string_len_max())?;
     if steps.iter().any(|step| step.action != Action::Get) {
         return Err(CommandError::Text("ERR BITFIELD_RO only supports the GET subcommand"));
     }
@@ -71,8 +71,8 @@ fn change_fields<S: Store>(
     Ok(())
 }
 
-/// The steps of a request, all of them right.
-fn parse(args: Args<'_>) -> Result<Vec<Step>, CommandError> {
+/// The steps of a request, all of them right, in a string that may become `len_max` bytes long.
+fn parse(args: Args<'_>, len_max: usize) -> Result<Vec<Step>, CommandError> {
     let mut steps = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut position = 2;
@@ -85,11 +85,11 @@ fn parse(args: Args<'_>) -> Result<Vec<Step>, CommandError> {
                 2
             }
             2.. if is(word, "GET") => {
-                steps.push(Step { field: Field::parse(&rest[1], &rest[2])?, action: Action::Get, overflow });
+                steps.push(Step { field: Field::parse(&rest[1], &rest[2], len_max)?, action: Action::Get, overflow });
                 3
             }
             3.. if is(word, "SET") || is(word, "INCRBY") => {
-                let field = Field::parse(&rest[1], &rest[2])?;
+                let field = Field::parse(&rest[1], &rest[2], len_max)?;
                 let value = integer(&rest[3])?;
                 let action = if is(word, "SET") { Action::Set(value) } else { Action::Add(value) };
                 steps.push(Step { field, action, overflow });
@@ -181,7 +181,7 @@ impl Field {
     /// Bytes that the widest field may touch.
     const BYTES_MAX: usize = 9;
 
-    fn parse(encoding: &[u8], offset: &[u8]) -> Result<Self, CommandError> {
+    fn parse(encoding: &[u8], offset: &[u8], len_max: usize) -> Result<Self, CommandError> {
         const TEXT: &str = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but \
                             i64 is.";
         let (is_signed, bits_max) = match encoding.first() {
@@ -192,11 +192,11 @@ impl Field {
         let bits = parse_i64(&encoding[1..]).filter(|bits| (1..=bits_max).contains(bits));
         let bits = bits.ok_or(CommandError::Text(TEXT))?;
         let offset = match offset.strip_prefix(b"#") {
-            None => bit_offset(offset)?,
+            None => bit_offset(offset, len_max)?,
             Some(index) => {
                 // Redis does not look whether the product has a place in 64 bits.
                 let offset = parse_i64(index).map(|index| index.wrapping_mul(bits));
-                offset.and_then(checked_offset).ok_or(BAD_OFFSET)?
+                offset.and_then(|offset| checked_offset(offset, len_max)).ok_or(BAD_OFFSET)?
             }
         };
         let bits = u32::try_from(bits).expect("a field has 64 bits at most");

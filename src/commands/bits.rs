@@ -4,7 +4,6 @@ use super::arguments::{integer, is};
 use super::text::{lengthen, mark_built, text_of};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
-use crate::limits::STRING_LEN_MAX;
 use crate::narrowing::size;
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
@@ -12,19 +11,19 @@ use std::ops::Range;
 /// What is wrong with the position of a bit.
 pub const BAD_OFFSET: CommandError = CommandError::Text("ERR bit offset is not an integer or out of range");
 
-/// The position of a bit in a string that may be made so long.
-pub fn bit_offset(argument: &[u8]) -> Result<usize, CommandError> {
-    parse_i64(argument).and_then(checked_offset).ok_or(BAD_OFFSET)
+/// The position of a bit in a string that may become `len_max` bytes long.
+pub fn bit_offset(argument: &[u8], len_max: usize) -> Result<usize, CommandError> {
+    parse_i64(argument).and_then(|offset| checked_offset(offset, len_max)).ok_or(BAD_OFFSET)
 }
 
 /// A position of a bit, if a string may be so long.
-pub fn checked_offset(offset: i64) -> Option<usize> {
-    usize::try_from(offset).ok().filter(|offset| offset / 8 < STRING_LEN_MAX.get())
+pub fn checked_offset(offset: i64, len_max: usize) -> Option<usize> {
+    usize::try_from(offset).ok().filter(|offset| offset / 8 < len_max)
 }
 
 /// SETBIT key offset value: O(1), and the bytes by which the string grows
 pub fn setbit<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let (key, offset) = (&args[1], bit_offset(&args[2])?);
+    let (key, offset) = (&args[1], bit_offset(&args[2], keyspace.string_len_max())?);
     let bit = match parse_i64(&args[3]) {
         Some(bit @ 0..=1) => bit == 1,
         _ => return Err(CommandError::Text("ERR bit is not an integer or out of range")),
@@ -43,7 +42,7 @@ pub fn setbit<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 
 /// GETBIT key offset: O(1)
 pub fn getbit<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let offset = bit_offset(&args[2])?;
+    let offset = bit_offset(&args[2], keyspace.string_len_max())?;
     let mut digits = itoa::Buffer::new();
     let text = match keyspace.read(&args[1]) {
         None => &[],

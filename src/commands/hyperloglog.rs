@@ -5,7 +5,6 @@ use super::text::mark_built;
 use super::{CommandError, Outcome};
 use crate::hyperloglog::{self, Corrupt, Encoding, Union};
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
-use crate::limits::HLL_SPARSE_LEN_MAX;
 use crate::resp::{Args, Reply, quoted};
 
 impl From<Corrupt> for CommandError {
@@ -34,24 +33,30 @@ fn store(node: &mut Node, bytes: &[u8]) {
 /// PFADD key [element [element ...]]: O(N), N = elements
 pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, elements) = (&args[1], args.from(2));
-    let changes = match keyspace.node_mut(key) {
+    let sparse_len_max = keyspace.sparse_len_max();
+    let (changes, became_dense) = match keyspace.node_mut(key) {
         Some(node) => {
-            let (changes, outcome) = add_to_node(node, elements)?;
+            let was_dense = sketch_of(node.value())?.1 == Encoding::Dense;
+            let (changes, outcome) = add_to_node(node, elements, sparse_len_max)?;
             if let Err(corrupt) = outcome {
                 note_half_done(keyspace, key, changes);
                 return Err(corrupt.into());
             }
-            changes
+            (changes, !was_dense && is_dense(node))
         }
         None => {
             let mut bytes = hyperloglog::empty();
-            let (changes, outcome) = add_all(&mut bytes, elements);
+            let (changes, outcome) = hyperloglog::add_all(&mut bytes, elements.iter(), sparse_len_max);
             outcome?;
             hyperloglog::forget_count(&mut bytes);
-            mark_built(keyspace.node_or_new(key, || NewValue::Text(&bytes)));
-            changes + 1
+            let node = keyspace.node_or_new(key, || NewValue::Text(&bytes));
+            mark_built(node);
+            (changes + 1, is_dense(node))
         }
     };
+    if became_dense {
+        tell_dense(keyspace, args, key);
+    }
     if changes > 0 {
         keyspace.note_change(key, changes);
         keyspace.notify(Class::STRING, "pfadd", key);
@@ -61,7 +66,11 @@ pub fn pfadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 }
 
 /// Adds elements to a HyperLogLog; gives how many changed it, and whether it was found corrupt behind them.
-fn add_to_node(node: &mut Node, elements: Args<'_>) -> Result<(usize, Result<(), Corrupt>), CommandError> {
+fn add_to_node(
+    node: &mut Node,
+    elements: Args<'_>,
+    sparse_len_max: usize,
+) -> Result<(usize, Result<(), Corrupt>), CommandError> {
     let (text, encoding) = sketch_of(node.value())?;
     if encoding == Encoding::Dense {
         let text = node.text_mut().expect("a HyperLogLog is a text");
@@ -73,7 +82,7 @@ fn add_to_node(node: &mut Node, elements: Args<'_>) -> Result<(usize, Result<(),
     }
     // A copy of it is short, and grows as it needs.
     let mut bytes = text.to_vec();
-    let (changes, outcome) = add_all(&mut bytes, elements);
+    let (changes, outcome) = hyperloglog::add_all(&mut bytes, elements.iter(), sparse_len_max);
     if changes > 0 {
         hyperloglog::forget_count(&mut bytes);
         store(node, &bytes);
@@ -81,8 +90,15 @@ fn add_to_node(node: &mut Node, elements: Args<'_>) -> Result<(usize, Result<(),
     Ok((changes, outcome))
 }
 
-fn add_all(bytes: &mut Vec<u8>, elements: Args<'_>) -> (usize, Result<(), Corrupt>) {
-    hyperloglog::add_all(bytes, elements.iter(), HLL_SPARSE_LEN_MAX.get())
+fn is_dense(node: &Node) -> bool {
+    sketch_of(node.value()).is_ok_and(|(_, encoding)| encoding == Encoding::Dense)
+}
+
+/// Tells the log that a HyperLogLog became dense by a command: replay has no limit by which it would. Which encoding it
+/// has is not all the same, for SETRANGE and others may change its bytes.
+fn tell_dense<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, key: &[u8]) {
+    keyspace.effects().tell(args.iter());
+    keyspace.effects().tell([b"PFDEBUG".as_slice(), b"TODENSE", key]);
 }
 
 /// Elements were added before damage was met. As in Redis they stay, and no watch on the key breaks; but the log, to
@@ -135,12 +151,19 @@ pub fn pfmerge<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         union.add(sketch_of(value)?.0)?;
     }
     let key = &args[1];
-    let mut bytes = match keyspace.look(key) {
-        Some(value) => sketch_of(value)?.0.to_vec(),
-        None => hyperloglog::empty(),
+    let (mut bytes, was_dense) = match keyspace.look(key) {
+        Some(value) => {
+            let (bytes, encoding) = sketch_of(value)?;
+            (bytes.to_vec(), encoding == Encoding::Dense)
+        }
+        None => (hyperloglog::empty(), false),
     };
-    union.write_to(&mut bytes, HLL_SPARSE_LEN_MAX.get())?;
-    store(keyspace.node_or_new(key, || NewValue::Text(&[])), &bytes);
+    union.write_to(&mut bytes, keyspace.sparse_len_max())?;
+    let node = keyspace.node_or_new(key, || NewValue::Text(&[]));
+    store(node, &bytes);
+    if !was_dense && is_dense(node) {
+        tell_dense(keyspace, args, key);
+    }
     keyspace.note_change(key, 1);
     keyspace.notify(Class::STRING, "pfadd", key);
     reply.ok();

@@ -103,13 +103,28 @@ pub fn crossing(id: CommandId, args: Args<'_>, databases: usize) -> Crossing {
     }
     let number = match row.name {
         "move" => args.get(2),
-        "copy" => {
-            (3..args.len()).rfind(|&position| args.is(position, "DB")).and_then(|position| args.get(position + 1))
-        }
+        "copy" => database_of_copy(args).and_then(|position| args.get(position)),
         _ => return Crossing::Everywhere,
     };
     let number = number.and_then(parse_i64).and_then(|number| keys::parse_database(number, databases).ok());
     number.map_or(Crossing::Nowhere, Crossing::To)
+}
+
+/// The highest number of a database that a request names, if it names one.
+pub fn highest_database(id: CommandId, args: Args<'_>) -> Option<usize> {
+    let number =
+        |position: usize| args.get(position).and_then(parse_i64).and_then(|number| usize::try_from(number).ok());
+    match command(id).name {
+        "move" => number(2),
+        "copy" => database_of_copy(args).and_then(number),
+        "swapdb" => number(1).max(number(2)),
+        _ => None,
+    }
+}
+
+/// Where the number of the database stands that a COPY goes to.
+fn database_of_copy(args: Args<'_>) -> Option<usize> {
+    (3..args.len()).rfind(|&position| args.is(position, "DB")).map(|position| position + 1)
 }
 
 /// Runs one command over the keyspace: writes its one reply, tells the log what it changed, and serves those who waited

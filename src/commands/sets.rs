@@ -321,11 +321,7 @@ fn take_random(set: &mut Set, random: &mut fastrand::Rng, reply: &mut Reply<'_>,
 
 /// Tells the log which members went; a change without a log is its own effect.
 fn tell_removed<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], members: &[Vec<u8>]) {
-    if !members.is_empty() {
-        let mut effect: Vec<&[u8]> = vec![b"SREM", key];
-        effect.extend(members.iter().map(Vec::as_slice));
-        keyspace.effects().tell(effect);
-    }
+    keyspace.effects().tell_over(&[b"SREM", key], members.iter().map(Vec::as_slice), &[]);
 }
 
 /// SRANDMEMBER key [count]: O(N), N = members replied

@@ -331,9 +331,7 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
     // Behind the change, which tells it where the destination had expired.
     if keyspace.effects().is_logged() {
         keyspace.effects().tell([b"DEL".as_slice(), destination]);
-        let words: Vec<&[u8]> =
-            [b"RPUSH".as_slice(), destination].into_iter().chain(result.iter().map(Vec::as_slice)).collect();
-        keyspace.effects().tell(words);
+        keyspace.effects().tell_over(&[b"RPUSH", destination], result.iter().map(Vec::as_slice), &[]);
     }
     let len = result.len();
     keyspace.note_change(destination, len);

@@ -295,9 +295,9 @@ pub fn msetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 
 /// APPEND key value: O(1) amortised
 pub fn append<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let (key, suffix) = (&args[1], &args[2]);
+    let (key, suffix, len_max) = (&args[1], &args[2], keyspace.string_len_max());
     let len = match keyspace.node_mut(key) {
-        Some(node) => append_to(node, suffix)?,
+        Some(node) => append_to(node, suffix, len_max)?,
         None => {
             keyspace.set(key, new_string(suffix), None);
             suffix.len()
@@ -310,9 +310,9 @@ pub fn append<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 }
 
 /// Appends to the string of a node; gives its new length.
-fn append_to(node: &mut Node, suffix: &[u8]) -> Result<usize, CommandError> {
+fn append_to(node: &mut Node, suffix: &[u8], len_max: usize) -> Result<usize, CommandError> {
     let start = make_text(node)?;
-    let len = checked_len(start, suffix.len())?;
+    let len = checked_len(start, suffix.len(), len_max)?;
     let (text, _) = lengthen(node, len)?;
     text[start..].copy_from_slice(suffix);
     Ok(len)
@@ -422,18 +422,18 @@ fn substring(text: &[u8], start: i64, end: i64) -> &[u8] {
 
 /// SETRANGE key offset value: O(N), N = length of the value
 pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let (key, value) = (&args[1], &args[3]);
+    let (key, value, len_max) = (&args[1], &args[3], keyspace.string_len_max());
     let Ok(offset) = usize::try_from(integer(&args[2])?) else {
         return Err(CommandError::Text("ERR offset is out of range"));
     };
     let len = match keyspace.node_mut(key) {
         // Nothing is overwritten: an integer stays one.
         Some(node) if value.is_empty() => text_of(node.value(), &mut itoa::Buffer::new())?.len(),
-        Some(node) => overwrite(node, offset, value)?,
+        Some(node) => overwrite(node, offset, value, len_max)?,
         None if value.is_empty() => 0,
         None => {
-            checked_len(offset, value.len())?;
-            overwrite(keyspace.node_or_new(key, || NewValue::Text(&[])), offset, value)?
+            checked_len(offset, value.len(), len_max)?;
+            overwrite(keyspace.node_or_new(key, || NewValue::Text(&[])), offset, value, len_max)?
         }
     };
     if !value.is_empty() {
@@ -445,13 +445,13 @@ pub fn setrange<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
 }
 
 /// Overwrites a part of the string of a node; gives its new length.
-fn overwrite(node: &mut Node, offset: usize, value: &[u8]) -> Result<usize, CommandError> {
+fn overwrite(node: &mut Node, offset: usize, value: &[u8], len_max: usize) -> Result<usize, CommandError> {
     if value.is_empty() {
         return make_text(node);
     }
     // A value of another type is told first.
     make_text(node)?;
-    let end = checked_len(offset, value.len())?;
+    let end = checked_len(offset, value.len(), len_max)?;
     let (text, _) = lengthen(node, end)?;
     text[offset..end].copy_from_slice(value);
     Ok(text.len())

@@ -2,7 +2,6 @@
 
 use super::CommandError;
 use crate::keyspace::{NewValue, Node, Value};
-use crate::limits::STRING_LEN_MAX;
 
 /// The most room that is left for a growing string to grow into.
 const GROWTH_MAX: usize = 1024 * 1024;
@@ -47,8 +46,10 @@ pub fn mark_built(node: &mut Node) {
     }
 }
 
-/// The length of a string where `len` bytes end behind `start` bytes.
-pub fn checked_len(start: usize, len: usize) -> Result<usize, CommandError> {
+/// The length of a string where `len` bytes end behind `start` bytes; `most` is [`Keyspace::string_len_max`].
+///
+/// [`Keyspace::string_len_max`]: crate::keyspace::Keyspace::string_len_max
+pub fn checked_len(start: usize, len: usize, most: usize) -> Result<usize, CommandError> {
     const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-    start.checked_add(len).filter(|&len| len <= STRING_LEN_MAX.get()).ok_or(CommandError::Text(TOO_LONG))
+    start.checked_add(len).filter(|&len| len <= most).ok_or(CommandError::Text(TOO_LONG))
 }

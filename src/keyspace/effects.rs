@@ -5,6 +5,16 @@
 
 use crate::resp::Args;
 
+/// The longest effect, in bytes as it is encoded: positions in it have 32 bits.
+pub const EFFECT_LEN_MAX: usize = u32::MAX as usize;
+
+/// Bytes of words that one effect is told over: with a word and a key of the greatest length it is still no longer than
+/// [`EFFECT_LEN_MAX`]. Tests have short words.
+const PIECE_LEN: usize = if cfg!(test) { 64 } else { 1 << 30 };
+
+/// What a count or a length takes in an effect.
+const NUMBER: usize = size_of::<u32>();
+
 /// The effects of the command that is running, encoded as the payload of a log record.
 ///
 /// ```text
@@ -45,6 +55,27 @@ impl Effects {
         self.add(arguments);
     }
 
+    /// Tells an effect over words, each of which it would have alone, too: `head`, the words, `tail`. There may be any
+    /// number of words: what is too long for one effect is told as several, and nothing where there are none.
+    pub fn tell_over<'a>(&mut self, head: &[&'a [u8]], words: impl Iterator<Item = &'a [u8]>, tail: &[&'a [u8]]) {
+        let mut piece = head.to_vec();
+        let mut len = 0;
+        for word in words {
+            if len > 0 && len + word.len() > PIECE_LEN {
+                piece.extend_from_slice(tail);
+                self.tell(piece.iter().copied());
+                piece.truncate(head.len());
+                len = 0;
+            }
+            piece.push(word);
+            len += NUMBER + word.len();
+        }
+        if len > 0 {
+            piece.extend_from_slice(tail);
+            self.tell(piece);
+        }
+    }
+
     /// Leaves the running command's own arguments out: somebody else logs it.
     pub fn leave_out_own(&mut self) {
         self.is_told = true;
@@ -64,11 +95,16 @@ impl Effects {
     }
 
     fn append<'a>(&mut self, arguments: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.payload.extend_from_slice(&(arguments.len() as u32).to_le_bytes());
+        let start = self.payload.len();
+        self.payload.extend_from_slice(&encoded(arguments.len()));
         for argument in arguments {
-            self.payload.extend_from_slice(&(argument.len() as u32).to_le_bytes());
+            self.payload.extend_from_slice(&encoded(argument.len()));
             self.payload.extend_from_slice(argument);
         }
+        assert!(
+            self.payload.len() - start <= EFFECT_LEN_MAX,
+            "the query buffer bounds requests, pieces bound the rest"
+        );
     }
 
     /// Ends a command that made `changes`: its arguments are its effect, unless it told another.
@@ -95,5 +131,42 @@ impl Effects {
         self.told_database = 0;
         self.payload.clear();
         self.payload.shrink_to(KEPT);
+    }
+}
+
+/// A count or a length in an effect.
+fn encoded(number: usize) -> [u8; NUMBER] {
+    u32::try_from(number).expect("it is of a part of an effect, which has no more than 4 GB").to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_for_one_effect_is_told_as_several_with_every_word_once() {
+        let words: Vec<Vec<u8>> = (0..100u8).map(|number| vec![number; usize::from(number)]).collect();
+        let mut told = Effects::new(true);
+        told.tell_over(&[b"XCLAIM", b"key"], words.iter().map(Vec::as_slice), &[b"FORCE"]);
+        let mut wanted = Effects::new(true);
+        let (mut piece, mut len) = (Vec::new(), 0);
+        let end = |wanted: &mut Effects, piece: &mut Vec<&[u8]>| {
+            let effect = [&[b"XCLAIM".as_slice(), b"key"], &piece[..], &[b"FORCE"]].concat();
+            wanted.add(effect);
+            piece.clear();
+        };
+        for word in &words {
+            if !piece.is_empty() && len + word.len() > PIECE_LEN {
+                end(&mut wanted, &mut piece);
+                len = 0;
+            }
+            piece.push(word.as_slice());
+            len += word.len() + NUMBER;
+        }
+        end(&mut wanted, &mut piece);
+        assert_eq!(told.payload(), wanted.payload());
+        let mut nothing = Effects::new(true);
+        nothing.tell_over(&[b"SREM", b"key"], std::iter::empty(), &[]);
+        assert!(nothing.payload().is_empty(), "an effect needs a word");
     }
 }

@@ -34,7 +34,7 @@ mod walk;
 
 pub use databases::Databases;
 pub use deadlines::Deadlines;
-pub use effects::Effects;
+pub use effects::{EFFECT_LEN_MAX, Effects};
 pub use encoding_limits::{Limit, NodeLimit};
 pub use eviction::{Evictable, draw as draw_evictable};
 pub use hash::FieldSpot;
@@ -59,7 +59,7 @@ pub use waiter::{LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
-use crate::limits::is_frozen;
+use crate::limits::{HLL_SPARSE_LEN_MAX, STRING_LEN_MAX, is_frozen};
 use crate::slowlog::Slow;
 use crate::ticks;
 use std::collections::{HashSet, VecDeque};
@@ -176,6 +176,20 @@ impl<S: Store> Keyspace<S> {
     /// Whether the effects of a log are replayed. Time stands at 0 then: what depended on it is in the effects.
     pub fn is_replaying(&self) -> bool {
         self.now_ms == 0
+    }
+
+    /// The longest string that a command may make, in bytes. While the effects of a log are replayed the limits of
+    /// clients do not count: what was accepted once, whatever they were then, is not refused.
+    pub fn string_len_max(&self) -> usize {
+        /// A field of BITFIELD may end so far behind the byte that it begins in.
+        const FIELD: usize = size_of::<u64>();
+        if self.is_replaying() { LEN_MAX - FIELD } else { STRING_LEN_MAX.get() }
+    }
+
+    /// The longest HyperLogLog in the sparse encoding, in bytes. While the effects of a log are replayed there is none:
+    /// where one became dense for its length, that is an effect.
+    pub fn sparse_len_max(&self) -> usize {
+        if self.is_replaying() { usize::MAX } else { HLL_SPARSE_LEN_MAX.get() }
     }
 
     /// Moves time on.

@@ -206,7 +206,8 @@ fn read_group(kind: u8, reader: &mut Reader<'_>, stream: &Stream) -> Result<Grou
     let last_id = read_id(reader)?;
     let entries_read = match kind {
         kind::STREAM => stream.entries_up_to(last_id),
-        _ => Some(reader.length()?).filter(|&read| read != UNKNOWN).map(|read| read as i64),
+        // A count that is none is as unknown as the number that says so.
+        _ => i64::try_from(reader.length()?).ok(),
     };
     let mut group = Group::new(last_id, entries_read);
     let mut pending = BTreeMap::new();

@@ -11,6 +11,15 @@ pub struct Span {
     pub len: u32,
 }
 
+impl Span {
+    /// The positions of its bytes.
+    #[inline]
+    pub fn range(self) -> std::ops::Range<usize> {
+        let start = self.start as usize;
+        start..start + self.len as usize
+    }
+}
+
 /// The arguments of one request, the command's name included. Never empty.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a> {

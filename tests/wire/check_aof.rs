@@ -1,8 +1,8 @@
 //! `shardrace check-aof`: it explains a log, and what it repairs a server starts with.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Ended, Setup, run_to_its_end};
-use shardrace::aof::{Frame, Scan, decode};
-use std::path::PathBuf;
+use shardrace::aof::{Frame, Scan, decode, frame_joint_onto, frame_onto, joint_payload};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -223,4 +223,130 @@ fn chains_behind_damage_are_dropped_by_a_fix_and_kept_by_a_salvage() {
     assert_eq!(rounds_found(&mut server.client()), all(3));
     write_round(&mut server.client(), 4);
     assert_eq!(rounds_found(&mut server.kill().start(MUTEX, &[]).client()), all(4));
+}
+
+/// An effect as a payload has it.
+fn effect(line: &str) -> Vec<u8> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
+    let arguments = words.iter().flat_map(|word| [&number(word.len())[..], word.as_bytes()].concat());
+    number(words.len()).into_iter().chain(arguments).collect()
+}
+
+/// Appends to a segment what a record is framed from; gives where it stands.
+fn append(path: &Path, frame: impl FnOnce(&mut Vec<u8>, shardrace::aof::Salt)) -> usize {
+    let mut bytes = std::fs::read(path).unwrap();
+    let Scan { salt, end, .. } = scan(&path.to_owned());
+    bytes.truncate(end);
+    frame(&mut bytes, salt.unwrap());
+    std::fs::write(path, bytes).unwrap();
+    end
+}
+
+/// A key of its own that a segment holds.
+fn key_in(path: &Path) -> String {
+    let bytes = std::fs::read(path).unwrap();
+    let is_in = |key: &String| {
+        let set = effect(&format!("SET {key} 1"));
+        bytes.windows(set.len()).any(|window| window == set)
+    };
+    (0..20).map(|key| format!("key:{key}")).find(is_in).expect("a segment has some of twenty keys")
+}
+
+#[test]
+fn what_cannot_be_replayed_is_told_and_left_out_by_a_salvage() {
+    for setup in [MUTEX, ACTOR] {
+        println!("on {setup:?}");
+        let (data, _) = two_rounds(setup);
+        let segments = data.segments();
+        let path = segments.last().unwrap();
+        let key = key_in(path);
+        let effects = |lines: &[String]| lines.iter().flat_map(|line| effect(line)).collect::<Vec<u8>>();
+        let half = effects(&[format!("SET {key} 7"), format!("LPUSH {key} x"), format!("APPEND {key} 7")]);
+        let at = append(path, |out, salt| frame_onto(out, salt, &half));
+        append(path, |out, salt| frame_onto(out, salt, &effects(&[format!("NOSUCH {key}")])));
+        append(path, |out, salt| frame_onto(out, salt, &effects(&[format!("APPEND {key} 7")])));
+        if let [one, other] = &segments[..] {
+            let joint = effects(&["RPUSH list:0 9".to_owned(), format!("HSET {key} f v"), "RPUSH list:1 9".to_owned()]);
+            let payload = joint_payload(u64::MAX, &[(0, 0), (1, 0)], &joint);
+            for path in [one, other] {
+                append(path, |out, salt| frame_joint_onto(out, salt, &payload));
+            }
+        }
+        let before = std::fs::read(path).unwrap();
+
+        let name = path.to_str().unwrap();
+        let place = format!("record at byte {at}");
+        let dir = path.parent().unwrap().to_str().unwrap();
+        let advice = format!("`shardrace check-aof {dir} --salvage` leaves out what cannot be replayed");
+        let refusal = data.start_refused(setup, &[]).stderr;
+        for text in [name, &place, "LPUSH fails on replay: WRONGTYPE", &advice] {
+            assert!(refusal.contains(text), "nothing of {text:?}: {refusal}");
+        }
+        let told =
+            ["A server refuses it", "UNFIT: record at byte", "LPUSH fails", "holds an effect that is no write: NOSUCH"];
+        assert_says(&check(&data, &[]), 1, &told);
+        let fix = check(&data, &["--fix"]);
+        assert_says(&fix, 1, &["Nothing was done: no file is damaged", "--salvage", "LPUSH fails"]);
+        assert!(!fix.stdout.contains("nothing to do"), "{fix:?}");
+        assert_eq!(std::fs::read(path).unwrap(), before);
+
+        let salvaged = check(&data, &["--salvage"]);
+        let note = format!("leaves out of the {place} of {name}: LPUSH fails on replay: WRONGTYPE");
+        assert_says(&salvaged, 0, &[&note, "NOSUCH", "of 1 keys", &key, "A server starts with it: 60 keys"]);
+        assert_says(&check(&data, &[]), 0, &["60 keys"]);
+        assert_says(&check(&data, &["--salvage"]), 0, &["nothing to do"]);
+        let server = data.start(setup, &[]);
+        let mut client = server.client();
+        client.expect(&format!("GET {key}"), "$3\r\n777\r\n");
+        let lengths = [0, 1].map(|list| client.value(&["LLEN", &format!("list:{list}")]).integer());
+        assert_eq!(lengths, [if segments.len() == 2 { 3 } else { 2 }; 2]);
+        // From here on it is as strict as any other.
+        client.expect("SET later 1", "+OK\r\n");
+        let data = server.kill();
+        for path in &data.segments() {
+            append(path, |out, salt| frame_onto(out, salt, &effects(&["NOSUCH key".to_owned()])));
+        }
+        assert!(data.start_refused(setup, &[]).stderr.contains("NOSUCH"));
+    }
+}
+
+/// Changes of a segment's file that leave something of it.
+fn damages(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let flipped = |at: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let len = bytes.len();
+    let flips = [0, 9, 14, 16, 40, len / 3, len / 2, len - 60, len - 2].map(flipped);
+    let cuts = [17, len / 2, len - 40, len - 1].map(|at| bytes[..at].to_vec());
+    flips.into_iter().chain(cuts).collect()
+}
+
+#[test]
+fn what_a_repair_leaves_is_right_to_a_second_look() {
+    for setup in [MUTEX, ACTOR] {
+        let (data, between) = two_rounds(setup);
+        let mut repaired = 0;
+        for segment in 0..setup.shards {
+            let path = data.segments()[segment].clone();
+            let whole = std::fs::read(&path).unwrap();
+            for (number, damaged) in damages(&whole[..scan(&path).end]).into_iter().enumerate() {
+                for repair in [&["--fix"][..], &["--salvage"], &["--truncate-to", &between.to_string()]] {
+                    let copy = data.copy();
+                    std::fs::write(&copy.segments()[segment], &damaged).unwrap();
+                    if check(&copy, repair).status.success() {
+                        let what = format!("{setup:?}, segment {segment}, damage {number}, {repair:?}");
+                        let again = check(&copy, &[]);
+                        assert!(again.status.success(), "{what}: {again:?}");
+                        let again = check(&copy, &["--fix"]);
+                        assert!(again.stdout.contains("There is nothing to do"), "{what}: {again:?}");
+                        repaired += 1;
+                    }
+                }
+            }
+        }
+        assert!(repaired >= 20 * setup.shards, "{setup:?}: {repaired}");
+    }
 }

@@ -351,12 +351,17 @@ fn a_key_expires_in_any_database() {
 #[test]
 fn the_log_of_more_databases_than_there_are_is_refused() {
     for setup in EVERY_ENGINE {
-        let server = Server::start(setup, &[]);
-        server.client().expect("SELECT 9", "+OK\r\n");
-        let mut client = server.client();
-        client.expect("SELECT 9", "+OK\r\n");
-        client.expect("SET k v", "+OK\r\n");
-        let ended = server.kill().start_refused(setup, &["--databases", "2"]);
-        assert!(ended.stderr.contains("`databases` allows for 2 only"), "{}", ended.stderr);
+        for lines in
+            [&["SELECT 9", "SET k v"][..], &["SET k v", "COPY k c DB 9"], &["SET k v", "MOVE k 9"], &["SWAPDB 0 9"]]
+        {
+            let server = Server::start(setup, &[]);
+            let mut client = server.client();
+            lines.iter().for_each(|line| drop(client.call(&crate::harness::words(line))));
+            let data = server.kill();
+            let ended = data.start_refused(setup, &["--databases", "2"]);
+            assert!(ended.stderr.contains("is of database 9; `databases` allows for 2 only"), "{}", ended.stderr);
+            assert!(!ended.stderr.contains("--salvage"), "nothing is wrong with the log: {}", ended.stderr);
+            drop(data.start(setup, &[]));
+        }
     }
 }

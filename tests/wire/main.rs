@@ -37,6 +37,7 @@ mod order;
 mod process;
 mod pubsub;
 mod rdb;
+mod replays;
 mod rewriting;
 mod sets;
 mod slow_readers;

@@ -266,3 +266,24 @@ fn a_command_that_meets_keys_that_have_expired_is_logged_behind_their_removal() 
         }
     }
 }
+
+/// Of an empty stream that an error left behind the log would know nothing: a group of it could not be made again. What
+/// the entry holds are pages of zeros that nobody looks at.
+#[test]
+fn an_entry_that_is_too_large_leaves_no_stream_behind() {
+    const LEN: usize = (1 << 30) + 1;
+    let (words, mut spans) = parse("XADD key 1-1 field");
+    let mut bytes = vec![0; words.len() + LEN];
+    bytes[..words.len()].copy_from_slice(&words);
+    let number = |number: usize| u32::try_from(number).expect("it is less than 4 GB");
+    spans.push(Span { start: number(words.len()), len: number(LEN) });
+    let mut stores = stores(1);
+    let store = Joint::new(1, stores.iter_mut().enumerate());
+    let mut keyspace = Keyspace::new(store, NOW_MS, fastrand::Rng::with_seed(0), Effects::new(true));
+    let args = Args::new(&bytes, &spans);
+    let id = commands::find_of(args).expect("the command is right").expect("there is one");
+    let mut reply = Vec::new();
+    commands::execute(id, &mut keyspace, args, &mut Reply::new(&mut reply, false));
+    assert_eq!(reply, b"-ERR Elements are too large to be stored\r\n");
+    assert!(keyspace.is_empty() && keyspace.effects().payload().is_empty());
+}

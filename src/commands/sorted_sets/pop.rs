@@ -105,9 +105,7 @@ pub fn take<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, most: us
     };
     end_removal(keyspace, key, taken, event);
     if keyspace.effects().is_logged() {
-        let mut effect: Vec<&[u8]> = vec![b"ZREM", key];
-        effect.extend(elements.iter().map(|(member, _)| &**member));
-        keyspace.effects().tell(effect);
+        keyspace.effects().tell_over(&[b"ZREM", key], elements.iter().map(|(member, _)| &**member), &[]);
     }
     Taken(elements)
 }

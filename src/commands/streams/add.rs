@@ -41,12 +41,15 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     }
     let now_ms = keyspace.now_ms();
     let is_small = fields.byte_len() <= ENTRY_BYTES_MAX;
-    // A new stream refuses no ID but 0-0, so that no empty one is left behind by an error.
-    let stream = keyspace.collection_or_new::<Stream>(key)?;
-    let id = new_id(stream, options.id, now_ms)?;
+    // An error leaves no empty stream behind, of which the log would not know: a new one refuses no ID but 0-0.
     if !is_small {
+        let nothing = Stream::default();
+        let stream = keyspace.collection_mut::<Stream>(key)?;
+        new_id(stream.as_deref().unwrap_or(&nothing), options.id, now_ms)?;
         return Err(CommandError::Text("ERR Elements are too large to be stored"));
     }
+    let stream = keyspace.collection_or_new::<Stream>(key)?;
+    let id = new_id(stream, options.id, now_ms)?;
     stream.push(id, fields.iter());
     let trimmed = options.trim.as_ref().map_or(0, |trim| stream.trim(trim));
     let len = stream.len();

@@ -24,7 +24,8 @@ pub fn xclaim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     let is_new = group.add_consumer(owner.consumer, now_ms);
     let (given, gone) = claim.claim(stream, &mut group, owner.consumer);
     write_claimed(stream, &given, claim.only_ids, reply);
-    note_asked(&mut group, owner.consumer, now_ms, !given.is_empty());
+    // The log says when it was active.
+    note_asked(&mut group, owner.consumer, now_ms, !given.is_empty() && !is_replaying);
     claim.note_replayed(&mut group, owner.consumer);
     let (last_id, entries_read) = (group.last_id, group.entries_read);
     give_back(stream, owner, group);

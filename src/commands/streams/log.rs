@@ -23,30 +23,41 @@ pub struct Owner<'a> {
 /// What a consumer was given: the entries, each with how often it was given by now.
 pub type Given = [(StreamId, u64)];
 
-/// Tells which entries a consumer has since `delivered_ms`, and when it was seen and active.
+/// Tells which entries a consumer has since `delivered_ms`, and when it was seen and active: now.
 pub fn tell_given<S: Store>(keyspace: &mut Keyspace<S>, owner: Owner<'_>, given: &Given, delivered_ms: i64) {
+    tell_claim(keyspace, owner, given, delivered_ms, true);
+}
+
+/// Tells which entries a consumer was given again: it was seen, and not active.
+pub fn tell_given_again<S: Store>(keyspace: &mut Keyspace<S>, owner: Owner<'_>, given: &Given, delivered_ms: i64) {
+    tell_claim(keyspace, owner, given, delivered_ms, false);
+}
+
+fn tell_claim<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    owner: Owner<'_>,
+    given: &Given,
+    delivered_ms: i64,
+    is_active: bool,
+) {
     if !keyspace.effects().is_logged() {
         return;
     }
     let now_ms = keyspace.now_ms().to_string();
+    let head = [b"XCLAIM".as_slice(), owner.key, owner.group, owner.consumer, b"0"];
     if given.is_empty() {
-        keyspace.effects().tell(claim_of(owner, &[b"SEEN", now_ms.as_bytes()]));
+        keyspace.effects().tell(head.into_iter().chain([b"SEEN".as_slice(), now_ms.as_bytes()]).collect::<Vec<_>>());
     }
     let time = delivered_ms.to_string();
     for same in given.chunk_by(|one, other| one.1 == other.1) {
         let ids: Vec<String> = same.iter().map(|(id, _)| id.to_string()).collect();
         let deliveries = (same[0].1 as i64).to_string();
-        let mut effect: Vec<&[u8]> = ids.iter().map(String::as_bytes).collect();
-        effect.extend([b"TIME".as_slice(), time.as_bytes(), b"RETRYCOUNT", deliveries.as_bytes()]);
-        effect.extend([b"FORCE".as_slice(), b"JUSTID", b"SEEN", now_ms.as_bytes(), b"ACTIVE", now_ms.as_bytes()]);
-        keyspace.effects().tell(claim_of(owner, &effect));
+        let [time, deliveries, now_ms] = [&time, &deliveries, &now_ms].map(String::as_bytes);
+        let tail = [b"TIME".as_slice(), time, b"RETRYCOUNT", deliveries, b"FORCE", b"JUSTID", b"SEEN", now_ms];
+        let active = [b"ACTIVE".as_slice(), now_ms];
+        let tail = [&tail[..], if is_active { &active } else { &[] }].concat();
+        keyspace.effects().tell_over(&head, ids.iter().map(String::as_bytes), &tail);
     }
-}
-
-fn claim_of<'a>(owner: Owner<'a>, rest: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let mut effect: Vec<&[u8]> = vec![b"XCLAIM", owner.key, owner.group, owner.consumer, b"0"];
-    effect.extend_from_slice(rest);
-    effect
 }
 
 /// Tells that entries are no longer pending.
@@ -55,9 +66,7 @@ pub fn tell_gone<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], group: &[u8],
         return;
     }
     let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
-    let mut effect: Vec<&[u8]> = vec![b"XACK", key, group];
-    effect.extend(ids.iter().map(String::as_bytes));
-    keyspace.effects().tell(effect);
+    keyspace.effects().tell_over(&[b"XACK", key, group], ids.iter().map(String::as_bytes), &[]);
 }
 
 /// Tells how far a group has read.

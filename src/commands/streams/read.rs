@@ -3,7 +3,7 @@
 use super::super::arguments::{integer, is};
 use super::super::blocking::{claim_own_wait, parse_timeout_ms};
 use super::super::{CommandError, Outcome};
-use super::log::{Owner, give, tell_given, tell_progress};
+use super::log::{Owner, give, tell_given, tell_given_again, tell_progress};
 use super::{id, shown, write_entry, write_id};
 use crate::keyspace::stream::{GroupReading, Reading, ReadingFrom, StreamId};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
@@ -309,7 +309,7 @@ fn write_history<S: Store>(
         return;
     }
     give(stream.groups.get_mut(owner.group).expect(READY), owner.consumer, &given, now_ms);
-    tell_given(keyspace, owner, &given, now_ms);
+    tell_given_again(keyspace, owner, &given, now_ms);
     keyspace.note_unwatched_change(1);
 }
 

@@ -9,7 +9,8 @@ pub type Name = Arc<[u8]>;
 
 /// A consumer group.
 ///
-/// Invariant: each pending entry is in the pending entries of its consumer, and of no other.
+/// Invariants: each pending entry is in the pending entries of its consumer, and of no other; `entries_read` is not
+/// negative: XGROUP, which the log tells it with, takes no such count.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// The last entry that was given to any consumer.

@@ -142,7 +142,7 @@ impl Stream {
             }
         }
         self.len += 1;
-        self.entries_added = self.entries_added.wrapping_add(1);
+        self.entries_added = self.entries_added.saturating_add(1);
         self.last_id = id;
         self.last_entry = id;
         if self.len == 1 {
@@ -254,20 +254,26 @@ impl Stream {
             && start <= self.max_deleted_id
     }
 
-    /// How many entries there ever were up to an ID, this included; `None` where it cannot be known. O(1)
+    /// How many entries there ever were up to an ID, this included; `None` where it cannot be known, or is more than a
+    /// count of entries read can be. O(1)
     pub fn entries_up_to(&self, id: StreamId) -> Option<i64> {
-        let added = self.entries_added as i64;
-        if self.entries_added == 0 || id == self.last_id || (self.is_empty() && id < self.last_id) {
+        i64::try_from(self.counted_up_to(id)?).ok()
+    }
+
+    fn counted_up_to(&self, id: StreamId) -> Option<u64> {
+        let added = self.entries_added;
+        if added == 0 || id == self.last_id || (self.is_empty() && id < self.last_id) {
             return Some(added);
         }
         let is_whole = self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id;
         if id > self.last_id || !is_whole {
             return None;
         }
-        let before_first = added.wrapping_sub(self.len as i64);
+        // A client may say of a stream that fewer were added than there are.
+        let before_first = added.checked_sub(self.len as u64)?;
         match id.cmp(&self.first_id) {
             std::cmp::Ordering::Less => Some(before_first),
-            std::cmp::Ordering::Equal => Some(before_first.wrapping_add(1)),
+            std::cmp::Ordering::Equal => before_first.checked_add(1),
             std::cmp::Ordering::Greater => None,
         }
     }
@@ -275,7 +281,8 @@ impl Stream {
     /// What a group's count of entries read becomes when it is given the entry `id`, the next one. O(1)
     pub fn entries_read_at(&self, id: StreamId, before: Option<i64>) -> Option<i64> {
         match before {
-            Some(count) if !self.has_gaps_from(id) => Some(count.wrapping_add(1)),
+            // Beyond the greatest count it is unknown: any number would be wrong, and a negative one is no count.
+            Some(count) if !self.has_gaps_from(id) => count.checked_add(1),
             _ if self.entries_added > 0 => self.entries_up_to(id),
             _ => before,
         }
@@ -288,7 +295,7 @@ impl Stream {
         }
         let read = group.entries_read.filter(|_| !self.has_gaps_from(group.last_id));
         let read = read.or_else(|| self.entries_up_to(group.last_id))?;
-        Some((self.entries_added as i64).wrapping_sub(read))
+        i64::try_from(self.entries_added).ok()?.checked_sub(read)
     }
 }
 

@@ -156,3 +156,34 @@ fn ids_go_on_where_the_clock_went_back_and_end_at_the_greatest() {
     stream.push(StreamId::MAX, [b"f".as_slice(), b"v"].into_iter());
     assert_eq!(stream.next_id(10), None);
 }
+
+#[test]
+fn counts_at_their_edges_are_counts_or_unknown() {
+    let added = |entries_added: u64| {
+        let mut stream = Stream { entries_added, ..Stream::default() };
+        stream.push(StreamId { ms: 1, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
+        stream.push(StreamId { ms: 2, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
+        stream
+    };
+    let (first, last, most) = (StreamId { ms: 1, seq: 0 }, StreamId { ms: 2, seq: 0 }, i64::MAX);
+    for (before, of_first, of_last) in [
+        (0, Some(1), Some(2)),
+        (most as u64 - 2, Some(most - 1), Some(most)),
+        (most as u64 - 1, Some(most), None),
+        (most as u64, None, None),
+        (u64::MAX - 1, None, None),
+        (u64::MAX, None, None),
+    ] {
+        let stream = added(before);
+        assert_eq!(stream.entries_added, before.saturating_add(2));
+        assert_eq!((stream.entries_up_to(first), stream.entries_up_to(last)), (of_first, of_last), "{before}");
+        assert_eq!(stream.entries_read_at(first, Some(most)), None);
+        assert_eq!(stream.entries_read_at(first, Some(most - 1)), Some(most));
+        let group = Group::new(first, Some(most));
+        assert_eq!(stream.lag(&group), of_last.map(|added| added - most), "{before}");
+    }
+    // A client may say that fewer were added than there are.
+    let mut stream = added(0);
+    stream.entries_added = 1;
+    assert_eq!(stream.entries_up_to(first), None);
+}
