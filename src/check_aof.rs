@@ -154,12 +154,8 @@ fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment) {
     let len = segment.bytes.len();
     let scan = match &segment.scan {
         Ok(scan) => scan,
-        Err(reason) if segment.paths.len() > 1 => return println!("  {name}: {len} bytes: DAMAGED: {reason}"),
-        Err(_) => return println!("  {name}: {len} bytes: DAMAGED: its header is damaged or of another format"),
+        Err(reason) => return println!("  {name}: {len} bytes: DAMAGED: {reason}"),
     };
-    if scan.salt.is_none() {
-        return println!("  {name}: {len} bytes: {}", if len == 0 { "EMPTY" } else { "TORN within its header" });
-    }
     let transactions = scan.joints.len();
     let epochs = match &scan.epochs[..] {
         [] => "no epoch".to_owned(),
@@ -170,7 +166,9 @@ fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment) {
     };
     println!("  {name}: {len} bytes, {} records ({transactions} of several shards), {epochs}", scan.records);
     let broken = len - scan.end;
-    if broken > 0 && scan.is_damaged(chain.may_have_lost_power) {
+    if segment.is_cut_short() {
+        println!("    DAMAGED: it ends at byte {len}, and more of it has been on the disk");
+    } else if broken > 0 && scan.is_damaged(chain.may_have_lost_power) {
         let behind = segment.pieces(scan.end).filter(|(_, piece)| !matches!(piece, crate::aof::Piece::Gap(_))).count();
         println!("    DAMAGED at byte {}: {behind} whole records stand behind that", scan.end);
     } else if broken > 0 {

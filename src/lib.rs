@@ -7,6 +7,7 @@
 pub mod aof;
 pub mod background;
 mod buffers;
+pub mod bus_error;
 pub mod calls;
 pub mod check_aof;
 pub mod clients;

@@ -1,5 +1,6 @@
 //! Log lines in Redis's form, `pid:role date.ms level message`, or as JSON.
 
+use crate::bus_error;
 use crate::config::{Config, Directive};
 use std::fmt;
 use std::fs::OpenOptions;
@@ -21,6 +22,8 @@ pub fn start(config: &Config) -> Result<(), String> {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer(config)?).with_ansi(false);
+    // A line that a full disk does not take is lost; to say so elsewhere would end the process where that is full, too.
+    let builder = builder.log_internal_errors(false);
     match config.text(Directive::LogFormat).as_str() {
         "json" => builder.json().init(),
         _ => builder.event_format(RedisForm).init(),
@@ -35,6 +38,8 @@ fn writer(config: &Config) -> Result<BoxMakeWriter, String> {
     }
     let file = OpenOptions::new().create(true).append(true).open(&path);
     let file = file.map_err(|error| format!("can't open the log file {path}: {error}"))?;
+    let same = file.try_clone().map_err(|error| format!("can't open the log file {path}: {error}"))?;
+    bus_error::tell_in(same);
     Ok(BoxMakeWriter::new(file))
 }
 

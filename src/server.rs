@@ -4,6 +4,7 @@ use crate::aof::{
     DirLock, Disk, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover,
 };
 use crate::background;
+use crate::bus_error;
 use crate::calls;
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::Clock;
@@ -320,6 +321,7 @@ pub fn run(config: Config) -> Result<(), String> {
 /// [`run`] elsewhere than on the machine.
 pub fn run_on(config: Config, ground: Ground) -> Result<(), String> {
     ticks::begin();
+    bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
     let cores = cores();
     let threads = threads(&config);
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
@@ -468,7 +470,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
     };
-    Ok((foundation, Logs { threads, control, clock, lock }, rewriter))
+    Ok((foundation, Logs { threads, control, clock, lock, rewriter: rewriter.clone() }, rewriter))
 }
 
 /// Everything that is ready before the data.
@@ -526,10 +528,11 @@ impl Start {
             never = accept(&listener, &server, admit) => match never {},
         }
         drop(listener);
-        drain(&server, &tasks).await;
+        drain(&server, &tasks, &logs).await;
         // The log's own threads write and sync; this one has nothing else left to run.
-        logs.finish();
+        let finished = logs.finish();
         SAVES.give_up();
+        finished?;
         tracing::info!("Shardrace is now ready to exit, bye bye...");
         Ok(())
     }
@@ -783,15 +786,24 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
     now_ms - since_ms > limit.soft_seconds * 1000
 }
 
-/// Lets connections answer what they have read, and end.
-async fn drain(server: &Server, tasks: &TaskTracker) {
+/// Lets connections answer what they have read, and end. Those that wait for a log that cannot be written end without
+/// their replies.
+async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs) {
     tasks.close();
     server.pause.end();
     let close_all = |how: Shutdown| server.clients.list().iter().for_each(|client| client.shut_down(how));
     close_all(Shutdown::Read);
     if tokio::time::timeout(DRAIN_MAX, tasks.wait()).await.is_err() {
-        tracing::warn!("{} connections do not take their replies: closing them", server.clients.len());
+        let why = if logs.control.is_failing() {
+            "wait for a log that cannot be written"
+        } else {
+            "do not take their replies"
+        };
+        tracing::warn!("{} connections {why}: closing them", server.clients.len());
         close_all(Shutdown::Both);
+        // Nothing that is sent from now on reaches anybody.
+        logs.control.give_up();
+        logs.threads.iter().for_each(|thread| thread.segment().wake_released());
         tasks.wait().await;
     }
 }

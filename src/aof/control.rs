@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// When records go to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,8 @@ struct Shared {
     reason: Mutex<String>,
     /// How often a write or an fsync of the log has failed.
     failures: AtomicU64,
+    /// Whether nobody waits for the log any more.
+    is_given_up: AtomicBool,
     /// Bytes of the log that are read at the start, and how many of them are replayed.
     loading: [AtomicU64; 2],
 }
@@ -59,6 +61,7 @@ impl LogControl {
             failing: AtomicUsize::new(0),
             reason: Mutex::default(),
             failures: AtomicU64::new(0),
+            is_given_up: AtomicBool::new(false),
             loading: Default::default(),
         }))
     }
@@ -106,6 +109,16 @@ impl LogControl {
     /// How often a segment became unwritable.
     pub fn failures(&self) -> u64 {
         self.0.failures.load(Ordering::Relaxed)
+    }
+
+    /// The server stops and has closed all connections: who waits for the log to send a reply need not wait.
+    pub fn give_up(&self) {
+        self.0.is_given_up.store(true, Ordering::Release);
+    }
+
+    /// Whether no reply can be sent any more.
+    pub fn is_given_up(&self) -> bool {
+        self.0.is_given_up.load(Ordering::Acquire)
     }
 
     /// So many bytes more are to be replayed.

@@ -40,6 +40,8 @@ pub trait Disk: Debug + Send + Sync {
 pub trait MappedFile: Debug + Send + Sync {
     /// Makes it longer by a part of zeros.
     fn grow(&mut self, len: usize) -> io::Result<Box<dyn Mapping>>;
+    /// Sees to it that what was put into it survives a power loss.
+    fn sync(&self) -> io::Result<()>;
     /// Takes its name away.
     fn unlink(&self) -> io::Result<()>;
 }
@@ -77,6 +79,14 @@ pub trait LogFile: Debug + Send + Sync {
     /// Whether parts of a buffer are full.
     fn wants_drain(&self) -> bool {
         false
+    }
+    /// How many bytes stand in a buffer alone.
+    fn buffered(&self) -> u64 {
+        0
+    }
+    /// Sees to it that what stands in a buffer survives a power loss there.
+    fn sync_buffer(&self) -> io::Result<()> {
+        Ok(())
     }
     /// Sees to it that what was appended, and [drained](Self::drain), survives a power loss.
     fn sync(&self) -> io::Result<()>;

@@ -1,6 +1,8 @@
 //! What the log makes of cut, changed and failing files: judged by a naive model, which applies whatever a file still
 //! holds whole, in the order in which it was written.
 
+mod ends;
+mod files;
 mod owners;
 mod repairs;
 mod replays;
@@ -10,6 +12,7 @@ mod steps;
 
 use super::control::{FsyncPolicy, LogControl};
 use super::manifest::{ChainEntry, Layout, Manifest};
+use super::record::BEGIN_LEN;
 use super::recovery::{Log, Recovered, recover};
 use super::replay::Replay;
 use super::simulated::{Failure, Fault, SimDisk};
@@ -59,10 +62,15 @@ fn recover_in(disk: &SimDisk, boot: &str) -> Result<Recovered, String> {
     })
 }
 
+/// Ends a log thread, which may leave something unwritten where the disk fails.
+fn end(thread: super::LogThread) {
+    drop(thread.finish());
+}
+
 /// Recovers, and closes the log again; gives what it held.
 fn state_of(disk: &SimDisk, boot: &str) -> Result<Vec<String>, String> {
     let mut recovered = recover_in(disk, boot)?;
-    recovered.threads.into_iter().for_each(super::LogThread::finish);
+    recovered.threads.into_iter().for_each(end);
     Ok(describe(&mut recovered.stores))
 }
 
@@ -213,7 +221,7 @@ impl Writer {
     }
 
     fn finish(&mut self) {
-        std::mem::take(&mut self.log.threads).into_iter().for_each(super::LogThread::finish);
+        std::mem::take(&mut self.log.threads).into_iter().for_each(end);
     }
 
     /// The state that the changes lead to which stand whole in one of their segments, where these are so long.
@@ -390,6 +398,13 @@ fn a_large_log_recovers_as_it_was_written() {
     }
 }
 
+/// What was on the disk before the manifest named it was taken away, whatever has happened to the machine.
+fn assert_refused(disk: &SimDisk, boot: &str, segment: usize, bytes: &[u8]) {
+    let reason = state_of(disk, boot).expect_err("it was on the disk");
+    assert!(reason.contains(&format!("segment-{segment}.aof")), "it names no file: {reason}");
+    assert_eq!(disk.files()[&segment_path(segment)], bytes, "it refused and changed the file");
+}
+
 #[test]
 fn a_log_that_is_cut_anywhere_recovers_to_what_it_holds_whole() {
     let writer = written_in(every_write_command());
@@ -397,6 +412,9 @@ fn a_log_that_is_cut_anywhere_recovers_to_what_it_holds_whole() {
         let lengths = cut_lengths(&writer, segment, len);
         let disk = disk_with(&writer, segment, &bytes[..len]);
         let what = format!("segment {segment}, {len} bytes");
+        if len < BEGIN_LEN {
+            return assert_refused(&disk, BOOT, segment, &bytes[..len]);
+        }
         let state = state_of(&disk, BOOT).unwrap_or_else(|reason| panic!("{what}: {reason}"));
         assert_eq!(state, writer.state_of_lengths(lengths), "{what}");
         // What it has mended is whole; each seventh will do to see that.
@@ -413,6 +431,9 @@ fn a_log_that_a_power_loss_cut_anywhere_recovers_to_the_end_of_an_epoch() {
         let lengths = cut_lengths(&writer, segment, len);
         let disk = disk_with(&writer, segment, &bytes[..len]);
         let what = format!("segment {segment}, {len} bytes");
+        if len < BEGIN_LEN {
+            return assert_refused(&disk, NEXT_BOOT, segment, &bytes[..len]);
+        }
         let state = state_of(&disk, NEXT_BOOT).unwrap_or_else(|reason| panic!("{what}: {reason}"));
         assert_eq!(state, writer.state_of_epoch(lengths), "{what}");
     });
@@ -488,7 +509,7 @@ fn a_recovery_that_fails_at_any_call_loses_nothing_for_the_next_one() {
             }
             assert_eq!(state_of(&after_kill, BOOT).as_ref(), Ok(&wanted), "{what}");
             match result {
-                Ok(recovered) => recovered.threads.into_iter().for_each(super::LogThread::finish),
+                Ok(recovered) => recovered.threads.into_iter().for_each(end),
                 Err(_) => failed += 1,
             }
             if is_over {

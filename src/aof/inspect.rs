@@ -2,11 +2,12 @@
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::{Disk, LogFile, MappedFile, SystemDisk};
-use super::manifest::{ChainEntry, Layout, Manifest, SegmentFiles};
+use super::manifest::{ChainEntry, Known, Layout, Manifest, SegmentFiles};
 use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode, for_each_effect};
 use super::recovery::{Log, PassedOver, recover_noting};
 use super::scan::Scan;
-use super::segment::{LogThread, Segment};
+use super::segment::Segment;
+use super::strays;
 use super::stretch::Stretch;
 use super::write_buffer;
 use crate::commands;
@@ -50,6 +51,8 @@ pub struct InspectedSegment {
     pub bytes: Vec<u8>,
     /// What stands in it; why that cannot be told.
     pub scan: Result<Scan, String>,
+    /// What the manifest says of it.
+    known: Option<Known>,
 }
 
 /// Something in a segment's file, from a position on.
@@ -102,7 +105,7 @@ impl InspectedSegment {
             Ok(stretch) => (stretch.bytes, Ok(stretch.scan)),
             Err(reason) => (read_as_one(&paths)?, Err(reason)),
         };
-        Ok(Self { path, paths, bytes, scan })
+        Ok(Self { path, paths, bytes, scan, known: files.known })
     }
 
     /// Whether it begins with a base that is not whole: what is left of it is no state that was.
@@ -115,6 +118,11 @@ impl InspectedSegment {
         self.scan.as_ref().is_ok_and(|scan| scan.salt.is_some() && scan.end == self.bytes.len())
     }
 
+    /// Whether it ends before what has been on the disk, with a whole record.
+    pub fn is_cut_short(&self) -> bool {
+        self.scan.as_ref().is_ok_and(|scan| scan.end == self.bytes.len() && (scan.end as u64) < scan.synced)
+    }
+
     /// Whether a server refuses it.
     pub fn is_damaged(&self, may_have_lost_power: bool) -> bool {
         self.scan.as_ref().map_or(true, |scan| scan.is_damaged(may_have_lost_power))
@@ -125,10 +133,11 @@ impl InspectedSegment {
         self.scan.as_ref().map_or(0, |scan| scan.end)
     }
 
-    /// What its records are framed with. Where its header is damaged, the salt may still be told by the first record.
+    /// What its records are framed with. Where its header is damaged, the manifest may say it, or the first record.
     pub fn salt(&self) -> Option<Salt> {
         match &self.scan {
             Ok(scan) => scan.salt,
+            Err(_) if self.known.is_some() => self.known.map(|known| known.salt),
             Err(_) => {
                 let salt = Salt(u32::from_le_bytes(*self.bytes.get(8..)?.first_chunk()?));
                 let first = decode(self.bytes.get(SEGMENT_HEADER..)?, salt);
@@ -283,13 +292,16 @@ fn read_only(
     const DATABASES_MAX: usize = 1024;
     let disk = ReadOnlyDisk::default();
     let manifest = Manifest::read(&SystemDisk, dir)?;
+    strays::must_be_known(&SystemDisk, dir, &manifest)?;
     let last = manifest.chains().last();
     let layout = last.map_or(Layout { engine: "mutex".into(), shards: 1 }, |last| last.layout.clone());
     let control = LogControl::new(FsyncPolicy::No);
     let (boot, threads) = (boot.to_owned(), cores());
     let log = Log { disk: &disk, dir, layout, databases: DATABASES_MAX, threads, boot, now_ms, control };
     let recovered = recover_noting(&log, passed_over)?;
-    recovered.threads.into_iter().for_each(LogThread::finish);
+    for thread in recovered.threads {
+        thread.finish()?;
+    }
     let cuts = std::mem::take(&mut *disk.cuts.lock().expect("nobody panics with the cuts"));
     Ok((recovered.stores, cuts))
 }
@@ -318,7 +330,11 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
-        if std::fs::read(path)?.get(len as usize..).is_some_and(|cut| cut.iter().any(|byte| *byte != 0)) {
+        // A server has put into the file what stands in its buffer.
+        if self
+            .read(path)?
+            .is_some_and(|bytes| bytes.get(len as usize..).is_some_and(|cut| cut.iter().any(|byte| *byte != 0)))
+        {
             self.cuts.lock().expect("nobody panics with the cuts").push((path.to_owned(), len));
         }
         Ok(())

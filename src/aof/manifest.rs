@@ -1,10 +1,10 @@
 //! The manifest: which segments make up the log, in which order.
 //!
 //! ```text
-//! format 3
+//! format 4
 //! boot 6f6cbd43-1d0c-4ef1-a4f8-7ba1c9d5f1a3
-//! chain 1 engine actor shards 2
-//! chain 2 engine mutex shards 1 base 4 increments 4 to 5
+//! chain 1 engine actor shards 2 segments 5d01c2aa:942 90ab44e1:1077
+//! chain 2 engine mutex shards 1 base 4 increments 4 to 5 segments 1b2c3d4e:42
 //! check 1b2c3d4e
 //! ```
 //!
@@ -15,18 +15,28 @@
 //! it; they have numbers, and a base has that of the first increment behind it. Of segment K of chain C they are
 //! `chain-C.segment-K.base-N.aof` and `chain-C.segment-K.incr-N.aof`; increment 1 is `chain-C.segment-K.aof`, and all that
 //! there is of a chain where its line says nothing else.
+//!
+//! A file is on the disk, with a whole header, before a manifest names it: one that is missing, or ends within its header,
+//! was taken away. `segments` says of each segment which salt its files have, and how long the last of them was on the disk
+//! when the manifest was written: a file of another segment or another log is told by the salt, and one that somebody cut
+//! by its length. Manifests before format 4 do not say it.
+//!
+//! While an import is written `unfinished import` stands in the place of the chains, so no server starts with a part of it.
 
 use super::disk::{self, Disk};
+use super::record::Salt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Servers that know no format above 1 know nothing of write buffers, and those that know no format above 2 not of buffers
-/// with this name and these slots: they would lose what is in them.
-const FORMAT: u32 = 3;
+/// Servers that know no format above 1 know nothing of write buffers, and those that know no format above 2 or 3 not of
+/// buffers with this name, these slots and these entries: they would lose what is in them.
+const FORMAT: u32 = 4;
 /// The first format, which this server reads too.
 const FORMAT_MIN: u32 = 1;
 /// The name of the file.
 pub const FILE_NAME: &str = "shardrace.manifest";
+/// The line of an import that has not come to its end.
+const UNFINISHED: &str = "unfinished import";
 
 /// How the data is divided: by which engine, into how many owners.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +60,28 @@ pub struct ChainEntry {
     pub first: u32,
     /// The last increment.
     pub last: u32,
+    /// What is known of each segment; nothing where an older server wrote the manifest.
+    pub known: Vec<Known>,
+}
+
+/// What a manifest says of a segment's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// What their records are framed with.
+    pub salt: Salt,
+    /// How long the last of them is at least.
+    pub len: u64,
+}
+
+impl Known {
+    fn to_word(self) -> String {
+        format!(" {:08x}:{}", self.salt.0, self.len)
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        let (salt, len) = word.split_once(':')?;
+        Some(Self { salt: Salt(u32::from_str_radix(salt, 16).ok()?), len: len.parse().ok()? })
+    }
 }
 
 /// The files of one segment.
@@ -59,6 +91,8 @@ pub struct SegmentFiles {
     pub base: Option<PathBuf>,
     /// Its increments, with their numbers.
     pub increments: Vec<(u32, PathBuf)>,
+    /// What is known of them.
+    pub known: Option<Known>,
 }
 
 impl SegmentFiles {
@@ -71,7 +105,7 @@ impl SegmentFiles {
 impl ChainEntry {
     /// A chain that was never rewritten.
     pub fn new(number: u32, layout: Layout) -> Self {
-        Self { number, layout, has_base: false, first: 1, last: 1 }
+        Self { number, layout, has_base: false, first: 1, last: 1, known: Vec::new() }
     }
 
     /// The files of one of its segments.
@@ -80,7 +114,18 @@ impl ChainEntry {
         SegmentFiles {
             base: self.has_base.then(|| Self::base_path(dir, self.number, segment, self.first)),
             increments: increments.map(|n| (n, Self::increment_path(dir, self.number, segment, n))).collect(),
+            known: self.known.get(segment).copied(),
         }
+    }
+
+    /// Whether a file with a name of this chain may be what a rewriting has left: one that failed, or one that is done and
+    /// has not removed what was before it.
+    fn may_have_left(&self, name: FileName) -> bool {
+        let is_old = match name.part {
+            PartName::Base(number) => number <= self.last,
+            PartName::Increment(number) => number < self.first,
+        };
+        name.segment < self.layout.shards && is_old
     }
 
     /// The file of a base.
@@ -98,25 +143,17 @@ impl ChainEntry {
 
     /// The number of the chain that a file belongs to, if it has the name of one.
     pub fn chain_of(path: &Path) -> Option<u32> {
-        let name = path.file_name()?.to_str()?.strip_prefix("chain-")?.strip_suffix(".aof")?;
-        let (chain, rest) = name.split_once(".segment-")?;
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_name = match rest.split_once('.') {
-            None => is_number(rest),
-            Some((segment, part)) => {
-                let number = part.strip_prefix("base-").or_else(|| part.strip_prefix("incr-"));
-                is_number(segment) && number.is_some_and(is_number)
-            }
-        };
-        if is_name { chain.parse().ok() } else { None }
+        FileName::of(path).map(|name| name.chain)
     }
 
     fn to_line(&self) -> String {
-        let Self { number, layout, has_base, first, last } = self;
+        let Self { number, layout, has_base, first, last, known } = self;
         let base = if *has_base { format!(" base {first}") } else { String::new() };
         let increments =
             if (*first, *last) == (1, 1) { String::new() } else { format!(" increments {first} to {last}") };
-        format!("chain {number} engine {} shards {}{base}{increments}\n", layout.engine, layout.shards)
+        let known = known.iter().map(|known| known.to_word()).collect::<String>();
+        let segments = if known.is_empty() { known } else { format!(" segments{known}") };
+        format!("chain {number} engine {} shards {}{base}{increments}{segments}\n", layout.engine, layout.shards)
     }
 
     fn parse(line: &str) -> Option<Self> {
@@ -129,15 +166,56 @@ impl ChainEntry {
             ["base", base, rest @ ..] => (Some(base.parse::<u32>().ok()?), rest),
             _ => (None, rest),
         };
-        let (first, last) = match rest {
-            [] => (1, 1),
-            ["increments", first, "to", last] => (first.parse().ok()?, last.parse().ok()?),
+        let (first, last, rest) = match rest {
+            ["increments", first, "to", last, rest @ ..] => (first.parse().ok()?, last.parse().ok()?, rest),
+            _ => (1, 1, rest),
+        };
+        let known = match rest {
+            [] => Vec::new(),
+            ["segments", known @ ..] if known.len() == shards => {
+                known.iter().map(|word| Known::parse(word)).collect::<Option<_>>()?
+            }
             _ => return None,
         };
         let is_right = first > 0 && first <= last && base.is_none_or(|base| base == first);
         let layout = Layout { engine: (*engine).into(), shards };
-        is_right.then_some(Self { number: number.parse().ok()?, layout, has_base: base.is_some(), first, last })
+        is_right.then_some(Self { number: number.parse().ok()?, layout, has_base: base.is_some(), first, last, known })
     }
+}
+
+/// What the name of a segment's file says.
+#[derive(Debug, Clone, Copy)]
+struct FileName {
+    chain: u32,
+    segment: usize,
+    part: PartName,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum PartName {
+    Base(u32),
+    Increment(u32),
+}
+
+impl FileName {
+    fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.strip_prefix("chain-")?.strip_suffix(".aof")?;
+        let (chain, rest) = name.split_once(".segment-")?;
+        let (segment, part) = rest.split_once('.').map_or((rest, None), |(segment, part)| (segment, Some(part)));
+        let part = match part {
+            None => PartName::Increment(1),
+            Some(part) => match part.strip_prefix("base-") {
+                Some(number) => PartName::Base(number_of(number)?),
+                None => PartName::Increment(number_of(part.strip_prefix("incr-")?)?),
+            },
+        };
+        Some(Self { chain: number_of(chain)?, segment: number_of(segment)?, part })
+    }
+}
+
+/// A number of digits alone.
+fn number_of<T: std::str::FromStr>(text: &str) -> Option<T> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 /// The chains of a log directory, oldest first.
@@ -146,11 +224,29 @@ pub struct Manifest {
     /// The boot in which the log was last written; empty where it is not known.
     pub boot: String,
     chains: Vec<ChainEntry>,
+    is_unfinished: bool,
 }
 
 impl Manifest {
-    /// Reads the manifest of `dir`; empty where there is none.
+    /// Reads the manifest of `dir`; empty where there is none. That of an import that has not come to its end is refused.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, String> {
+        let manifest = Self::read_any(disk, dir)?;
+        if manifest.is_unfinished {
+            return Err(format!(
+                "{}: an import into this directory has not come to its end. Refusing to start with a part of the data: \
+                 run `shardrace import` again, or remove the directory",
+                dir.join(FILE_NAME).display()
+            ));
+        }
+        Ok(manifest)
+    }
+
+    /// Whether `dir` holds what an import has left that did not come to its end.
+    pub fn is_of_unfinished_import(disk: &dyn Disk, dir: &Path) -> Result<bool, String> {
+        Ok(Self::read_any(disk, dir)?.is_unfinished)
+    }
+
+    fn read_any(disk: &dyn Disk, dir: &Path) -> Result<Self, String> {
         let path = dir.join(FILE_NAME);
         let text = match disk.read(&path) {
             Ok(Some(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -162,7 +258,12 @@ impl Manifest {
 
     /// A manifest of these chains, oldest first.
     pub fn of_chains(boot: String, chains: Vec<ChainEntry>) -> Self {
-        Self { boot, chains }
+        Self { boot, chains, is_unfinished: false }
+    }
+
+    /// That of an import that has not come to its end.
+    pub fn of_unfinished_import() -> Self {
+        Self { is_unfinished: true, ..Self::default() }
     }
 
     /// The chains, oldest first.
@@ -175,10 +276,34 @@ impl Manifest {
         self.chains.last_mut()
     }
 
+    /// Says what is known of the segments of a chain, by its place among the chains.
+    pub fn note_known(&mut self, place: usize, known: Vec<Known>) {
+        self.chains[place].known = known;
+    }
+
+    /// Whether a file that has the name of a segment's and is not named here may be there: a rewriting, or a repair, has
+    /// left it. Any other is of a newer manifest, or of another log.
+    pub fn may_have_left(&self, path: &Path) -> bool {
+        let Some(name) = FileName::of(path) else { return true };
+        match self.chains.iter().find(|chain| chain.number == name.chain) {
+            Some(chain) => chain.may_have_left(name),
+            None => self.chains.iter().any(|chain| chain.number > name.chain),
+        }
+    }
+
     /// Every file of every segment.
     pub fn files(&self, dir: &Path) -> impl Iterator<Item = PathBuf> {
+        self.salts(dir).map(|(path, _)| path)
+    }
+
+    /// Every file of every segment, with the salt that it has where that is known.
+    pub fn salts(&self, dir: &Path) -> impl Iterator<Item = (PathBuf, Option<Salt>)> {
         let segments = self.chains.iter().flat_map(|chain| (0..chain.layout.shards).map(move |index| (chain, index)));
-        segments.flat_map(move |(chain, index)| chain.files(dir, index).all().cloned().collect::<Vec<_>>())
+        segments.flat_map(move |(chain, index)| {
+            let files = chain.files(dir, index);
+            let salt = files.known.map(|known| known.salt);
+            files.all().map(|path| (path.clone(), salt)).collect::<Vec<_>>()
+        })
     }
 
     /// Ends with a chain of this layout, adding one where it does not; gives it.
@@ -202,8 +327,9 @@ impl Manifest {
 
     fn to_text(&self) -> String {
         let chains = self.chains.iter().map(ChainEntry::to_line);
+        let unfinished = self.is_unfinished.then(|| format!("{UNFINISHED}\n"));
         let boot = if self.boot.is_empty() { String::new() } else { format!("boot {}\n", self.boot) };
-        let lines = format!("format {FORMAT}\n{boot}{}", chains.collect::<String>());
+        let lines = format!("format {FORMAT}\n{boot}{}", unfinished.into_iter().chain(chains).collect::<String>());
         format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()))
     }
 
@@ -217,8 +343,9 @@ impl Manifest {
             checked(text).ok_or("is damaged: its last line is not the check of the others")?.lines().peekable();
         lines.next();
         let boot = lines.next_if(|line| line.starts_with("boot ")).map_or("", |line| &line["boot ".len()..]).to_owned();
+        let is_unfinished = lines.next_if_eq(&UNFINISHED).is_some();
         let chains = lines.map(|line| ChainEntry::parse(line).ok_or_else(|| format!("'{line}' is not a chain")));
-        Ok(Self { boot, chains: chains.collect::<Result<_, _>>()? })
+        Ok(Self { boot, chains: chains.collect::<Result<_, _>>()?, is_unfinished })
     }
 }
 
@@ -232,6 +359,32 @@ fn checked(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn manifests_of_every_format_and_of_an_unfinished_import_are_read() {
+        let with_check = |lines: &str| format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()));
+        for format in 1..=3 {
+            let old =
+                with_check(&format!("format {format}\nboot b\nchain 1 engine actor shards 2 increments 1 to 2\n"));
+            let read = Manifest::parse(&old).expect("older servers wrote it");
+            assert_eq!((read.chains[0].last, read.chains[0].known.len()), (2, 0));
+        }
+        let unfinished = Manifest::of_unfinished_import();
+        assert_eq!(Manifest::parse(&unfinished.to_text()).as_ref(), Ok(&unfinished));
+    }
+
+    #[test]
+    fn what_a_rewriting_may_have_left_is_told_from_what_is_out_of_place() {
+        let layout = Layout { engine: "actor".into(), shards: 2 };
+        let chain = ChainEntry { first: 2, last: 3, has_base: true, ..ChainEntry::new(4, layout) };
+        let manifest = Manifest::of_chains(String::new(), vec![chain]);
+        for name in ["chain-4.segment-0", "chain-4.segment-1.base-3", "chain-3.segment-9", "chain-1.segment-0.incr-7"] {
+            assert!(manifest.may_have_left(Path::new(&format!("{name}.aof"))), "{name}");
+        }
+        for name in ["chain-4.segment-2", "chain-4.segment-0.incr-4", "chain-4.segment-1.base-4", "chain-5.segment-0"] {
+            assert!(!manifest.may_have_left(Path::new(&format!("{name}.aof"))), "{name}");
+        }
+    }
 
     #[test]
     fn files_of_chains_are_told_by_their_names() {
@@ -270,16 +423,29 @@ mod tests {
         manifest.boot = "b-1".into();
         for (has_base, first, last) in [(false, 1, 2), (true, 2, 2), (true, 4, 7)] {
             let chain = manifest.last_mut().expect("there are chains");
-            *chain = ChainEntry { has_base, first, last, ..chain.clone() };
+            let known =
+                (1..=4_u32).map(|number| Known { salt: Salt(0xfeed << number), len: 16 * u64::from(number) }).collect();
+            *chain = ChainEntry { has_base, first, last, known, ..chain.clone() };
             assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
         }
         assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
         let with_check = |lines: &str| format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()));
         let refused = |text: &str| Manifest::parse(text).expect_err(text);
         assert_eq!(Manifest::parse(&with_check("format 1\n")), Ok(Manifest::default()), "the first format is read");
-        assert!(refused("format 4\n").contains("format 4"));
+        assert!(refused("format 5\n").contains("format 5"));
         assert!(refused(&with_check("format 1\nchain 1 engine actor shards 0\n")).contains("is not a chain"));
-        for rest in ["base 2", "base 2 increments 3 to 3", "increments 3 to 2", "increments 0 to 1", "base"] {
+        for rest in [
+            "base 2",
+            "base 2 increments 3 to 3",
+            "increments 3 to 2",
+            "increments 0 to 1",
+            "base",
+            "segments",
+            "segments 1:2 3:4",
+            "segments 1",
+            "segments x:1",
+            "segments 1:2 more",
+        ] {
             let line = format!("format 1\nchain 1 engine actor shards 1 {rest}\n");
             assert!(refused(&with_check(&line)).contains("is not a chain"), "{rest}");
         }

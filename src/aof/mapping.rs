@@ -62,6 +62,10 @@ impl MappedFile for SystemMappedFile {
         Ok(Box::new(SystemMapping(bytes)))
     }
 
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
     fn unlink(&self) -> io::Result<()> {
         std::fs::remove_file(&self.path)
     }

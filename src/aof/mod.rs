@@ -29,6 +29,7 @@ mod segment;
 mod simulated;
 mod strays;
 mod stretch;
+mod unfinished;
 mod write_buffer;
 
 pub use base::Base;
@@ -46,7 +47,8 @@ pub use repair::Plan;
 pub use replay::Unfit;
 pub use rewrite::{Rewrite, Rewriter};
 pub use scan::Scan;
-pub use segment::{EPOCH, LogThread, Segment, SegmentMetrics};
+pub use segment::{EPOCH, FileEnd, LogThread, Segment, SegmentMetrics};
+pub use unfinished::{begin_import, remove_import};
 pub use write_buffer::settle;
 
 /// A time in Unix milliseconds, as people read it.

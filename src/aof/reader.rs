@@ -54,8 +54,6 @@ pub struct Tail {
 /// One segment while it is replayed.
 pub struct SegmentReader {
     stretch: Stretch,
-    /// What its records are framed with, once there is one.
-    salt: Option<Salt>,
     /// How far it was replayed: its own records.
     at: Cursor,
     /// Bytes before that in which nothing concerned several owners.
@@ -115,8 +113,7 @@ impl SegmentReader {
     pub fn new(stretch: Stretch) -> Self {
         let scan = &stretch.scan;
         Self {
-            salt: scan.salt,
-            at: Cursor { position: scan.end.min(SEGMENT_HEADER), records: 0, replayed: 0, epoch: 0 },
+            at: Cursor { position: SEGMENT_HEADER, records: 0, replayed: 0, epoch: 0 },
             calm: 0,
             end: scan.end,
             stretch,
@@ -156,9 +153,13 @@ impl SegmentReader {
     /// Where it is damaged, for people.
     pub fn describe_damage(&self) -> String {
         let (path, at) = self.stretch.place(self.scan().end);
+        let what = if self.scan().end == self.stretch.bytes.len() {
+            format!("it is damaged: it ends at byte {at}, and more of it has been on the disk")
+        } else {
+            format!("the record at byte {at} is damaged and is not the last one")
+        };
         format!(
-            "{}: the record at byte {at} is damaged and is not the last one. Refusing to start with a part of the data; \
-             `shardrace check-aof` tells what could be saved",
+            "{}: {what}. Refusing to start with a part of the data; `shardrace check-aof` tells what could be saved",
             path.display(),
         )
     }
@@ -181,9 +182,6 @@ impl SegmentReader {
         parts: &mut [Databases],
         progress: &Progress,
     ) -> Result<(), String> {
-        if self.salt.is_none() {
-            return Ok(());
-        }
         let mut steps = Steps::new(self.at.position);
         while self.waiting.is_none() {
             if parts.len() > 1 && self.calm >= CALM && self.len_to_joint() >= SIDE_BY_SIDE_MIN {
@@ -193,6 +191,12 @@ impl SegmentReader {
             }
             match decode_again(&self.stretch.bytes[self.at.position..self.end]) {
                 Frame::Record(payload, len) => {
+                    // Where the manifest does not tell the files of segments apart, the first keys do.
+                    if self.at.records == 0 && !self.replay.is_of_shard(payload, shard.0, shard.1) {
+                        return Err(
+                            self.describe(self.at.position, "has keys of another segment: it is the file of that")
+                        );
+                    }
                     self.replay.has_gap |= payload == GAP;
                     let divided = Share { owner: 0, owners: parts.len() };
                     let is_calm = parts.len() > 1 && self.replay.concern(payload, divided) != Concern::Together;
@@ -251,8 +255,7 @@ impl SegmentReader {
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.at.position += waiting.len,
             None => {
-                // A segment without a header, or that was moved away, begins with its first joint record.
-                let salt = *self.salt.get_or_insert_with(|| Salt(fastrand::u32(..)));
+                let salt = self.stretch.salt();
                 // Something may be found missing after the first copies were given back.
                 if has_gap && !std::mem::replace(&mut self.has_noted_gap, true) {
                     frame_onto(&mut self.lost, salt, GAP);
@@ -272,7 +275,7 @@ impl SegmentReader {
     }
 
     /// Cuts off what was not replayed, and writes what was lost and restored.
-    pub fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Option<Tail>, String> {
+    pub fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Tail, String> {
         let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.stretch.path().display());
         let cut = self.stretch.bytes.len() - self.end;
         totals.records += self.at.replayed;
@@ -284,15 +287,12 @@ impl SegmentReader {
             let (path, at) = self.stretch.place(self.end);
             tracing::warn!("{}: the last {cut} bytes are {why}; cut at {at}", path.display());
         }
-        // Of several files, one has to lead to the next.
-        let salt = self.salt.or_else(|| self.stretch.has_several().then(|| Salt(fastrand::u32(..))));
-        let Some(salt) = salt else { return Ok(None) };
-        let len = self.stretch.mend(disk, self.end, salt).map_err(describe)?;
+        let len = self.stretch.mend(disk, self.end).map_err(describe)?;
         if !self.lost.is_empty() {
             let file = disk.append_to(self.stretch.last_path()).map_err(describe)?;
             file.write_all(&self.lost).and_then(|()| file.sync()).map_err(describe)?;
         }
         let (before, base) = self.stretch.before_last(self.end);
-        Ok(Some(Tail { salt, len: len + self.lost.len(), before, base, records: self.at.records }))
+        Ok(Tail { salt: self.stretch.salt(), len: len + self.lost.len(), before, base, records: self.at.records })
     }
 }

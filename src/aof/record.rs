@@ -71,6 +71,10 @@ static CHANGED_BY: [[u32; 256]; 4] = {
 /// How many bytes a segment's header takes.
 pub const SEGMENT_HEADER: usize = 16;
 
+/// How many bytes of an increment are on the disk before a manifest begins with it: its header, and a mark that all segments
+/// have.
+pub const BEGIN_LEN: usize = SEGMENT_HEADER + FRAME_HEADER + 10;
+
 /// The header of a segment with this salt.
 pub fn segment_header(salt: Salt) -> [u8; SEGMENT_HEADER] {
     let mut header = [0; SEGMENT_HEADER];

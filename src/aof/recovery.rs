@@ -14,7 +14,7 @@ use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
 use super::division::owners;
 use super::joints::Joints;
-use super::manifest::{ChainEntry, Layout, Manifest};
+use super::manifest::{ChainEntry, Known, Layout, Manifest};
 use super::progress::Progress;
 use super::reader::{PARALLEL_MIN, SegmentReader, Tail, Totals, Waiting};
 use super::record::{JointRecord, Note, Participant, Salt, frame_note_onto, segment_header};
@@ -97,21 +97,49 @@ pub fn recover(log: &Log<'_>) -> Result<Recovered, String> {
 
 /// Reads the log. Where `passed_over` is given, what cannot be replayed is noted there and passed over; otherwise it is
 /// refused.
-pub fn recover_noting(log: &Log<'_>, mut passed_over: Option<&mut Vec<PassedOver>>) -> Result<Recovered, String> {
-    let start = Instant::now();
-    let Log { disk, dir, databases, .. } = *log;
+pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) -> Result<Recovered, String> {
+    let Log { disk, dir, .. } = *log;
     disk.make_dir(dir).map_err(|error| format!("can't create {}: {error}", dir.display()))?;
-    let mut manifest = Manifest::read(disk, dir)?;
-    if manifest.chains().is_empty() {
-        strays::must_be_empty(disk, dir)?;
+    let manifest = Manifest::read(disk, dir)?;
+    let had_chains = !manifest.chains().is_empty();
+    let begun = begin(log, manifest, passed_over)?;
+    let manifest = &begun.manifest;
+    manifest.write(disk, dir).map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
+    if had_chains {
+        strays::remove(disk, dir, manifest);
     }
+    Ok(begun.start(log))
+}
+
+/// Begins a log that no manifest names yet.
+pub(super) fn recover_unnamed(log: &Log<'_>) -> Result<Recovered, String> {
+    Ok(begin(log, Manifest::default(), None)?.start(log))
+}
+
+/// A log of which all files that the manifest names are on the disk.
+struct Begun {
+    stores: Vec<Databases>,
+    opened: Vec<Opened>,
+    manifest: Manifest,
+    totals: Totals,
+    since: Instant,
+}
+
+fn begin(
+    log: &Log<'_>,
+    mut manifest: Manifest,
+    mut passed_over: Option<&mut Vec<PassedOver>>,
+) -> Result<Begun, String> {
+    let since = Instant::now();
+    let Log { disk, dir, databases, .. } = *log;
+    strays::must_be_known(disk, dir, &manifest)?;
     write_buffer::settle(disk, dir, &manifest)?;
     let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != log.boot;
     let mut totals = Totals::default();
     let mut stores = empty_stores(databases, 1);
     let last = manifest.chains().len().saturating_sub(1);
     let mut tails = Vec::new();
-    for (index, entry) in manifest.chains().iter().enumerate() {
+    for (index, entry) in manifest.chains().to_vec().iter().enumerate() {
         stores = divide(stores, databases, entry.layout.shards);
         // Every chain but the last was on the disk before the next began.
         let may_have_lost_power = may_have_lost_power && index == last;
@@ -121,44 +149,51 @@ pub fn recover_noting(log: &Log<'_>, mut passed_over: Option<&mut Vec<PassedOver
         if let (Some(all), Some(of_chain)) = (passed_over.as_deref_mut(), chain.passed) {
             all.extend(of_chain);
         }
+        let known = tails.iter().map(|tail: &Tail| Known { salt: tail.salt, len: tail.len as u64 });
+        manifest.note_known(index, known.collect());
     }
     stores = divide(stores, databases, log.layout.shards);
 
     log.control.begin_epochs_after(totals.epoch);
     let epoch = log.control.next_epoch(log.now_ms);
+    let mut tails: Vec<Option<Tail>> = tails.into_iter().map(Some).collect();
     if manifest.chains().last().is_none_or(|last| last.layout != log.layout) {
         manifest.chains().last().map_or(Ok(()), |last| sync_chain(log, last))?;
         tails = vec![None; log.layout.shards];
     }
-    let had_chains = !manifest.chains().is_empty();
     let chain = manifest.continue_as(&log.layout).clone();
     manifest.boot = log.boot.clone();
-    let joints = Arc::new(Joints::default());
     let opened = tails.into_iter().enumerate().map(|(index, tail)| open_segment(log, &chain, index, tail, epoch));
     let opened = opened.collect::<Result<Vec<_>, String>>()?;
-    disk.sync_dir(dir)
-        .and_then(|()| manifest.write(disk, dir))
-        .map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
-    if had_chains {
-        strays::remove(disk, dir, &manifest);
+    disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))?;
+    let known = opened.iter().map(|opened| Known { salt: opened.salt, len: opened.len });
+    manifest.note_known(manifest.chains().len() - 1, known.collect());
+    Ok(Begun { stores, opened, manifest, totals, since })
+}
+
+impl Begun {
+    /// Starts the log threads.
+    fn start(self, log: &Log<'_>) -> Recovered {
+        let Self { stores, opened, manifest, totals, since } = self;
+        let joints = Arc::new(Joints::default());
+        let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
+        let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
+        joints.begin(&segments);
+        if totals.left_out > 0 {
+            tracing::warn!("{} changes depend on what the log has lost, and were left out", totals.left_out);
+        }
+        if totals.records > 0 || totals.cut > 0 {
+            tracing::info!(
+                "DB loaded from append only file: {:.3} seconds, {} records, {} keys, {} bytes, {} bytes cut",
+                since.elapsed().as_secs_f64(),
+                totals.records,
+                stores.iter().map(Databases::keys).sum::<usize>(),
+                totals.bytes,
+                totals.cut,
+            );
+        }
+        Recovered { stores, segments, joints, threads, manifest }
     }
-    let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
-    let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
-    joints.begin(&segments);
-    if totals.left_out > 0 {
-        tracing::warn!("{} changes depend on what the log has lost, and were left out", totals.left_out);
-    }
-    if totals.records > 0 || totals.cut > 0 {
-        tracing::info!(
-            "DB loaded from append only file: {:.3} seconds, {} records, {} keys, {} bytes, {} bytes cut",
-            start.elapsed().as_secs_f64(),
-            totals.records,
-            stores.iter().map(Databases::keys).sum::<usize>(),
-            totals.bytes,
-            totals.cut,
-        );
-    }
-    Ok(Recovered { stores, segments, joints, threads, manifest })
 }
 
 /// Syncs a chain that ends here. Nobody appends to it any more, so nobody would sync what a kill has left in the
@@ -209,11 +244,7 @@ impl Chain<'_> {
     ///
     /// What was done over several shards stands in the segment of each. It is applied, once, when every segment has come
     /// to it; a segment that ends before it has lost its copy with its tail.
-    fn replay(
-        &mut self,
-        stores: Vec<Databases>,
-        totals: &mut Totals,
-    ) -> Result<(Vec<Databases>, Vec<Option<Tail>>), String> {
+    fn replay(&mut self, stores: Vec<Databases>, totals: &mut Totals) -> Result<(Vec<Databases>, Vec<Tail>), String> {
         let shards = stores.len();
         let mut readers = self.open(shards)?;
         let owners = owners(self.log.threads, shards);
@@ -365,14 +396,14 @@ fn open_segment(
     let fresh = || Tail { salt: Salt(fastrand::u32(..)), len: 0, before: 0, base: 0, records: 0 };
     let Tail { salt, len, before, base, records } = tail.unwrap_or_else(fresh);
     if tail.is_none() {
-        // What may stand there is a part of a header.
+        // A start that did not come to its end may have left something, which is no data.
         log.disk.cut(&path, 0).map_err(describe)?;
         file = log.disk.append_to(&path).map_err(describe)?;
         start.extend_from_slice(&segment_header(salt));
     }
     frame_note_onto(&mut start, salt, Note::Epoch(epoch, log.control.policy()));
     file.write_all(&start).and_then(|()| file.sync()).map_err(describe)?;
-    let file = write_buffer::append_buffered(log.disk, &path).map_err(describe)?;
+    let file = write_buffer::append_buffered(log.disk, &path, salt).map_err(describe)?;
     let (len, before, base) = ((len + start.len()) as u64, before as u64, base as u64);
     Ok(Opened { path: path.clone(), file, len, before, base, salt, records })
 }

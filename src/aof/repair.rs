@@ -5,9 +5,10 @@
 
 use super::disk::{Disk, SystemDisk};
 use super::inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece};
-use super::manifest::{ChainEntry, FILE_NAME, Manifest};
+use super::manifest::{ChainEntry, FILE_NAME, Known, Manifest};
 use super::record::{
-    JointRecord, Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_onto, joint_payload, segment_header,
+    Header, JointRecord, Note, SEGMENT_HEADER, Salt, decode_header, frame_joint_onto, frame_onto, joint_payload,
+    segment_header,
 };
 use super::recovery::{PassedOver, RecordName};
 use super::replay::{GAP, without_effects};
@@ -51,7 +52,7 @@ impl Plan {
                 chain.segments.iter().map(|segment| segment.scan.as_ref().ok().cloned()).collect();
             if chain.is_damaged() {
                 let cuts = epoch_cut(chain, u64::MAX).map(|(_, cuts)| cuts);
-                plan.cut(chain, &cuts.unwrap_or_else(|| empty_cut(chain)));
+                plan.rewrite(chain, &cuts.unwrap_or_else(|| empty_cut(chain)));
                 plan.drop_rest(&log.chains[index + 1..]);
                 return plan;
             }
@@ -89,7 +90,11 @@ impl Plan {
             chain.entry.number,
             super::time_text(epoch)
         ));
-        plan.cut(chain, &cuts);
+        if chain.is_damaged() {
+            plan.rewrite(chain, &cuts);
+        } else {
+            plan.cut(chain, &cuts);
+        }
         plan.drop_rest(&log.chains[last + 1..]);
         Ok(plan)
     }
@@ -193,6 +198,20 @@ impl Plan {
         if parts().all(|(segment, cut)| segment.bytes.len() <= *cut) {
             return self.chains.push(Fate::Kept);
         }
+        self.rewrite(chain, cuts);
+    }
+
+    /// Rewrites a chain with what stands before these cuts, though that may be all that there is: it may be less than the
+    /// manifest says.
+    fn rewrite(&mut self, chain: &InspectedChain, cuts: &[usize]) {
+        let parts = || chain.segments.iter().zip(cuts);
+        for segment in &chain.segments {
+            if let Err(reason) = &segment.scan {
+                self.notes.push(format!("leaves a file out: {reason}"));
+            } else if segment.is_cut_short() {
+                self.notes.push(format!("goes on without what {} has lost", segment.path.display()));
+            }
+        }
         for (segment, &cut) in parts().filter(|(segment, cut)| segment.bytes.len() > **cut) {
             let bytes = segment.bytes.len() - cut;
             self.notes.push(format!("cuts {bytes} bytes of {}, from byte {cut} on", segment.path.display()));
@@ -219,15 +238,17 @@ impl Plan {
     /// The whole records of a segment, with marks where some are lost, and the copies of joint records that the others
     /// have kept.
     fn salvage_segment(&mut self, joints: &Joints<'_>, index: usize, segment: &InspectedSegment) -> Vec<u8> {
-        let Some(salt) = segment.salt() else {
-            self.notes.push(format!("finds nothing in {}: its header is damaged", segment.path.display()));
-            self.dropped.bytes += segment.bytes.len();
-            return Vec::new();
-        };
+        let salt = segment.salt().unwrap_or_else(|| Salt(fastrand::u32(..)));
         let mut out = segment_header(salt).to_vec();
         let mut missing = joints.missing_in(index, segment);
         let mut records = 0;
         let pieces: Vec<(usize, Piece<'_>)> = segment.pieces(0).collect();
+        if let Err(reason) = &segment.scan {
+            self.notes.push(format!("saves {} pieces of what is damaged: {reason}", pieces.len()));
+        }
+        if pieces.is_empty() {
+            self.dropped.bytes += segment.bytes.len();
+        }
         for (place, &(at, piece)) in pieces.iter().enumerate() {
             match piece {
                 Piece::Record(payload) => frame_onto(&mut out, salt, payload),
@@ -270,7 +291,16 @@ impl Plan {
             }
             records += 1;
         }
-        missing.iter().for_each(|lost| frame_joint_onto(&mut out, salt, lost.payload));
+        if segment.scan.is_err() || segment.is_cut_short() {
+            frame_onto(&mut out, salt, GAP);
+            records += 1;
+        }
+        for lost in missing {
+            // What has been before it is lost with its file.
+            (records..lost.before).for_each(|_| frame_onto(&mut out, salt, GAP));
+            records = records.max(lost.before) + 1;
+            frame_joint_onto(&mut out, salt, lost.payload);
+        }
         out
     }
 
@@ -304,8 +334,8 @@ impl Plan {
                 Fate::Kept => chains.push(chain.entry.clone()),
                 Fate::Rewritten(segments) => {
                     next += 1;
-                    write_chain(log, next, segments)?;
-                    chains.push(ChainEntry::new(next, chain.entry.layout.clone()));
+                    let known = write_chain(log, next, segments)?;
+                    chains.push(ChainEntry { known, ..ChainEntry::new(next, chain.entry.layout.clone()) });
                     gone.push(chain);
                 }
                 Fate::Dropped => gone.push(chain),
@@ -327,21 +357,26 @@ fn ends(chain: &InspectedChain) -> Vec<usize> {
     chain.segments.iter().map(InspectedSegment::end).collect()
 }
 
-fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Result<()> {
-    for (index, bytes) in segments.iter().enumerate() {
-        // One of which nothing is left is a whole segment without records.
-        let nothing = segment_header(Salt(fastrand::u32(..)));
-        let bytes = if bytes.len() < SEGMENT_HEADER { &nothing } else { bytes.as_slice() };
+/// Writes the files of a repaired chain; gives what the manifest is to say of them.
+fn write_chain(log: &Inspection, number: u32, segments: &[Vec<u8>]) -> io::Result<Vec<Known>> {
+    let write = |(index, bytes): (usize, &Vec<u8>)| {
         let path = Manifest::segment_path(&log.dir, number, index);
         if path.exists() {
             // A repair that did not come to its end left it.
             SystemDisk.remove(&path)?;
         }
+        let fresh = Salt(fastrand::u32(..));
+        let (salt, bytes) = match decode_header(&bytes[..bytes.len().min(SEGMENT_HEADER)]) {
+            Header::Whole(salt) => (salt, bytes.clone()),
+            // Nothing is left of it.
+            Header::Torn | Header::Foreign => (fresh, segment_header(fresh).to_vec()),
+        };
         let file = SystemDisk.append_to(&path)?;
-        file.write_all(bytes)?;
+        file.write_all(&bytes)?;
         file.sync()?;
-    }
-    Ok(())
+        Ok(Known { salt, len: bytes.len() as u64 })
+    };
+    segments.iter().enumerate().map(write).collect()
 }
 
 /// The last epoch that all segments have and that is not later than `to_ms`, and where it ends in each. One segment

@@ -4,6 +4,7 @@ use super::record::for_each_effect;
 use crate::commands::{self, Flags};
 use crate::keyspace::{Effects, Joint, Keyspace, Segmented, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
+use crate::routing::shard_of;
 use std::fmt;
 use std::path::Path;
 
@@ -107,6 +108,19 @@ impl Replay {
             (false, true) => Concern::None,
             (false, false) => Concern::Together,
         }
+    }
+
+    /// Whether the keys of a record are those of a shard; of what concerns no key nobody knows.
+    pub fn is_of_shard(&mut self, effects: &[u8], shard: usize, shards: usize) -> bool {
+        let mut is_own = true;
+        let read = for_each_effect(effects, &mut self.spans, |bytes, spans| {
+            let args = Args::new(bytes, spans);
+            let id = if is_select(args) { None } else { commands::find_of(args).ok().flatten() };
+            let command = id.map(commands::command).filter(|command| command.accepts(args.len()));
+            let mut keys = command.into_iter().flat_map(|command| command.keys.positions(args));
+            is_own &= keys.all(|position| shard_of(&args[position], shards) == shard);
+        });
+        is_own || read.is_none()
     }
 
     /// Applies the effects of one record; of several that concern one owner each, those of `own`. The error says what is

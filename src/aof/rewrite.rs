@@ -12,9 +12,9 @@
 
 use super::base::{Base, Records};
 use super::disk::{Disk, LogFile};
-use super::manifest::{ChainEntry, Manifest};
-use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto, segment_header};
-use super::segment::{NextFile, Segment};
+use super::manifest::{ChainEntry, Known, Manifest};
+use super::record::{BEGIN_LEN, Note, SEGMENT_HEADER, Salt, frame_note_onto, segment_header};
+use super::segment::{FileEnd, NextFile, Segment};
 use super::write_buffer;
 use parking_lot::Mutex;
 use std::io;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// How long the writing waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// What rewrites the log of a server that runs.
+/// What rewrites the log of a server that runs, and its manifest.
 #[derive(Debug)]
 pub struct Rewriter {
     disk: Arc<dyn Disk>,
@@ -52,6 +52,7 @@ impl Rewriter {
         let mut longer = manifest.clone();
         let chain = longer.last_mut().expect("a log that is written to has a chain");
         chain.last += 1;
+        chain.known = self.known(|_| SEGMENT_HEADER as u64);
         let chain = chain.clone();
         let parts = self.segments.iter().enumerate().map(|(index, segment)| self.begin_part(&chain, index, segment));
         let parts = parts.collect::<io::Result<Vec<_>>>()?;
@@ -66,7 +67,7 @@ impl Rewriter {
         let base = ChainEntry::base_path(&self.dir, chain.number, index, chain.last);
         let file = self.new_file(&increment, segment.salt())?;
         file.sync()?;
-        let file = write_buffer::append_buffered(&*self.disk, &increment)?;
+        let file = write_buffer::append_buffered(&*self.disk, &increment, segment.salt())?;
         let next = NextFile { increment: chain.last, path: increment, file };
         let base = Arc::new(Base::new(
             Records::new(segment.salt()),
@@ -98,13 +99,34 @@ impl Rewriter {
         let mut manifest = self.manifest.lock();
         self.disk.sync_dir(&self.dir).map_err(describe)?;
         let last = manifest.chains().last().expect("a log that is written to has a chain");
-        let chain = ChainEntry { has_base: true, first: rewrite.number, last: rewrite.number, ..last.clone() };
+        // More is on the disk; but a start after a power loss may cut it behind the mark that all segments have.
+        let known = self.known(|_| BEGIN_LEN as u64);
+        let chain = ChainEntry { has_base: true, first: rewrite.number, last: rewrite.number, known, ..last.clone() };
         let shorter = Manifest::of_chains(manifest.boot.clone(), vec![chain]);
         shorter.write(&*self.disk, &self.dir).map_err(describe)?;
         let old = std::mem::replace(&mut *manifest, shorter);
         rewrite.parts.iter().for_each(|part| part.segment.note_base(part.base.len()));
         self.remove_old(&old, &manifest);
         Ok(())
+    }
+
+    /// Notes in the manifest where the segments end, all with one mark. Nothing is appended to them any more, and all is on
+    /// the disk.
+    pub fn close(&self, ends: &[FileEnd]) -> io::Result<()> {
+        let mut manifest = self.manifest.lock();
+        let chain = manifest.last_mut().expect("a log that is written to has a chain");
+        let last = |index| ChainEntry::increment_path(&self.dir, chain.number, index, chain.last);
+        // A rewriting may have made a file in which the segment has not gone on.
+        let known =
+            self.known(|index| if ends[index].path == last(index) { ends[index].len } else { SEGMENT_HEADER as u64 });
+        chain.known = known;
+        manifest.write(&*self.disk, &self.dir)
+    }
+
+    /// What is known of the segments, the last files of which are so long on the disk.
+    fn known(&self, len_of: impl Fn(usize) -> u64) -> Vec<Known> {
+        let known = |(index, segment): (usize, &Arc<Segment>)| Known { salt: segment.salt(), len: len_of(index) };
+        self.segments.iter().enumerate().map(known).collect()
     }
 
     fn remove_old(&self, old: &Manifest, new: &Manifest) {

@@ -55,6 +55,10 @@ impl Scan {
                     len
                 }
                 Frame::Note(Note::Synced(position), len) => {
+                    // Right behind the end of an epoch it is cut nowhere: it says nothing of what comes.
+                    if let Some((.., end)) = scan.epochs.last_mut().filter(|(.., end)| *end == scan.end) {
+                        *end += len;
+                    }
                     scan.synced = scan.synced.max(position);
                     len
                 }
@@ -249,6 +253,16 @@ mod tests {
         assert_eq!(consistent_cut(&scans[..1]), None, "one segment needs no other");
         let none = scan(&segment(|_| {}));
         assert_eq!(consistent_cut(&[scans[0].clone(), none]), Some(vec![SEGMENT_HEADER; 2]));
+    }
+
+    #[test]
+    fn a_note_of_what_was_synced_is_not_cut_from_the_epoch_that_it_stands_behind() {
+        let bytes = segment(|bytes| {
+            epoch(bytes, 1, FsyncPolicy::Everysec);
+            frame_note_onto(bytes, SALT, Note::Synced(16));
+        });
+        assert_eq!(scan(&bytes).epochs[0].2, bytes.len());
+        assert_eq!(consistent_cut(&[scan(&bytes), scan(&bytes)]), Some(vec![bytes.len(); 2]));
     }
 
     #[test]

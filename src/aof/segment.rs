@@ -140,6 +140,15 @@ pub struct NextFile {
     pub file: Arc<dyn LogFile>,
 }
 
+/// Where a segment ended.
+#[derive(Debug)]
+pub struct FileEnd {
+    /// Its last file.
+    pub path: PathBuf,
+    /// How long that is.
+    pub len: u64,
+}
+
 /// What a segment is opened with.
 #[derive(Debug)]
 pub struct Opened {
@@ -332,10 +341,10 @@ impl Segment {
         self.control.is_failing() || (self.control.policy() == FsyncPolicy::Everysec && is_stalled())
     }
 
-    /// Whether replies that show records up to `lsn` may leave.
+    /// Whether replies that show records up to `lsn` may leave, or nobody is left to take them.
     #[inline]
     pub fn is_released(&self, lsn: u64) -> bool {
-        self.has_reached(lsn) && lsn < self.held_from.load(Ordering::Acquire)
+        (self.has_reached(lsn) && lsn < self.held_from.load(Ordering::Acquire)) || self.control.is_given_up()
     }
 
     /// Waits until replies that show records up to `lsn` may leave. [`commit`](Self::commit) comes first.

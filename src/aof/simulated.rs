@@ -307,6 +307,14 @@ impl MappedFile for SimMappedFile {
         Ok(Box::new(SimMapping { disk: self.disk.clone(), file: self.file, start, bytes: vec![0; len] }))
     }
 
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.call_other()?;
+        let content = &mut state.files[self.file];
+        content.synced = content.bytes.len();
+        Ok(())
+    }
+
     fn unlink(&self) -> io::Result<()> {
         self.disk.state().names.retain(|_, file| *file != self.file);
         Ok(())

@@ -2,14 +2,11 @@
 
 use super::disk::Disk;
 use super::manifest::{ChainEntry, FILE_NAME, Manifest};
-use super::record::SEGMENT_HEADER;
+use super::record::BEGIN_LEN;
 use super::scan::Scan;
 use super::write_buffer;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// Bytes that a start writes to a new segment, before there is a manifest: a header and an epoch, which are no data.
-const FIRST_WRITE: usize = SEGMENT_HEADER + 26;
 
 /// Removes what a rewriting that did not come to its end has left.
 pub fn remove(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
@@ -21,31 +18,41 @@ pub fn remove(disk: &dyn Disk, dir: &Path, manifest: &Manifest) {
     }
 }
 
-/// Refuses to begin a new log beside segments that hold something: the manifest that names them is lost. The first start
-/// may have ended before it wrote the manifest; what it left holds no records.
-pub fn must_be_empty(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
-    for path in list(disk, dir)? {
+/// Refuses to start beside files of segments that hold something, where the manifest does not name them and nothing that
+/// we do leaves them: the manifest that does is lost, or this one is an older one or of another log. The first start may
+/// have ended before it wrote the manifest; what it left holds no records.
+pub fn must_be_known(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
+    let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
+    let is_unknown = |path: &PathBuf| !named.contains(path) && !manifest.may_have_left(path);
+    for path in list(disk, dir)?.into_iter().filter(is_unknown) {
         let bytes =
             write_buffer::read(disk, &path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
         let bytes = bytes.unwrap_or_default();
         // What a power loss leaves of a file that was not synced yet: zeros, or anything, where the first start wrote.
-        if bytes.len() <= FIRST_WRITE || bytes.iter().all(|&byte| byte == 0) {
+        if bytes.len() <= BEGIN_LEN || bytes.iter().all(|&byte| byte == 0) {
             continue;
         }
         let scan = Scan::of(&bytes, &path)?;
         if scan.records > 0 || scan.has_more {
-            return Err(format!(
-                "{} holds {} records, and there is no {FILE_NAME} beside it. Refusing to start without them: put the \
-                 manifest back, or move the files of the log away",
-                path.display(),
-                scan.records
-            ));
+            let path = path.display();
+            let records = scan.records;
+            return Err(match manifest.chains() {
+                [] => format!(
+                    "{path} holds {records} records, and there is no {FILE_NAME} beside it. Refusing to start without \
+                     them: put the manifest back, or move the files of the log away"
+                ),
+                _ => format!(
+                    "{path} holds {records} records, and {FILE_NAME} does not name it: the manifest is an older one, or \
+                     of another log, or a repair has not come to its end. Refusing to start without them: put the \
+                     right manifest back, or move the file away"
+                ),
+            });
         }
     }
     Ok(())
 }
 
-/// The files of segments that the manifest does not name. Those of chains that are to come are somebody else's.
+/// The files of segments that the manifest does not name. Those of chains that are to come hold nothing.
 fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
     let last = manifest.chains().iter().map(|chain| chain.number).max().unwrap_or(0);
@@ -55,7 +62,7 @@ fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
 }
 
 /// Every file that has the name of a segment's.
-fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, String> {
     let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?;
     Ok(files.into_iter().filter(|path| ChainEntry::chain_of(path).is_some()).collect())
 }

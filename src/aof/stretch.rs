@@ -8,13 +8,13 @@
 //!
 //! An increment may be padded with zeros, which are left out too.
 //!
-//! Headers but the first are left out, so positions here are those of one long file. A file that does not end with a note
+//! All of them are there, and have one salt. Headers but the first are left out, so positions here are those of one long file. A file that does not end with a note
 //! that it goes on has lost its tail, or was the last one when the server ended: what stands in files behind it is behind
 //! a hole, and no part of the log.
 
 use super::disk::Disk;
-use super::manifest::SegmentFiles;
-use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto, segment_header};
+use super::manifest::{Known, SegmentFiles};
+use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto};
 use super::scan::Scan;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,32 +41,27 @@ struct Part {
     len: usize,
     /// The zeros at its end.
     padding: usize,
-    /// What its records are framed with; none where it ends within its header.
-    salt: Option<Salt>,
     /// Whether what stands before leads to it.
     is_reached: bool,
 }
 
 impl Stretch {
-    /// Reads the files. The error names the one that cannot be read, or is none.
+    /// Reads the files. The error names the one that cannot be read, is missing, or is not of this segment.
     pub fn read(disk: &dyn Disk, files: &SegmentFiles) -> Result<Self, String> {
         let mut stretch = Self { bytes: Vec::new(), scan: Scan::of_nothing(), parts: Vec::new() };
+        let mut salt = files.known.map(|known| known.salt);
         let mut expected = files.increments.first().map(|(number, _)| u64::from(*number));
         if let Some(path) = &files.base {
-            let bytes = read(disk, path)?.ok_or_else(|| format!("{}: the base is missing", path.display()))?;
-            let scan = Scan::of(&bytes, path)?;
+            let (bytes, scan) = read_one(disk, path, &mut salt)?;
             if !stretch.begin_with_base(path, bytes, scan) {
                 expected = None;
             }
         }
         for (number, path) in &files.increments {
-            // A crash between the manifest and the first segment leaves files out: they held nothing.
-            let mut bytes = read(disk, path)?.unwrap_or_default();
-            let scan = Scan::of(&bytes, path)?;
+            let (mut bytes, scan) = read_one(disk, path, &mut salt)?;
             let padding = scan.padding(&bytes);
             bytes.truncate(bytes.len() - padding);
-            let is_of_segment = stretch.scan.salt.is_none() || scan.salt.is_none() || stretch.scan.salt == scan.salt;
-            if expected == Some(u64::from(*number)) && stretch.is_whole() && is_of_segment {
+            if expected == Some(u64::from(*number)) && stretch.is_whole() {
                 stretch.go_on_with(path, *number, bytes, scan);
                 expected = stretch.scan.goes_on;
             } else {
@@ -74,7 +69,26 @@ impl Stretch {
             }
             stretch.parts.last_mut().expect("it was just added").padding = padding;
         }
+        stretch.note_known(files.known)?;
         Ok(stretch)
+    }
+
+    /// What the manifest says of the last file has been on the disk.
+    fn note_known(&mut self, known: Option<Known>) -> Result<(), String> {
+        let last = self.parts.last().expect("a segment has an increment");
+        if let (true, Some(next)) = (last.is_reached, self.scan.goes_on) {
+            return Err(format!(
+                "{}: it goes on in increment {next}, which the manifest does not name: the manifest is an older one, or \
+                 of another log. Refusing to start with a part of the data",
+                last.path.display()
+            ));
+        }
+        let known = known.map_or(0, |known| known.len).saturating_sub(SEGMENT_HEADER as u64);
+        if known > 0 {
+            let synced = if last.is_reached { last.start as u64 + known } else { self.scan.end as u64 + 1 };
+            self.scan.synced = self.scan.synced.max(synced);
+        }
+        Ok(())
     }
 
     /// Whether everything so far is as it was written.
@@ -86,7 +100,7 @@ impl Stretch {
     fn begin_with_base(&mut self, path: &Path, bytes: Vec<u8>, mut scan: Scan) -> bool {
         let is_whole = scan.base_end > 0 && scan.base_end == bytes.len();
         scan.synced = if is_whole { bytes.len() as u64 } else { u64::MAX };
-        self.add(path, None, 0, &bytes, &scan, true);
+        self.add(path, None, SEGMENT_HEADER, &bytes, true);
         // What is left of it is no state that was.
         if !is_whole {
             scan.end = scan.end.min(bytes.len().saturating_sub(1));
@@ -97,23 +111,19 @@ impl Stretch {
 
     fn go_on_with(&mut self, path: &Path, number: u32, bytes: Vec<u8>, scan: Scan) {
         if self.parts.is_empty() {
-            self.add(path, Some(number), bytes.len().min(SEGMENT_HEADER), &bytes, &scan, true);
+            self.add(path, Some(number), SEGMENT_HEADER, &bytes, true);
             (self.bytes, self.scan) = (bytes, scan);
             return;
         }
         let start = self.bytes.len();
-        self.add(path, Some(number), start, &bytes, &scan, true);
-        self.bytes.extend_from_slice(bytes.get(SEGMENT_HEADER..).unwrap_or_default());
-        if scan.salt.is_some() {
-            self.scan.go_on_with(scan, start - SEGMENT_HEADER);
-        } else {
-            self.scan.goes_on = None;
-        }
+        self.add(path, Some(number), start, &bytes, true);
+        self.bytes.extend_from_slice(&bytes[SEGMENT_HEADER..]);
+        self.scan.go_on_with(scan, start - SEGMENT_HEADER);
     }
 
     fn add_behind_a_hole(&mut self, path: &Path, number: u32, bytes: &[u8], scan: &Scan) {
-        self.add(path, Some(number), self.bytes.len(), bytes, scan, false);
-        self.bytes.extend_from_slice(bytes.get(SEGMENT_HEADER..).unwrap_or_default());
+        self.add(path, Some(number), self.bytes.len(), bytes, false);
+        self.bytes.extend_from_slice(&bytes[SEGMENT_HEADER..]);
         self.scan.goes_on = None;
         self.scan.has_more |= scan.end > SEGMENT_HEADER || scan.has_more;
         if scan.synced > SEGMENT_HEADER as u64 {
@@ -122,9 +132,14 @@ impl Stretch {
         }
     }
 
-    fn add(&mut self, path: &Path, increment: Option<u32>, start: usize, bytes: &[u8], scan: &Scan, is_reached: bool) {
-        let (path, len, salt) = (path.to_owned(), bytes.len(), scan.salt);
-        self.parts.push(Part { path, increment, start, len, padding: 0, salt, is_reached });
+    fn add(&mut self, path: &Path, increment: Option<u32>, start: usize, bytes: &[u8], is_reached: bool) {
+        let (path, len) = (path.to_owned(), bytes.len());
+        self.parts.push(Part { path, increment, start, len, padding: 0, is_reached });
+    }
+
+    /// What its records are framed with.
+    pub fn salt(&self) -> Salt {
+        self.scan.salt.expect("a file without a whole header is refused")
     }
 
     /// The first of its files, to name it by.
@@ -164,51 +179,54 @@ impl Stretch {
     }
 
     /// Cuts what stands behind `end`, and sees to it that the last file goes on from there, with what stands before it on
-    /// the disk; gives how long that is. After
-    /// a crash on the way the next start does the same.
-    pub fn mend(&self, disk: &dyn Disk, end: usize, salt: Salt) -> io::Result<usize> {
+    /// the disk; gives how long that is. After a crash on the way the next start does the same.
+    pub fn mend(&self, disk: &dyn Disk, end: usize) -> io::Result<usize> {
         let (index, offset) = self.find(end);
         let last = self.parts.len() - 1;
         for part in self.parts[index + 1..].iter().rev() {
-            part.cut(disk, SEGMENT_HEADER, salt)?;
+            part.cut(disk, SEGMENT_HEADER)?;
         }
-        self.parts[index].cut(disk, offset, salt)?;
-        let mut tail = self.parts[index].missing_header(salt);
+        self.parts[index].cut(disk, offset)?;
         if index < last {
             let increment = self.parts[last].increment.expect("the last file is an increment");
-            frame_note_onto(&mut tail, salt, Note::GoesOn(increment.into()));
-            append(disk, &self.parts[last].path, &self.parts[last].missing_header(salt))?;
+            let mut tail = Vec::new();
+            frame_note_onto(&mut tail, self.salt(), Note::GoesOn(increment.into()));
+            let file = disk.append_to(&self.parts[index].path)?;
+            file.write_all(&tail).and_then(|()| file.sync())?;
         }
-        append(disk, &self.parts[index].path, &tail)?;
         // After a kill it is the operating system that has them: what comes now may be on the disk before.
-        for part in self.parts.iter().filter(|part| part.len > 0) {
+        for part in &self.parts {
             disk.append_to(&part.path)?.sync()?;
         }
-        Ok(if index == last { offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER })
+        Ok(if index == last { offset } else { SEGMENT_HEADER })
     }
 }
 
 impl Part {
-    /// Cuts it to a length; to nothing where its header is torn, or another one's.
-    fn cut(&self, disk: &dyn Disk, len: usize, salt: Salt) -> io::Result<()> {
-        let len = if self.salt == Some(salt) { len } else { 0 };
+    fn cut(&self, disk: &dyn Disk, len: usize) -> io::Result<()> {
         if self.len + self.padding > len { disk.cut(&self.path, len as u64) } else { Ok(()) }
     }
-
-    fn missing_header(&self, salt: Salt) -> Vec<u8> {
-        if self.salt == Some(salt) { Vec::new() } else { segment_header(salt).to_vec() }
-    }
 }
 
-fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>, String> {
-    disk.read(path).map_err(|error| format!("can't read {}: {error}", path.display()))
-}
-
-fn append(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if bytes.is_empty() {
-        return Ok(());
+/// Reads a file of a segment with this salt; sets the salt where it is the first. The manifest names a file only once it is
+/// on the disk with its header, so what has none was taken away.
+fn read_one(disk: &dyn Disk, path: &Path, salt: &mut Option<Salt>) -> Result<(Vec<u8>, Scan), String> {
+    const REFUSING: &str = "Refusing to start with a part of the data; `shardrace check-aof` tells what could be saved";
+    let path_shown = path.display();
+    let bytes = disk.read(path).map_err(|error| format!("can't read {path_shown}: {error}"))?;
+    let bytes = bytes.ok_or_else(|| format!("{path_shown} is missing, and the manifest names it. {REFUSING}"))?;
+    let scan = Scan::of(&bytes, path)?;
+    let Some(found) = scan.salt else {
+        let what = if bytes.is_empty() { "is empty" } else { "ends within its header" };
+        return Err(format!("{path_shown} {what}: what it held was taken away. {REFUSING}"));
+    };
+    let wanted = *salt.get_or_insert(found);
+    if found != wanted {
+        return Err(format!(
+            "{path_shown} is of another segment, or of another log: its salt is {:08x}, and that of this segment \
+             {:08x}. {REFUSING}",
+            found.0, wanted.0
+        ));
     }
-    let file = disk.append_to(path)?;
-    file.write_all(bytes)?;
-    file.sync()
+    Ok((bytes, scan))
 }

@@ -5,17 +5,20 @@
 //!
 //! ```text
 //! NAME.aof.write-buffer:  slot | slot | ...       a slot:  two entries | bytes of the file
-//! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4) | CRC-32 of these (4)
+//! entry:  number (8 bytes) | where its bytes stand in the file (8) | how many (4) | their CRC-32 (4) | the file's salt (4)
+//!         | CRC-32 of these (4)
 //! ```
 //!
 //! A slot has two entries that are written in turn, so a kill always leaves one that is whole and tells of bytes that are. Slots are used again when the file
 //! has their bytes; an entry may say what the file has already. Since the file only grows, putting that there again changes
-//! nothing: whatever entries are whole may be put back, after a kill and after a power loss.
+//! nothing: whatever entries are whole may be put back, after a kill and after a power loss. That holds for the file that
+//! they were written for, which the salt tells; the entries of servers before format 4 of the manifest have none.
 
 use super::disk::{Disk, LogFile, MappedFile, Mapping, write_some};
 use super::manifest::{ChainEntry, Manifest};
+use super::record::{Header, SEGMENT_HEADER, Salt, decode_header};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,19 +34,19 @@ const SLOT_LEN: usize = if cfg!(test) { 64 } else { 1024 * 1024 };
 /// A byte of the file stands at an address with the same remainder: whole pages can go past the page cache.
 const ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
 /// How long an entry is, and how far the second stands behind the first.
-const ENTRY_LEN: usize = 28;
+const ENTRY_LEN: usize = 32;
 const ENTRY_STEP: usize = 64;
 /// What the name of a buffer ends with, behind the name of its file. It tells how long the slots are.
 const SUFFIX: &str = ".write-buffer";
 /// What it ended with in format 2 of the manifest, and how long its slots were.
 const FORMAT_2: (&str, usize) = (".buffer", 256 * 1024);
 
-/// Opens a file to append to, with a buffer where its disk has memory for one.
-pub fn append_buffered(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+/// Opens a file with this salt to append to, with a buffer where its disk has memory for one.
+pub fn append_buffered(disk: &dyn Disk, path: &Path, salt: Salt) -> io::Result<Arc<dyn LogFile>> {
     let file = disk.append_to(path)?;
     let buffer = disk.map(&path_of(path)).and_then(|slots| slots.map(Slots::new).transpose());
     match buffer {
-        Ok(Some(slots)) => Ok(Arc::new(BufferedFile::new(file, slots))),
+        Ok(Some(slots)) => Ok(Arc::new(BufferedFile::new(file, slots, salt))),
         Ok(None) => Ok(file),
         Err(error) => {
             tracing::warn!("{} has no write buffer, and is slower for that: {error}", path.display());
@@ -79,6 +82,7 @@ fn file_of(buffer: &Path) -> Option<(PathBuf, usize)> {
 #[derive(Debug)]
 struct BufferedFile {
     file: Arc<dyn LogFile>,
+    salt: Salt,
     state: Mutex<State>,
     /// Held by who hands slots over.
     turn: Mutex<()>,
@@ -155,12 +159,13 @@ impl Slot {
     }
 
     /// Adds what there is room for; gives how much that is.
-    fn add(&mut self, bytes: &[u8], number: u64) -> usize {
+    fn add(&mut self, bytes: &[u8], number: u64, salt: Salt) -> usize {
         let added = &bytes[..bytes.len().min(self.room())];
         self.mapping.put(self.start() + self.len, added);
         self.len += added.len();
         self.crc.update(added);
-        let entry = Entry { number, base: self.base, len: self.len as u32, crc: self.crc.clone().finalize() };
+        let crc = self.crc.clone().finalize();
+        let entry = Entry { number, base: self.base, len: self.len as u32, crc, salt: Some(salt) };
         self.mapping.put(usize::from(self.is_second) * ENTRY_STEP, &entry.to_bytes());
         self.is_second = !self.is_second;
         added.len()
@@ -178,10 +183,10 @@ impl Slot {
 }
 
 impl BufferedFile {
-    fn new(file: Arc<dyn LogFile>, slots: Slots) -> Self {
+    fn new(file: Arc<dyn LogFile>, slots: Slots, salt: Salt) -> Self {
         let end = file.end();
         let state = State { filling: None, full: VecDeque::with_capacity(SLOTS_MAX), slots, end, number: 1 };
-        Self { file, state: Mutex::new(state), turn: Mutex::new(()) }
+        Self { file, salt, state: Mutex::new(state), turn: Mutex::new(()) }
     }
 
     /// Puts what there is room for into a slot; none where all are full.
@@ -191,7 +196,7 @@ impl BufferedFile {
             Some(slot) => slot,
             none => none.insert(Slot::new(state.slots.take()?, state.end)),
         };
-        let len = slot.add(bytes, state.number);
+        let len = slot.add(bytes, state.number, self.salt);
         state.number += 1;
         state.end += len as u64;
         if slot.room() == 0 {
@@ -272,6 +277,14 @@ impl LogFile for BufferedFile {
         !self.state.lock().full.is_empty()
     }
 
+    fn buffered(&self) -> u64 {
+        self.end() - self.file.end()
+    }
+
+    fn sync_buffer(&self) -> io::Result<()> {
+        self.state.lock().slots.buffer.sync()
+    }
+
     fn close(&self) -> io::Result<()> {
         self.state.lock().slots.buffer.unlink()
     }
@@ -303,6 +316,7 @@ struct Entry {
     base: u64,
     len: u32,
     crc: u32,
+    salt: Option<Salt>,
 }
 
 impl Entry {
@@ -312,19 +326,25 @@ impl Entry {
         bytes[8..16].copy_from_slice(&self.base.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.len.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.crc.to_le_bytes());
-        let check = crc32fast::hash(&bytes[..24]);
-        bytes[24..].copy_from_slice(&check.to_le_bytes());
+        let checked = self.salt.map_or(24, |salt| {
+            bytes[24..28].copy_from_slice(&salt.0.to_le_bytes());
+            28
+        });
+        let check = crc32fast::hash(&bytes[..checked]);
+        bytes[checked..checked + 4].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let (bytes, check) = bytes.split_first_chunk::<24>()?;
-        let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("it is within 24 bytes"));
-        let long = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("it is within 24 bytes"));
-        let is_whole = check.first_chunk() == Some(&crc32fast::hash(bytes).to_le_bytes());
-        let entry = Self { number: long(0), base: long(8), len: word(16), crc: word(20) };
+        let bytes = bytes.first_chunk::<ENTRY_LEN>()?;
+        let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("it is within an entry"));
+        let long = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("it is within an entry"));
+        let is_whole_with = |len: usize| crc32fast::hash(&bytes[..len]) == word(len);
+        // A server before format 4 wrote no salt.
+        let salt = is_whole_with(28).then(|| Salt(word(24)));
+        let entry = Self { number: long(0), base: long(8), len: word(16), crc: word(20), salt };
         // A CRC of zeros may be zero.
-        (is_whole && entry.number > 0).then_some(entry)
+        ((salt.is_some() || is_whole_with(24)) && entry.number > 0).then_some(entry)
     }
 
     /// What it tells of, if that is there.
@@ -335,28 +355,37 @@ impl Entry {
     }
 }
 
-/// The last stretch of the file that a buffer holds, in pieces, with where they stand. What the file does not have stands
-/// in it; a slot that was not used for long tells of something before it.
-fn pieces(buffer: &[u8], slot_len: usize) -> Vec<(u64, &[u8])> {
-    let mut pieces: Vec<(u64, &[u8])> = buffer.chunks_exact(SLOT_HEADER + slot_len).filter_map(piece).collect();
+/// A piece of the file, and where it stands there.
+type Piece<'a> = (u64, &'a [u8]);
+
+/// The last stretch of the file that a buffer holds, in pieces. What the file does not have stands in it; a slot that was
+/// not used for long tells of something before it. The error says why it is no buffer of a file with this salt.
+fn pieces(buffer: &[u8], slot_len: usize, salt: Option<Salt>) -> io::Result<Vec<Piece<'_>>> {
+    let entries: Vec<(Entry, &[u8])> = buffer.chunks_exact(SLOT_HEADER + slot_len).filter_map(entry).collect();
+    let is_other = |(entry, _): &(Entry, &[u8])| salt.is_some() && entry.salt.is_some() && entry.salt != salt;
+    if entries.iter().any(is_other) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is the write buffer of another file"));
+    }
+    let mut pieces: Vec<Piece<'_>> = entries.into_iter().map(|(entry, bytes)| (entry.base, bytes)).collect();
     pieces.sort_by_key(|(base, _)| *base);
-    let goes_on = |pair: &[(u64, &[u8])]| pair[0].0 + pair[0].1.len() as u64 == pair[1].0;
+    let goes_on = |pair: &[Piece<'_>]| pair[0].0 + pair[0].1.len() as u64 == pair[1].0;
     let first = pieces.windows(2).rposition(|pair| !goes_on(pair)).map_or(0, |before| before + 1);
-    pieces.split_off(first)
+    Ok(pieces.split_off(first))
 }
 
-fn piece(slot: &[u8]) -> Option<(u64, &[u8])> {
+/// The last whole entry of a slot, with the bytes that it tells of.
+fn entry(slot: &[u8]) -> Option<(Entry, &[u8])> {
     let mut entries: Vec<Entry> =
         [0, ENTRY_STEP].iter().filter_map(|&at| Entry::parse(slot.get(at..at + ENTRY_LEN)?)).collect();
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.number));
-    entries.iter().find_map(|entry| Some((entry.base, entry.bytes_in(slot)?)))
+    entries.iter().find_map(|entry| Some((*entry, entry.bytes_in(slot)?)))
 }
 
 /// Puts what a buffer holds where it belongs, in the bytes of its file from `from` on; gives where they are others than
 /// before.
 ///
 /// Where the file has other bytes than the buffer it was never synced up to there: what stands behind is no part of the log.
-fn put_back(bytes: &mut Vec<u8>, from: u64, pieces: &[(u64, &[u8])]) -> Option<u64> {
+fn put_back(bytes: &mut Vec<u8>, from: u64, pieces: &[Piece<'_>]) -> Option<u64> {
     let mut changed = None;
     for (base, piece) in pieces {
         // Behind a hole, or before what was asked for: the file has it.
@@ -374,9 +403,15 @@ fn put_back(bytes: &mut Vec<u8>, from: u64, pieces: &[(u64, &[u8])]) -> Option<u
 /// What a file holds, with what its buffer does.
 pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     let Some(mut bytes) = disk.read(path)? else { return Ok(None) };
+    let salt = match decode_header(&bytes[..bytes.len().min(SEGMENT_HEADER)]) {
+        Header::Whole(salt) => Some(salt),
+        Header::Torn | Header::Foreign => None,
+    };
     for (suffix, slot_len) in [FORMAT_2, (SUFFIX, SLOT_LEN)] {
-        if let Some(buffer) = disk.read(&with_suffix(path, suffix))? {
-            put_back(&mut bytes, 0, &pieces(&buffer, slot_len));
+        let buffer = with_suffix(path, suffix);
+        if let Some(held) = disk.read(&buffer)? {
+            let describe = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", buffer.display()));
+            put_back(&mut bytes, 0, &pieces(&held, slot_len, salt).map_err(describe)?);
         }
     }
     Ok(Some(bytes))
@@ -386,13 +421,13 @@ pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// as they are on the disk then: a buffer that came back with a power loss would be of another file.
 pub fn settle(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
     let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?;
-    let named: BTreeSet<PathBuf> = manifest.files(dir).collect();
+    let named: BTreeMap<PathBuf, Option<Salt>> = manifest.salts(dir).collect();
     let mut is_changed = false;
     for buffer in files {
         let Some((file, slot_len)) = file_of(&buffer) else { continue };
         let describe = |error: io::Error| format!("can't settle {}: {error}", buffer.display());
-        if named.contains(&file) {
-            settle_one(disk, &file, &buffer, slot_len).map_err(describe)?;
+        if let Some(salt) = named.get(&file) {
+            settle_one(disk, &file, &buffer, slot_len, *salt).map_err(describe)?;
         }
         disk.remove(&buffer).map_err(describe)?;
         is_changed = true;
@@ -403,9 +438,9 @@ pub fn settle(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), St
     Ok(())
 }
 
-fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path, slot_len: usize) -> io::Result<()> {
+fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path, slot_len: usize, salt: Option<Salt>) -> io::Result<()> {
     let buffer = disk.read(buffer)?.unwrap_or_default();
-    let pieces = pieces(&buffer, slot_len);
+    let pieces = pieces(&buffer, slot_len, salt)?;
     let Some(&(from, _)) = pieces.first() else { return Ok(()) };
     let Some(mut bytes) = disk.read_from(file, from)? else { return Ok(()) };
     let len = bytes.len() as u64;
@@ -422,6 +457,8 @@ fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path, slot_len: usize) -> i
 mod tests {
     use super::super::simulated::SimDisk;
     use super::*;
+
+    const SALT: Salt = Salt(9);
 
     fn path() -> PathBuf {
         Path::new("/log").join("chain-1.segment-0.aof")
@@ -449,7 +486,7 @@ mod tests {
         for seed in 0..60 {
             let mut random = fastrand::Rng::with_seed(seed);
             let disk = SimDisk::default();
-            let file = append_buffered(&disk, &path()).expect("nothing fails");
+            let file = append_buffered(&disk, &path(), SALT).expect("nothing fails");
             disk.sync_dir(Path::new("/log")).expect("nothing fails");
             let (mut written, mut synced) = (0, 0);
             for _ in 0..60 {
@@ -505,7 +542,8 @@ mod tests {
         disk.put(&path(), &bytes(0, 10));
         let slot = |base: usize, number| {
             let content = bytes(base, 10);
-            let entry = Entry { number, base: base as u64, len: 10, crc: crc32fast::hash(&content) };
+            let crc = crc32fast::hash(&content);
+            let entry = Entry { number, base: base as u64, len: 10, crc, salt: None };
             let mut slot = vec![0; SLOT_HEADER + slot_len];
             slot[..ENTRY_LEN].copy_from_slice(&entry.to_bytes());
             let start = SLOT_HEADER + base % ALIGNMENT as usize;
@@ -517,9 +555,26 @@ mod tests {
     }
 
     #[test]
+    fn a_buffer_of_another_file_is_refused_by_name_and_changes_nothing() {
+        let disk = SimDisk::default();
+        disk.put(&path(), &super::super::record::segment_header(Salt(8)));
+        let file = append_buffered(&disk, &path(), SALT).expect("nothing fails");
+        file.write_all(&bytes(16, 30)).expect("nothing fails");
+        let mut chain = ChainEntry::new(1, super::super::manifest::Layout { engine: "mutex".into(), shards: 1 });
+        chain.known = vec![super::super::manifest::Known { salt: Salt(8), len: 16 }];
+        let manifest = Manifest::of_chains(String::new(), vec![chain]);
+        let disk = disk.after_kill();
+        let refused = settle(&disk, Path::new("/log"), &manifest).expect_err("it is of another file");
+        assert!(refused.contains("chain-1.segment-0.aof.write-buffer: it is the write buffer of another"), "{refused}");
+        let refused = read(&disk, &path()).expect_err("it is of another file").to_string();
+        assert!(refused.contains("chain-1.segment-0.aof.write-buffer: it is the write buffer of another"), "{refused}");
+        assert_eq!(disk.files()[&path()].len(), 16);
+    }
+
+    #[test]
     fn a_buffer_with_any_byte_changed_gives_nothing_else_than_what_was_written() {
         let disk = SimDisk::default();
-        let file = append_buffered(&disk, &path()).expect("nothing fails");
+        let file = append_buffered(&disk, &path(), SALT).expect("nothing fails");
         (0..9).for_each(|part| file.write_all(&bytes(part * 20, 20)).expect("nothing fails"));
         let buffer = disk.files()[&path_of(&path())].clone();
         for position in 0..buffer.len() {

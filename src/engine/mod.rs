@@ -21,7 +21,7 @@ pub use loading::LoadingSession;
 pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
 
-use crate::aof::{DirLock, Joints, LogControl, LogThread, Segment};
+use crate::aof::{DirLock, Joints, LogControl, LogThread, Rewriter, Segment};
 use crate::clock::Clock;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
@@ -205,16 +205,29 @@ pub struct Logs {
     pub clock: Clock,
     /// The right to use the log's directory.
     pub lock: Option<DirLock>,
+    /// What notes in the manifest where the segments end; none without a log.
+    pub rewriter: Option<Arc<Rewriter>>,
 }
 
 impl Logs {
     /// Writes and syncs what is left of every segment. Nobody appends any more, so all end with one epoch: nothing is
-    /// cut after that, whatever happens to the machine.
-    pub fn finish(self) {
+    /// cut after that, whatever happens to the machine. The error says what is not written, and where it is.
+    pub fn finish(self) -> Result<(), String> {
         let epoch = self.control.next_epoch(self.clock.now_ms());
         self.threads.iter().for_each(|thread| thread.segment().append_epoch(epoch));
-        self.threads.into_iter().for_each(LogThread::finish);
+        let (mut ends, mut failures) = (Vec::new(), Vec::new());
+        for thread in self.threads {
+            match thread.finish() {
+                Ok(end) => ends.push(end),
+                Err(reason) => failures.push(reason),
+            }
+        }
+        if !failures.is_empty() {
+            return Err(failures.join("; "));
+        }
+        let closed = self.rewriter.map_or(Ok(()), |rewriter| rewriter.close(&ends));
         // Not before all is written: the next server reads it.
         drop(self.lock);
+        closed.map_err(|error| format!("all of the append-only file is written, but not its manifest: {error}"))
     }
 }

@@ -3,11 +3,15 @@
 //! PATH is a snapshot (`dump.rdb`), a log (`appendonly.aof`), or a directory with a log in several files
 //! (`appendonlydir`). All of it is read into memory first, as the server itself would hold it; then each key goes to the
 //! log as one RESTORE, in the layout that the other flags (`--engine`, `--shards`) ask for. A server that is started
-//! with the same flags has every key.
+//! with the same flags has every key. Until all of it is on the disk no server starts with it; an import that fails
+//! removes what it has written, and one that was killed leaves that to the next.
 
 mod redis_log;
 
-use crate::aof::{DirLock, FsyncPolicy, Log, LogControl, Manifest, Recovered, SystemDisk, recover};
+use crate::aof::{
+    DirLock, FsyncPolicy, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, begin_import, remove_import,
+};
+use crate::bus_error;
 use crate::clock::Clock;
 use crate::config::{CommandLineEnd, Config, Directive};
 use crate::engine::Logs;
@@ -20,6 +24,7 @@ use redis_log::RedisLog;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes of the log that are written at once.
 const CHUNK: u64 = 1024 * 1024;
@@ -37,8 +42,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
     })?;
     config.apply_limits();
     server::apply_limits(&config);
+    bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
     let dir = server::log_dir(&config);
-    if !Manifest::read(&SystemDisk, &dir)?.chains().is_empty() {
+    let is_unfinished = Manifest::is_of_unfinished_import(&SystemDisk, &dir)?;
+    if !is_unfinished && !Manifest::read(&SystemDisk, &dir)?.chains().is_empty() {
         return Err(format!("{} holds a log already; import makes a new one", dir.display()));
     }
     let mut import = Import::new(config.number(Directive::Databases) as usize);
@@ -111,7 +118,7 @@ impl Import {
         let layout = server::layout(config);
         let control = LogControl::new(FsyncPolicy::No);
         let lock = DirLock::take(dir)?;
-        let recovered = recover(&Log {
+        let log = Log {
             disk: &SystemDisk,
             dir,
             layout: layout.clone(),
@@ -120,9 +127,36 @@ impl Import {
             boot: server::boot_id(),
             now_ms: clock.now_ms(),
             control: control.clone(),
-        })?;
-        let now_ms = clock.now_ms();
-        let mut writer = LogWriter { recovered: &recovered, now_ms, effects: Effects::new(true), keys: 0, expired: 0 };
+        };
+        let (recovered, removed) = begin_import(&log).map_err(|reason| remove_what_is_left(&log, reason))?;
+        if removed > 0 {
+            self.say(&format!("{}: removed what an import has left that did not come to its end", dir.display()));
+        }
+        let written = self.write_keys(&recovered, dir, clock.now_ms());
+        let Recovered { segments, threads, manifest, .. } = recovered;
+        // What is not whole is named by no manifest.
+        let is_whole = written.is_ok();
+        let rewriter = || Arc::new(Rewriter::new(Arc::new(SystemDisk), dir.to_owned(), manifest, segments));
+        let logs = Logs { threads, control: control.clone(), clock, lock: None, rewriter: is_whole.then(rewriter) };
+        let finished = logs.finish().map_err(|reason| match control.failure() {
+            Some(failure) => format!("can't write the log in {}: {failure}", dir.display()),
+            None => reason,
+        });
+        let written = written.and_then(|written| finished.map(|()| written));
+        let Written { keys, databases, expired } = written.map_err(|reason| remove_what_is_left(&log, reason))?;
+        drop(lock);
+        let (engine, shards) = (layout.engine, layout.shards);
+        let target = dir.display();
+        let passed_over = self.passed_over;
+        self.say(&format!(
+            "{keys} keys in {databases} databases written to {target} (engine={engine}, shards={shards})"
+        ));
+        self.say(&format!("{expired} keys had expired; {passed_over} functions or values of modules were passed over"));
+        Ok(self.report.trim_end().to_owned())
+    }
+
+    fn write_keys(&mut self, recovered: &Recovered, dir: &Path, now_ms: u64) -> Result<Written, String> {
+        let mut writer = LogWriter { recovered, dir, now_ms, effects: Effects::new(true), keys: 0, expired: 0 };
         let mut databases = 0;
         for database in 0..self.keyspace.store().in_use() {
             self.keyspace.select(database);
@@ -137,19 +171,22 @@ impl Import {
             outcome?;
             databases += usize::from(writer.keys > keys_before);
         }
-        let LogWriter { keys, expired, .. } = writer;
-        if control.is_failing() {
-            return Err(format!("can't write the log in {}", dir.display()));
-        }
-        Logs { threads: recovered.threads, control, clock, lock: Some(lock) }.finish();
-        let (engine, shards) = (layout.engine, layout.shards);
-        let target = dir.display();
-        let passed_over = self.passed_over;
-        self.say(&format!(
-            "{keys} keys in {databases} databases written to {target} (engine={engine}, shards={shards})"
-        ));
-        self.say(&format!("{expired} keys had expired; {passed_over} functions or values of modules were passed over"));
-        Ok(self.report.trim_end().to_owned())
+        Ok(Written { keys: writer.keys, databases, expired: writer.expired })
+    }
+}
+
+/// What an import has written.
+struct Written {
+    keys: u64,
+    databases: usize,
+    expired: u64,
+}
+
+/// Why an import failed, and what is left of it where that cannot be removed.
+fn remove_what_is_left(log: &Log<'_>, reason: String) -> String {
+    match remove_import(log) {
+        Ok(()) => reason,
+        Err(left) => format!("{reason}; {left}: no server starts with what is left, and the next import removes it"),
     }
 }
 
@@ -159,6 +196,7 @@ fn too_few_databases(database: u64) -> String {
 
 struct LogWriter<'a> {
     recovered: &'a Recovered,
+    dir: &'a Path,
     now_ms: u64,
     effects: Effects,
     keys: u64,
@@ -184,6 +222,9 @@ impl LogWriter<'_> {
         segment.append_payload(self.effects.payload());
         self.effects.clear();
         self.keys += 1;
+        if let Some(failure) = segment.control().failure() {
+            return Err(format!("can't write the log in {}: {failure}", self.dir.display()));
+        }
         if segment.appended() / CHUNK != (segment.appended() - payload.len() as u64) / CHUNK {
             segment.commit(segment.appended());
         }

@@ -223,16 +223,22 @@ fn a_transaction_that_every_segment_has_lost_is_not_there_at_all() {
     }
 }
 
-/// Whoever moves a damaged segment away starts without what stood in it alone; what it had in common with others comes
-/// back, and what is written later comes after.
+/// Whoever moves a segment away has lost what stood in it alone, which is not done without a word; what it had in common
+/// with others comes back with a salvage, and what is written later comes after.
 #[test]
-fn a_segment_that_was_moved_away_gets_its_transactions_back() {
+fn a_segment_that_was_moved_away_is_refused_and_gets_its_transactions_back_when_it_is_salvaged() {
     for setup in MANY_SHARDS {
         let (data, segments) = last_record_is_a_transaction(setup);
         for (name, _) in &segments {
             let moved = data.copy();
             std::fs::remove_file(in_log_of(&moved, name)).unwrap();
             let what = format!("{setup:?} without {name:?}");
+            let refused = moved.start_refused(setup, &[]);
+            assert!(refused.stderr.contains(in_log_of(&moved, name).to_str().unwrap()), "{what}: {refused:?}");
+            let mut salvage = std::process::Command::new(env!("CARGO_BIN_EXE_shardrace"));
+            let salvage = salvage.arg("check-aof").arg(moved.path()).arg("--salvage");
+            let salvaged = crate::harness::run_to_its_end(salvage);
+            assert_eq!(salvaged.status.code(), Some(0), "{what}: {salvaged:?}");
             let server = moved.start(setup, &[]);
             let mut client = server.client();
             assert_eq!(value_of_spread(&mut client), vec![text("2"); SPREAD], "{what}");

@@ -23,6 +23,7 @@ mod encodings;
 #[cfg(feature = "jemalloc")]
 mod eviction;
 mod expiry;
+mod files;
 mod flows;
 mod geo;
 mod hashes;

@@ -18,7 +18,7 @@ fn recover_with(disk: &SimDisk, threads: usize) -> Result<Recovered, String> {
 }
 
 fn finish(recovered: &mut Recovered) {
-    std::mem::take(&mut recovered.threads).into_iter().for_each(crate::aof::LogThread::finish);
+    std::mem::take(&mut recovered.threads).into_iter().for_each(end);
 }
 
 /// A log of the steps that `step` gives, on one segment.

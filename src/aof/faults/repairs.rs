@@ -19,7 +19,7 @@ pub(super) fn state_in(dir: &Path) -> Result<Vec<String>, String> {
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::No),
     })?;
-    recovered.threads.into_iter().for_each(crate::aof::LogThread::finish);
+    recovered.threads.into_iter().for_each(end);
     Ok(describe(&mut recovered.stores))
 }
 

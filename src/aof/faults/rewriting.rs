@@ -4,7 +4,7 @@
 use super::repairs::state_in;
 use super::*;
 use crate::aof::base::Records;
-use crate::aof::{Base, Inspection, LogThread, Plan, Rewrite, Rewriter};
+use crate::aof::{Base, Inspection, Plan, Rewrite, Rewriter};
 use crate::aof::{Frame, decode};
 use crate::keyspace::{ImageSink, Node, Store};
 use crate::spool::Encode;
@@ -346,7 +346,7 @@ fn a_kill_between_two_segments_going_on_loses_nothing() {
     for _ in 0..2 {
         let recovered = recover_in(&killed, BOOT).expect("it is whole");
         recovered.segments.iter().for_each(|segment| assert!(segment.file_bytes() > 0));
-        recovered.threads.into_iter().for_each(LogThread::finish);
+        recovered.threads.into_iter().for_each(end);
     }
     assert_eq!(state_of(&killed, BOOT).as_ref(), Ok(scenario.states.last().expect("there are states")));
 }

@@ -1,10 +1,11 @@
 //! The log thread of a segment: it syncs, and writes where nobody else does.
 
-use super::Segment;
 use super::writing::fail;
+use super::{FileEnd, Segment};
 use crate::aof::FsyncPolicy;
 use crate::aof::crowd::Pace;
 use crate::aof::disk::LogFile;
+use crate::aof::write_buffer;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -53,11 +54,13 @@ impl LogThread {
         Arc::clone(&self.segment).relay(has_spare_core)
     }
 
-    /// Writes and syncs what is left, and waits for that.
-    pub fn finish(self) {
+    /// Writes and syncs what is left, and waits for that; gives where the file ends then. The error says what could not
+    /// be written, and where it is.
+    pub fn finish(self) -> Result<FileEnd, String> {
         self.segment.bell.stop.store(true, Ordering::Release);
         self.segment.bell.ring();
         self.thread.join().expect("the log thread does not panic");
+        self.segment.end_of_file()
     }
 }
 
@@ -101,8 +104,35 @@ impl Segment {
             }
         }
         self.sync();
-        let file = Arc::clone(&self.writer.lock().file);
-        self.end_file(&*file);
+        let files = self.writer.lock().files();
+        files.iter().for_each(|file| self.end_file(&**file));
+    }
+
+    /// Where the file ends, when all is in it and on the disk; what is not, otherwise.
+    fn end_of_file(&self) -> Result<FileEnd, String> {
+        let (appended, written) = (self.appended(), self.written.load(Ordering::Acquire));
+        let writer = self.writer.lock();
+        if self.is_synced(appended) {
+            return Ok(FileEnd { path: writer.path.clone(), len: writer.file.end() });
+        }
+        let path = writer.path.display();
+        let buffered: u64 = writer.files().iter().map(|file| file.buffered()).sum();
+        let mut left = Vec::new();
+        if buffered > 0 {
+            let buffer = write_buffer::path_of(&writer.path);
+            left.push(format!(
+                "{buffered} bytes stand only in {}, from which the next start puts them into it: leave that there",
+                buffer.display()
+            ));
+        }
+        if written < appended {
+            left.push(format!("{} bytes are lost, for which no success was replied", appended - written));
+        }
+        if left.is_empty() {
+            left.push("all is written, and a power loss may take what no fsync has covered".into());
+        }
+        let reason = self.control.failure().unwrap_or_else(|| "an earlier write or fsync failed".into());
+        Err(format!("can't write the append-only file {path} to its end ({reason}): {}", left.join("; ")))
     }
 
     /// Under `always` a file is padded, so that an fsync does not change its length. Where that fails, on a full disk, it
@@ -124,8 +154,9 @@ impl Segment {
     /// Nothing is appended to a file any more. A buffer that still holds something is left to the next start.
     fn end_file(&self, file: &dyn LogFile) {
         self.trim(file);
-        if let Err(error) = file.drain().and_then(|()| file.close()) {
-            tracing::debug!("Can't remove the write buffer of the append-only file: {error}");
+        // A full disk has given the buffer its room already.
+        if let Err(error) = file.drain().and_then(|()| file.close()).or_else(|_| file.sync_buffer()) {
+            tracing::warn!("Can't sync the write buffer of the append-only file: {error}");
         }
     }
 

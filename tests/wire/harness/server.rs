@@ -311,6 +311,13 @@ impl Server {
         assert!(status.success());
     }
 
+    /// From now on no write of it makes a file longer than this: for each file a disk that is full.
+    pub fn limit_files(&self, bytes: u64) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        rlimit::prlimit(pid, rlimit::Resource::FSIZE, Some((bytes, rlimit::INFINITY)), None)
+            .expect("the server is ours");
+    }
+
     /// Whether it still runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("the child is ours").is_none()

@@ -1,0 +1,434 @@
+//! Files of a real log that are missing, empty, cut, changed for others, or of another log: for every file and every damage
+//! a server refuses with words that name a file, or recovers all that was promised; and check-aof says the same of it.
+
+use super::super::disk::SystemDisk;
+use super::super::manifest::FILE_NAME;
+use super::super::record::{Frame, SEGMENT_HEADER, decode};
+use super::super::scan::Scan;
+use super::*;
+use crate::aof::{Rewriter, rehearse};
+use crate::keyspace::{ImageSink, Store};
+use std::fs;
+
+/// How a log came to be as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Written, and stopped in order.
+    Stopped,
+    /// Killed: what was written last stands in the write buffers.
+    Killed,
+    /// Killed while it was rewritten.
+    Rewriting,
+    /// Rewritten, and stopped.
+    Rewritten,
+    /// Stopped, and begun again with one shard more, and stopped.
+    Divided,
+    /// Stopped, by a server that wrote no more into the manifest than format 3 has.
+    Old,
+}
+
+const KINDS: [Kind; 6] = [Kind::Stopped, Kind::Killed, Kind::Rewriting, Kind::Rewritten, Kind::Divided, Kind::Old];
+
+/// What is done to a file of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Damage {
+    Missing,
+    Empty,
+    /// It ends within its header.
+    InHeader,
+    /// Nothing but its header is left.
+    Header,
+    /// The last record is gone; the last half of the records is.
+    LastRecord,
+    HalfOfRecords,
+    /// It ends within its last record.
+    Torn,
+    /// It changes places with the same file of the next segment.
+    Swapped,
+    /// It is that file of another log.
+    Foreign,
+}
+
+const DAMAGES: [Damage; 9] = [
+    Damage::Missing,
+    Damage::Empty,
+    Damage::InHeader,
+    Damage::Header,
+    Damage::LastRecord,
+    Damage::HalfOfRecords,
+    Damage::Torn,
+    Damage::Swapped,
+    Damage::Foreign,
+];
+
+/// Keys that are set one by one, and rounds in which keys on all shards are set at once.
+const KEYS: usize = 60;
+const ROUND: usize = 10;
+
+fn open(dir: &Path, shards: usize) -> Result<Recovered, String> {
+    recover(&Log {
+        disk: &SystemDisk,
+        dir,
+        layout: Layout { engine: "actor".into(), shards },
+        databases: 1,
+        threads: 1,
+        boot: BOOT.into(),
+        now_ms: NOW_MS,
+        control: LogControl::new(FsyncPolicy::Everysec),
+    })
+}
+
+fn key_on(shard: usize, shards: usize) -> String {
+    let mut names = (0..).map(|number| format!("group{number}"));
+    names.find(|name| shard_of(name.as_bytes(), shards) == shard).expect("names do not end")
+}
+
+/// Sets these keys, each to its number, and after each round one key of every shard to the round's.
+fn write(log: &Recovered, numbers: std::ops::Range<usize>) {
+    let shards = log.segments.len();
+    let mut effects = Effects::new(true);
+    effects.select(0);
+    for number in numbers {
+        let key = format!("k{number}");
+        effects.add([b"SET".as_slice(), key.as_bytes(), number.to_string().as_bytes()]);
+        let segment = &log.segments[shard_of(key.as_bytes(), shards)];
+        segment.append_payload(effects.payload());
+        effects.clear();
+        if number % ROUND == ROUND - 1 && shards > 1 {
+            let value = number.to_string();
+            let keys: Vec<String> = (0..shards).map(|shard| key_on(shard, shards)).collect();
+            let pairs = keys.iter().flat_map(|key| [key.as_bytes(), value.as_bytes()]);
+            effects.add([b"MSET".as_slice()].into_iter().chain(pairs).collect::<Vec<_>>());
+            let participants: Vec<_> = (0..shards).map(|shard| (shard, log.segments[shard].records())).collect();
+            log.joints.append(&log.segments, &joint_payload(number as u64, &participants, effects.payload()));
+            effects.clear();
+        }
+        log.segments.iter().for_each(|segment| segment.commit(segment.appended()));
+        log.joints.settle();
+    }
+}
+
+fn rewriter(log: &Recovered, dir: &Path) -> Rewriter {
+    Rewriter::new(Arc::new(SystemDisk), dir.to_owned(), log.manifest.clone(), log.segments.clone())
+}
+
+/// What a server does that stops.
+fn stop(log: Recovered, rewriter: &Rewriter) {
+    let epoch = log.segments[0].control().next_epoch(NOW_MS);
+    log.segments.iter().for_each(|segment| segment.append_epoch(epoch));
+    let ends: Vec<_> = log.threads.into_iter().map(|thread| thread.finish().expect("nothing fails")).collect();
+    rewriter.close(&ends).expect("nothing fails");
+}
+
+fn rewrite(log: &mut Recovered, rewriter: &Rewriter, ends: bool) {
+    let rewrite = rewriter.begin(NOW_MS + 10_000).expect("nothing fails");
+    (0..log.segments.len()).for_each(|segment| rewrite.go_on(segment));
+    if !ends {
+        return;
+    }
+    for (store, base) in log.stores.iter_mut().zip(rewrite.bases()) {
+        store.begin_image(base as Arc<dyn ImageSink>);
+    }
+    while !log.stores.iter_mut().fold(true, |is_done, store| store.walk_image(|| true) && is_done) {}
+    rewrite.bases().for_each(|base| base.write_out());
+    rewrite.end_walk();
+    rewriter.finish(&rewrite).expect("nothing fails");
+}
+
+/// A log of this kind, in a directory of its own; with how many shards it goes on.
+fn make(kind: Kind, shards: usize) -> (tempfile::TempDir, usize) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path();
+    let log = open(path, shards).expect("it is new");
+    let keeper = rewriter(&log, path);
+    write(&log, 0..KEYS / 2);
+    stop(log, &keeper);
+    let next_shards = shards + usize::from(kind == Kind::Divided);
+    let mut log = open(path, next_shards).expect("it is whole");
+    let keeper = rewriter(&log, path);
+    if matches!(kind, Kind::Rewriting | Kind::Rewritten) {
+        rewrite(&mut log, &keeper, kind == Kind::Rewritten);
+    }
+    write(&log, KEYS / 2..KEYS);
+    if matches!(kind, Kind::Killed | Kind::Rewriting) {
+        let killed = copy(path);
+        log.threads.into_iter().for_each(end);
+        return (killed, next_shards);
+    }
+    stop(log, &keeper);
+    if kind == Kind::Old {
+        let manifest = path.join(FILE_NAME);
+        let text = fs::read_to_string(&manifest).expect("it is there");
+        let lines = text.lines().filter(|line| !line.starts_with("check "));
+        let lines = lines.map(|line| line.split(" segments ").next().expect("a line").replace("format 4", "format 3"));
+        let lines = lines.map(|line| line + "\n").collect::<String>();
+        fs::write(&manifest, format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()))).expect("written");
+    }
+    (dir, next_shards)
+}
+
+fn copy(from: &Path) -> tempfile::TempDir {
+    let to = tempfile::tempdir().expect("a temporary directory");
+    for path in files_in(from) {
+        fs::copy(&path, to.path().join(name_of(&path))).expect("there is room");
+    }
+    to
+}
+
+fn files_in(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(dir).expect("it is there").map(|file| file.expect("readable").path()).collect();
+    files.sort();
+    files
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).expect("files of the log have plain names")
+}
+
+fn is_segment(path: &Path) -> bool {
+    ChainEntry::chain_of(path).is_some()
+}
+
+/// The positions behind the whole records of a file.
+fn record_ends(bytes: &[u8]) -> Vec<usize> {
+    let scan = Scan::of(bytes, Path::new("")).expect("it is whole");
+    let salt = scan.salt.expect("it is whole");
+    let mut ends = vec![SEGMENT_HEADER];
+    while let Frame::Record(_, len) | Frame::Joint(_, len) | Frame::Note(_, len) =
+        decode(&bytes[ends[ends.len() - 1]..], salt)
+    {
+        ends.push(ends[ends.len() - 1] + len);
+    }
+    ends
+}
+
+/// Damages a file; false where that is no damage.
+fn damage(path: &Path, damage: Damage, foreign: &Path) -> bool {
+    let bytes = fs::read(path).expect("it is there");
+    let ends = record_ends(&bytes);
+    let cut = |len: usize| {
+        fs::write(path, &bytes[..len]).expect("there is room");
+        len < bytes.len()
+    };
+    match damage {
+        Damage::Missing => fs::remove_file(path).is_ok(),
+        Damage::Empty => cut(0),
+        Damage::InHeader => cut(SEGMENT_HEADER - 3),
+        Damage::Header => cut(SEGMENT_HEADER),
+        Damage::LastRecord => ends.len() > 1 && cut(ends[ends.len() - 2]),
+        Damage::HalfOfRecords => ends.len() > 2 && cut(ends[ends.len() / 2]),
+        Damage::Torn => ends.len() > 1 && cut(ends[ends.len() - 1] - 3),
+        Damage::Swapped => {
+            let other = path.with_file_name(name_of(path).replace("segment-0", "segment-1"));
+            let is_there = other != path && other.exists();
+            is_there
+                && fs::read(&other)
+                    .and_then(|others| fs::write(path, others))
+                    .and_then(|()| fs::write(other, &bytes))
+                    .is_ok()
+        }
+        Damage::Foreign => fs::copy(foreign.join(name_of(path)), path).is_ok(),
+    }
+}
+
+/// The value of each key.
+fn state_in(dir: &Path, shards: usize) -> Result<HashMap<String, usize>, String> {
+    let mut log = open(dir, shards)?;
+    log.threads.into_iter().for_each(end);
+    let lines = describe(&mut log.stores);
+    let words = lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    Ok(words.map(|words| (words[1].to_owned(), words[4].parse().expect("values are numbers"))).collect())
+}
+
+/// All that was written.
+fn is_all(state: &HashMap<String, usize>, kind: Kind, shards: usize) -> bool {
+    let groups = |shards: usize| if shards > 1 { shards } else { 0 };
+    let groups = if kind == Kind::Divided {
+        let both: BTreeSet<String> = [shards - 1, shards]
+            .into_iter()
+            .filter(|&shards| shards > 1)
+            .flat_map(|shards| (0..shards).map(move |shard| key_on(shard, shards)))
+            .collect();
+        both.len()
+    } else {
+        groups(shards)
+    };
+    state.len() == KEYS + groups && (0..KEYS).all(|number| state.get(&format!("k{number}")) == Some(&number))
+}
+
+/// What is there of a log of which the last file of a segment has lost its end: of each shard the first of its keys, and
+/// of the keys of all shards the same.
+fn is_consistent(state: &HashMap<String, usize>, shards: usize) -> bool {
+    let is_prefix = |shard: usize| {
+        let own = (0..KEYS).map(|number| format!("k{number}")).filter(|key| shard_of(key.as_bytes(), shards) == shard);
+        let is_there: Vec<bool> = own.map(|key| state.contains_key(&key)).collect();
+        is_there.is_sorted_by(|one, other| *one >= *other)
+    };
+    let groups: BTreeSet<Option<&usize>> = (0..shards).map(|shard| state.get(&key_on(shard, shards))).collect();
+    (0..shards).all(is_prefix)
+        && (0..KEYS / 2).all(|number| state.contains_key(&format!("k{number}")))
+        && groups.len() == 1
+}
+
+/// What a server and check-aof make of a directory: the state, or the words.
+fn judge(dir: &Path, shards: usize, what: &str) -> Result<HashMap<String, usize>, String> {
+    let rehearsed = rehearse(dir, BOOT, NOW_MS);
+    let state = state_in(dir, shards);
+    assert_eq!(rehearsed.is_ok(), state.is_ok(), "{what}: check-aof says {rehearsed:?}, a server {state:?}");
+    if let (Ok(rehearsed), Ok(state)) = (&rehearsed, &state) {
+        assert_eq!(rehearsed.keys, state.len(), "{what}: check-aof counts other keys than a server");
+    }
+    if let Err(reason) = &state {
+        let names = reason.contains("segment-") || reason.contains(FILE_NAME);
+        assert!(names && reason.contains(dir.to_str().expect("a text path")), "{what}: it names no file: {reason}");
+    }
+    state
+}
+
+fn every_log(check: impl Fn(Kind, usize, &Path, &Path) + Sync) {
+    std::thread::scope(|scope| {
+        for kind in KINDS {
+            let check = &check;
+            scope.spawn(move || {
+                for shards in [1, 2, 7] {
+                    let ((dir, shards), (foreign, _)) = (make(kind, shards), make(kind, shards));
+                    check(kind, shards, dir.path(), foreign.path());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_log_that_nothing_has_happened_to_is_whole_whoever_wrote_it() {
+    every_log(|kind, shards, dir, _| {
+        let what = format!("{kind:?}, {shards} shards");
+        let copy = copy(dir);
+        for _ in 0..2 {
+            let state = judge(copy.path(), shards, &what).unwrap_or_else(|reason| panic!("{what}: {reason}"));
+            assert!(is_all(&state, kind, shards), "{what}: {state:?}");
+        }
+    });
+}
+
+#[test]
+fn every_file_of_a_log_that_is_damaged_is_refused_by_name_or_nothing_that_was_promised_is_missing() {
+    let (refused, cut) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    every_log(|kind, shards, dir, foreign| {
+        for file in files_in(dir).into_iter().filter(|path| is_segment(path)) {
+            for kind_of_damage in DAMAGES {
+                let damaged = copy(dir);
+                let path = damaged.path().join(name_of(&file));
+                if !damage(&path, kind_of_damage, foreign) {
+                    continue;
+                }
+                let what = format!("{kind:?}, {shards} shards, {}: {kind_of_damage:?}", name_of(&file));
+                match judge(damaged.path(), shards, &what) {
+                    Err(_) => _ = refused.fetch_add(1, Ordering::Relaxed),
+                    Ok(state) if is_all(&state, kind, shards) => {}
+                    Ok(state) => {
+                        // Whoever cuts the end of a file, as a kill does, is told from a kill only where the manifest says
+                        // how long it was.
+                        let is_end =
+                            matches!(kind_of_damage, Damage::LastRecord | Damage::HalfOfRecords | Damage::Torn);
+                        let may_be_short = matches!(kind, Kind::Killed | Kind::Rewriting | Kind::Old);
+                        assert!(is_end && may_be_short, "{what}: it starts with {} keys", state.len());
+                        assert!(kind == Kind::Old || is_consistent(&state, shards), "{what}: {state:?}");
+                        cut.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+    });
+    let (refused, cut) = (refused.into_inner(), cut.into_inner());
+    println!("{refused} refused, {cut} cut");
+    assert!(refused > 500, "{refused} refused, {cut} cut");
+}
+
+#[test]
+fn manifests_and_buffers_of_another_log_and_files_that_no_manifest_names_are_refused_by_name() {
+    every_log(|kind, shards, dir, foreign| {
+        let what = |damage: &str| format!("{kind:?}, {shards} shards: {damage}");
+        let assert_refused = |damaged: &Path, damage: &str| {
+            let what = what(damage);
+            assert!(judge(damaged, shards, &what).is_err(), "{what}: it starts");
+        };
+        if kind != Kind::Old {
+            let damaged = copy(dir);
+            fs::copy(foreign.join(FILE_NAME), damaged.path().join(FILE_NAME)).expect("there is room");
+            assert_refused(damaged.path(), "the manifest of another log");
+        }
+        let files: Vec<PathBuf> = files_in(dir).into_iter().filter(|path| is_segment(path)).collect();
+        let with_records = files.iter().find(|path| {
+            let bytes = write_buffer::read(&SystemDisk, path).expect("it is whole").expect("it is there");
+            Scan::of(&bytes, path).expect("it is whole").records > 0
+        });
+        let with_records = foreign.join(name_of(with_records.expect("something was written")));
+        let whole = write_buffer::read(&SystemDisk, &with_records).expect("it is whole").expect("it is there");
+        for extra in ["chain-9.segment-0.aof", "chain-1.segment-99.aof", "chain-2.segment-0.incr-77.aof"] {
+            if kind != Kind::Divided && extra.starts_with("chain-2") {
+                continue;
+            }
+            let damaged = copy(dir);
+            fs::write(damaged.path().join(extra), &whole).expect("there is room");
+            assert_refused(damaged.path(), extra);
+            assert!(damaged.path().join(extra).exists(), "{}: it was removed", what(extra));
+        }
+        let damaged = copy(dir);
+        fs::remove_file(damaged.path().join(FILE_NAME)).expect("it is there");
+        let reason = state_in(damaged.path(), shards).expect_err("the manifest is missing");
+        assert!(reason.contains("there is no shardrace.manifest"), "{reason}");
+        for buffer in files_in(dir).iter().filter(|path| name_of(path).ends_with(".write-buffer")) {
+            let damaged = copy(dir);
+            fs::copy(foreign.join(name_of(buffer)), damaged.path().join(name_of(buffer))).expect("there is room");
+            assert_refused(damaged.path(), "the write buffer of another log");
+            // One that is gone is as if the operating system had never had it.
+            let damaged = copy(dir);
+            fs::remove_file(damaged.path().join(name_of(buffer))).expect("it is there");
+            let what = what("a write buffer that is missing");
+            if let Ok(state) = judge(damaged.path(), shards, &what) {
+                assert!(is_consistent(&state, shards), "{what}: {state:?}");
+            }
+        }
+    });
+}
+
+/// What is refused can be repaired: a server starts with what is left, and check-aof with what it has made of it.
+#[test]
+fn what_is_refused_for_a_file_is_fixed_and_salvaged() {
+    let repaired = AtomicUsize::new(0);
+    every_log(|kind, shards, dir, foreign| {
+        let files = files_in(dir).into_iter().filter(|path| is_segment(path) && name_of(path).contains("segment-0"));
+        for file in files {
+            for (kind_of_damage, salvages) in DAMAGES.into_iter().flat_map(|damage| [(damage, false), (damage, true)]) {
+                let damaged = copy(dir);
+                let what = format!("{kind:?}, {shards} shards, {}: {kind_of_damage:?}, {salvages}", name_of(&file));
+                if !damage(&damaged.path().join(name_of(&file)), kind_of_damage, foreign)
+                    || rehearse(damaged.path(), BOOT, NOW_MS).is_ok()
+                {
+                    continue;
+                }
+                let log = crate::aof::Inspection::of(damaged.path(), BOOT.into()).expect("the manifest is whole");
+                if kind == Kind::Old && matches!(kind_of_damage, Damage::Swapped | Damage::Foreign) {
+                    continue;
+                }
+                let plan =
+                    if salvages { crate::aof::Plan::salvage(&log).expect(&what) } else { crate::aof::Plan::fix(&log) };
+                assert!(!plan.is_empty(), "{what}: there is nothing to do");
+                plan.carry_out(&log, "backup").expect(&what);
+                let state = judge(damaged.path(), shards, &what).unwrap_or_else(|reason| panic!("{what}: {reason}"));
+                // What all shards have in common is saved from the others, where they have not been rewritten.
+                if salvages && shards > 2 && !matches!(kind, Kind::Rewritten | Kind::Divided) {
+                    let last = KEYS - 1;
+                    assert!(
+                        (0..shards).all(|shard| state.get(&key_on(shard, shards)) == Some(&last)),
+                        "{what}: {state:?}"
+                    );
+                }
+                repaired.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    assert!(repaired.into_inner() > 100);
+}

@@ -1,0 +1,56 @@
+//! The log of an import: a manifest names it only when all of it is on the disk.
+//!
+//! ```text
+//! 1. a manifest says that an import has not come to its end: no server starts with it
+//! 2. the segments are written, and synced
+//! 3. the manifest that names them takes the place of the other
+//! ```
+//!
+//! Whatever ends an import on the way, the next one removes what it has left.
+
+use super::manifest::{FILE_NAME, Manifest};
+use super::recovery::{Log, Recovered, recover_unnamed};
+use super::{strays, write_buffer};
+use std::io;
+use std::path::PathBuf;
+
+/// Begins the log of an import in a directory that has none; gives how many files of an earlier import were removed, too.
+/// The caller has the lock of the directory.
+pub fn begin_import(log: &Log<'_>) -> Result<(Recovered, usize), String> {
+    let Log { disk, dir, .. } = *log;
+    let describe = |error: io::Error| format!("can't begin a log in {}: {error}", dir.display());
+    let removed = if Manifest::is_of_unfinished_import(disk, dir)? {
+        remove_files(log)?
+    } else if Manifest::read(disk, dir)?.chains().is_empty() {
+        strays::must_be_known(disk, dir, &Manifest::default())?;
+        Manifest::of_unfinished_import().write(disk, dir).map_err(describe)?;
+        0
+    } else {
+        return Err(format!("{} holds a log already; import makes a new one", dir.display()));
+    };
+    Ok((recover_unnamed(log)?, removed))
+}
+
+/// Removes what an import has written that cannot be ended, if it has written something; the directory is as it was before.
+pub fn remove_import(log: &Log<'_>) -> Result<(), String> {
+    if !Manifest::is_of_unfinished_import(log.disk, log.dir)? {
+        return Ok(());
+    }
+    remove_files(log)?;
+    let (disk, manifest) = (log.disk, log.dir.join(FILE_NAME));
+    let removed = disk.remove(&manifest).and_then(|()| disk.sync_dir(log.dir));
+    removed.map_err(|error| format!("can't remove {}: {error}", manifest.display()))
+}
+
+/// Removes the files of segments, with their buffers; gives how many there were. The manifest stays, and keeps servers
+/// from starting with what is left.
+fn remove_files(log: &Log<'_>) -> Result<usize, String> {
+    let Log { disk, dir, .. } = *log;
+    let files: Vec<PathBuf> = strays::list(disk, dir)?;
+    for path in &files {
+        disk.remove(path).map_err(|error| format!("can't remove {}: {error}", path.display()))?;
+    }
+    write_buffer::settle(disk, dir, &Manifest::default())?;
+    disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))?;
+    Ok(files.len())
+}
