@@ -12,7 +12,7 @@
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Where the line goes beside the standard error output: the file that is logged to, if there is one.
@@ -22,8 +22,12 @@ const LINE_MAX: usize = 4096 + 128;
 
 /// Tells of errors in this file, too.
 pub fn tell_in(file: File) {
-    // It stays open as long as the process lives.
-    LOG.store(file.into_raw_fd(), Ordering::Relaxed);
+    // It stays open until there is another.
+    let before = LOG.swap(file.into_raw_fd(), Ordering::Relaxed);
+    if before >= 0 {
+        // SAFETY: it came from a file that was given here, and nobody else has it.
+        drop(unsafe { OwnedFd::from_raw_fd(before) });
+    }
 }
 
 /// From now on such an error ends the process with a line.

@@ -21,9 +21,9 @@ pub struct Client {
     pub address: SocketAddr,
     /// This end.
     pub local_address: SocketAddr,
-    /// When it was accepted: Unix time in milliseconds.
+    /// When it was accepted: by [`uptime_ms`](crate::clock::uptime_ms), as the other times here.
     pub connected_ms: u64,
-    /// When it last sent something: Unix time in milliseconds.
+    /// When it last sent or took something.
     pub last_seen_ms: AtomicU64,
     /// Its last command; `u16::MAX` for none.
     pub last_command: AtomicU16,
@@ -37,7 +37,7 @@ pub struct Client {
     pub query_bytes: AtomicU64,
     /// Bytes of replies that it has not taken.
     pub output_bytes: AtomicU64,
-    /// Since when they have been over the soft limit: Unix time in milliseconds; 0 when they are not.
+    /// Since when they have been over the soft limit; 0 when they are not.
     pub output_over_since_ms: AtomicU64,
     /// Whether it speaks RESP3.
     pub resp3: AtomicBool,
@@ -51,6 +51,9 @@ pub struct Client {
     pub is_monitoring: AtomicBool,
     /// Whether a request of it waits for the end of a CLIENT PAUSE.
     pub is_paused: AtomicBool,
+    /// Whether requests of it may be without a reply, or wait for the end of a CLIENT PAUSE: as long as that is so it is
+    /// not idle.
+    pub awaits_replies: AtomicBool,
     /// What it says of itself.
     pub labels: Mutex<Labels>,
     /// What it waits with while it waits for something to take.
@@ -79,11 +82,13 @@ impl Client {
     pub fn note_input(&self, bytes: usize, now_ms: u64) {
         add(&self.input_bytes, bytes as u64);
         self.last_seen_ms.store(now_ms, Ordering::Relaxed);
+        self.awaits_replies.store(true, Ordering::Relaxed);
     }
 
     /// Counts bytes that went.
-    pub fn note_output(&self, bytes: usize) {
+    pub fn note_output(&self, bytes: usize, now_ms: u64) {
         add(&self.sent_bytes, bytes as u64);
+        self.last_seen_ms.store(now_ms, Ordering::Relaxed);
     }
 
     /// Counts commands.
@@ -109,6 +114,12 @@ impl Client {
     /// Whether a request of it waits for others.
     pub fn is_waiting(&self) -> bool {
         self.waiter.lock().is_some() || self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Whether `timeout` ends it when it is idle: not where it waits for something that others do, as in Redis.
+    pub fn may_idle_out(&self) -> bool {
+        let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        !(has(&self.awaits_replies) || has(&self.is_monitoring) || self.is_listening())
     }
 
     /// Ends the connection: its task sees the end of the stream.

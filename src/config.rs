@@ -80,13 +80,13 @@ directives! {
     Port = ("port", Kind::Integer(0, 65535), "6379", false, "TCP port; 0 lets the operating system choose");
     Bind = ("bind", Kind::Text, "127.0.0.1", false, "Address to listen on");
     TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
-    Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most");
+    Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most, and no more than the limit on open files leaves beside the files of the log");
     Maxmemory = ("maxmemory", Kind::Memory(0, u64::MAX), "0", true, "Bytes that the allocator has given out above which keys are evicted as maxmemory-policy says, and commands that need memory are refused where none can be; 0 for no limit. What waits to be written to the log does not count");
     MaxmemoryPolicy = ("maxmemory-policy", Kind::Choice(Policy::NAMES), "noeviction", true, "Which keys go above maxmemory: of those that expire (volatile) or of all, those unused for longest (lru), used least often (lfu), that expire first (ttl), or any (random); or none");
     MaxmemorySamples = ("maxmemory-samples", Kind::Integer(1, i32::MAX as u64), "5", true, "Keys that are looked at to find one to evict");
     LfuLogFactor = ("lfu-log-factor", Kind::Integer(0, i32::MAX as u64), "10", true, "How slowly the counter of a key's uses grows under the LFU policies");
     LfuDecayTime = ("lfu-decay-time", Kind::Integer(0, i32::MAX as u64), "1", true, "Minutes without a use that take one from that counter; 0 for never");
-    Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never");
+    Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never. One that waits (BLPOP, WAIT), subscribes or monitors is not idle");
     Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
     EnableDebugCommand = ("enable-debug-command", Kind::Choice(&["no", "yes", "local"]), "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
     Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
@@ -123,7 +123,7 @@ directives! {
     StagesSample = ("stages-sample", Kind::Integer(0, 1_000_000), "128", true, "One read in so many, on average, is watched for INFO stages, which says where the time of requests goes; 0 for none");
     LatencyTrackingInfoPercentiles = ("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9", true, "Percentiles of the times of each command that INFO latencystats shows");
     Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning"]), "notice", false, "What is logged; RUST_LOG takes precedence");
-    Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr");
+    Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr. SIGHUP opens it anew: what rotates log files has renamed it by then");
     LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
 }
 

@@ -25,6 +25,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -33,6 +34,9 @@ use tokio::net::TcpStream;
 const OUTPUT_HIGH_WATER: usize = 1024 * 1024;
 /// Replies, in bytes, that are written without waiting for those that are still to come.
 const COALESCE_MAX: usize = 64 * 1024;
+
+/// How long a line of the log that tells of HTTP is the last.
+const ATTACK_PAUSE: Duration = Duration::from_secs(60);
 
 /// A request that goes on is read in pieces of this many bytes at least.
 const PARTIAL_READ_MIN: usize = 16 * 1024;
@@ -266,6 +270,8 @@ impl<S: Session> Connection<S> {
         let wants_read = !self.is_at_end && !self.requests.state.is_closing && self.has_room_to_read();
         let wants_write = self.is_blocked;
         let is_paused = self.requests.is_paused;
+        // It was set when the request came, and what is replied is written: there is no moment between.
+        self.requests.client.awaits_replies.store(wants_replies || is_paused, Ordering::Relaxed);
         let wants_messages = self.wants_messages()
             && self.due.is_none()
             && self.requests.deferred.as_ref().is_none_or(Deferred::lets_messages_pass);
@@ -342,7 +348,7 @@ impl<S: Session> Connection<S> {
                     stages::note_since(Stage::Read, start);
                     self.is_watched = true;
                 }
-                self.requests.client.note_input(len, self.requests.server.coarse_now_ms());
+                self.requests.client.note_input(len, self.requests.server.coarse_uptime_ms());
                 Ok(Some(len))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
@@ -417,7 +423,7 @@ impl<S: Session> Connection<S> {
             match self.requests.client.stream.try_write(&self.out[self.written..]) {
                 Ok(len) => {
                     self.written += len;
-                    self.requests.client.note_output(len);
+                    self.requests.client.note_output(len, self.requests.server.coarse_uptime_ms());
                     if len < unsent {
                         self.is_blocked = true;
                         break;
@@ -634,6 +640,10 @@ impl<S: Session> Requests<S> {
         let Self { server, client, session, state, parser, .. } = self;
         let args = parser.args(input);
         match accepted(args, state, server, client, session) {
+            Err(_) if is_http(args) => {
+                server.attacks.come(ATTACK_PAUSE, || warn_of_attack(client));
+                state.is_closing = true;
+            }
             Err(error) => {
                 let error = refused(error, args, state);
                 session.reply_here(state.context.resp3, out, |reply| reply.error(error));
@@ -769,6 +779,22 @@ fn run_local<S: Session>(
         let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None };
         commands::dispatch_local(id, &mut call, args, reply);
     });
+}
+
+/// Whether a request is the beginning of one of HTTP, or of its second line: somebody's browser was made to send it, and
+/// what may stand in its body is not to be run.
+#[cold]
+fn is_http(args: Args<'_>) -> bool {
+    args.is(0, "POST") || args.is(0, "Host:")
+}
+
+fn warn_of_attack(client: &Client) {
+    tracing::warn!(
+        "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Shardrace. This \
+         is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Shardrace instance. \
+         Connection from {} aborted.",
+        client.address
+    );
 }
 
 /// The command of a request, if it exists, has its arguments, and may run now.

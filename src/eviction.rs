@@ -45,8 +45,8 @@ pub struct Pressure {
 /// What a look at the memory found.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// When that was: Unix time in microseconds.
-    pub at_us: u64,
+    /// When that was, by [`uptime`](crate::clock::uptime).
+    pub at: Duration,
     /// Bytes in use.
     pub used: u64,
     /// The limit; 0 for none.
@@ -59,9 +59,9 @@ pub struct Look {
 struct Looks {
     /// The last look, and what had been freed by then.
     before: Option<(Look, u64)>,
-    over_since_us: Option<u64>,
+    over_since: Option<Duration>,
     /// How long memory was over the limit, before that.
-    over_before_us: u64,
+    over_before: Duration,
 }
 
 impl Pressure {
@@ -74,7 +74,7 @@ impl Pressure {
             freed: AtomicU64::new(0),
             has_debt: Notify::const_new(),
             is_to_be_looked_at: Notify::const_new(),
-            looks: Mutex::new(Looks { before: None, over_since_us: None, over_before_us: 0 }),
+            looks: Mutex::new(Looks { before: None, over_since: None, over_before: Duration::ZERO }),
         }
     }
 
@@ -86,14 +86,16 @@ impl Pressure {
 
     /// Takes in what a look has found; gives when to look again.
     pub fn note(&self, look: Look) -> Duration {
-        let Look { at_us, used, most, evicts } = look;
+        let Look { at, used, most, evicts } = look;
         let is_over = most > 0 && used > most;
         let freed = self.freed.load(Ordering::Relaxed);
         let before = self.looks.lock().take_in(look, freed, is_over);
         let ahead = before.map_or(0, |(before, freed_before)| {
             let grown = (used + freed).saturating_sub(before.used + freed_before);
-            let passed_ms = at_us.saturating_sub(before.at_us) / 1000;
-            (grown / passed_ms.max(1)).min(most / AHEAD)
+            let passed_ms = at.saturating_sub(before.at).as_millis().max(1);
+            u64::try_from(u128::from(grown) / passed_ms)
+                .expect("a part of a number of 64 bits is one")
+                .min(most / AHEAD)
         });
         self.debt.store(if is_over && evicts { (used - most + ahead) as i64 } else { 0 }, Ordering::Relaxed);
         self.is_over.store(is_over, Ordering::Relaxed);
@@ -146,23 +148,22 @@ impl Pressure {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// For how long memory has been over the limit by this microsecond: in all, and this time.
-    pub fn exceeded(&self, now_us: u64) -> (Duration, Duration) {
+    /// For how long memory has been over the limit by now: in all, and this time.
+    pub fn exceeded(&self, now: Duration) -> (Duration, Duration) {
         let looks = self.looks.lock();
-        let this_time_us = looks.over_since_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
-        (Duration::from_micros(looks.over_before_us + this_time_us), Duration::from_micros(this_time_us))
+        let this_time = looks.over_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        (looks.over_before + this_time, this_time)
     }
 }
 
 impl Looks {
     /// Gives the look before.
     fn take_in(&mut self, look: Look, freed: u64, is_over: bool) -> Option<(Look, u64)> {
-        match (is_over, self.over_since_us) {
-            (true, None) => self.over_since_us = Some(look.at_us),
-            (false, Some(since_us)) => {
-                self.over_since_us = None;
-                // The system's clock may have been put back.
-                self.over_before_us += look.at_us.saturating_sub(since_us);
+        match (is_over, self.over_since) {
+            (true, None) => self.over_since = Some(look.at),
+            (false, Some(since)) => {
+                self.over_since = None;
+                self.over_before += look.at.saturating_sub(since);
             }
             _ => {}
         }
@@ -185,7 +186,7 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     fn look(at_ms: u64, used: u64) -> Look {
-        Look { at_us: at_ms * 1000, used, most: 100 * MB, evicts: true }
+        Look { at: Duration::from_millis(at_ms), used, most: 100 * MB, evicts: true }
     }
 
     #[test]
@@ -212,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn the_time_over_the_limit_is_counted_whatever_the_clock_does() {
+    fn the_time_over_the_limit_is_counted() {
         let pressure = Pressure::none();
         let exceeded = |now_ms: u64| {
-            let (all, now) = pressure.exceeded(now_ms * 1000);
+            let (all, now) = pressure.exceeded(Duration::from_millis(now_ms));
             (all.as_millis(), now.as_millis())
         };
         assert_eq!(exceeded(900), (0, 0));
@@ -225,10 +226,9 @@ mod tests {
         pressure.note(look(2000, 99 * MB));
         assert_eq!(exceeded(3000), (1000, 0));
         pressure.note(look(4000, 101 * MB));
-        assert_eq!(exceeded(3500), (1000, 0));
-        pressure.note(look(3000, 101 * MB));
-        pressure.note(look(3100, 1));
-        assert_eq!(exceeded(9000), (1000, 0));
+        assert_eq!(exceeded(4500), (1500, 500));
+        pressure.note(look(5000, 1));
+        assert_eq!(exceeded(9000), (2000, 0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! INFO and STATS: what the server is, does and holds.
 
 use crate::calls::{self, Figures};
+use crate::clock::uptime;
 use crate::commands::CommandId;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
@@ -168,7 +169,7 @@ fn loading_figures(server: &Server) -> Fields {
     let eta_s = if elapsed_s == 0 { 1 } else { elapsed_s * (total - loaded) / (loaded + 1) };
     let percent = loaded as f64 / total.max(1) as f64 * 100.0;
     fields([
-        ("loading_start_time", &(server.clock.now_ms() / 1000 - elapsed_s)),
+        ("loading_start_time", &(server.clock.now_ms() / 1000).saturating_sub(elapsed_s)),
         ("loading_total_bytes", &total),
         ("loading_rdb_used_mem", &0),
         ("loading_loaded_bytes", &loaded),
@@ -193,7 +194,7 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("expire_lag_ms", &metrics.expire_lag_ms),
         ("evicted_keys", &totals.evicted),
         ("total_eviction_exceeded_time", &totals.exceeded_ms),
-        ("current_eviction_exceeded_time", &PRESSURE.exceeded(server.clock.now_us()).1.as_millis()),
+        ("current_eviction_exceeded_time", &PRESSURE.exceeded(uptime()).1.as_millis()),
         ("keyspace_hits", &totals.hits),
         ("keyspace_misses", &totals.misses),
         ("pubsub_channels", &names.channels),

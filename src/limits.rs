@@ -3,6 +3,7 @@
 //! Commands know no server and no configuration; what they need of it stands here. A process has one server. While the
 //! log is replayed nothing is refused that was accepted once: see `Keyspace::string_len_max`.
 
+use crate::clock::uptime_ms;
 use crate::keyspace::LEN_MAX;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -24,13 +25,14 @@ pub static READ_SIZE: Limit = Limit(AtomicUsize::new(64 * 1024));
 /// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
 pub static EXPIRES_ACTIVELY: AtomicBool = AtomicBool::new(true);
 
-/// Until when, in Unix time in milliseconds, keys whose time has come stay where they are, though nobody sees them:
-/// CLIENT PAUSE. 0 for no pause.
+/// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though nobody sees them: CLIENT PAUSE. 0
+/// for no pause.
 pub static FROZEN_UNTIL_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Whether CLIENT PAUSE lets no key go at this time.
-pub fn is_frozen(now_ms: u64) -> bool {
-    FROZEN_UNTIL_MS.load(Ordering::Relaxed) > now_ms
+/// Whether CLIENT PAUSE lets no key go now.
+pub fn is_frozen() -> bool {
+    let until_ms = FROZEN_UNTIL_MS.load(Ordering::Relaxed);
+    until_ms > 0 && until_ms > uptime_ms()
 }
 
 /// A number that may change at any time; whoever reads it goes by what it was then.

@@ -2,18 +2,23 @@
 
 use crate::bus_error;
 use crate::config::{Config, Directive};
+use parking_lot::Mutex;
 use std::fmt;
-use std::fs::OpenOptions;
-use std::time::SystemTime;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriter};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Starts logging as the configuration says; RUST_LOG takes precedence over `--loglevel`.
-pub fn start(config: &Config) -> Result<(), String> {
+/// Gives the file that the lines go to, where they go to one.
+pub fn start(config: &Config) -> Result<Option<LogFile>, String> {
     let level = match config.text(Directive::Loglevel).as_str() {
         "debug" => "trace",
         "verbose" => "debug",
@@ -21,26 +26,77 @@ pub fn start(config: &Config) -> Result<(), String> {
         _ => "info",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer(config)?).with_ansi(false);
+    let log_file = log_file(config)?;
+    let writer = match log_file.clone() {
+        Some(file) => BoxMakeWriter::new(file),
+        None => BoxMakeWriter::new(std::io::stderr),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
     // A line that a full disk does not take is lost; to say so elsewhere would end the process where that is full, too.
     let builder = builder.log_internal_errors(false);
     match config.text(Directive::LogFormat).as_str() {
         "json" => builder.json().init(),
         _ => builder.event_format(RedisForm).init(),
     }
-    Ok(())
+    Ok(log_file)
 }
 
-fn writer(config: &Config) -> Result<BoxMakeWriter, String> {
+fn log_file(config: &Config) -> Result<Option<LogFile>, String> {
     let path = config.text(Directive::Logfile);
     if path.is_empty() {
-        return Ok(BoxMakeWriter::new(std::io::stderr));
+        return Ok(None);
     }
-    let file = OpenOptions::new().create(true).append(true).open(&path);
-    let file = file.map_err(|error| format!("can't open the log file {path}: {error}"))?;
-    let same = file.try_clone().map_err(|error| format!("can't open the log file {path}: {error}"))?;
-    bus_error::tell_in(same);
-    Ok(BoxMakeWriter::new(file))
+    let file = open(path.as_ref()).map_err(|error| format!("can't open the log file {path}: {error}"))?;
+    Ok(Some(LogFile { path: path.into(), file: Arc::new(Mutex::new(Arc::new(file))) }))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    bus_error::tell_in(file.try_clone()?);
+    Ok(file)
+}
+
+/// The file that lines go to, until it is opened anew: what rotates log files has given it another name by then.
+#[derive(Debug, Clone)]
+pub struct LogFile {
+    path: PathBuf,
+    file: Arc<Mutex<Arc<File>>>,
+}
+
+impl LogFile {
+    /// Lets the lines go on in the file that has its name now. Where that cannot be opened, they go where they went.
+    pub fn reopen(&self) {
+        match open(&self.path) {
+            Ok(file) => {
+                *self.file.lock() = Arc::new(file);
+                tracing::info!("The log file {} has been opened anew", self.path.display());
+            }
+            Err(error) => tracing::warn!("Can't open the log file {} anew: {error}", self.path.display()),
+        }
+    }
+}
+
+impl MakeWriter<'_> for LogFile {
+    type Writer = Arc<File>;
+
+    fn make_writer(&self) -> Arc<File> {
+        Arc::clone(&self.file.lock())
+    }
+}
+
+/// Lets something happen seldom: what any client can cause must not fill the log.
+#[derive(Debug, Default)]
+pub struct Seldom(Mutex<Option<Instant>>);
+
+impl Seldom {
+    /// Does something unless it was done so short a time ago.
+    pub fn come(&self, pause: Duration, act: impl FnOnce()) {
+        let mut last = self.0.lock();
+        if last.is_none_or(|last| last.elapsed() > pause) {
+            *last = Some(Instant::now());
+            act();
+        }
+    }
 }
 
 /// `12345:M 21 Nov 2026 10:50:43.123 * message field=value`

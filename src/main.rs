@@ -1,7 +1,8 @@
 //! The `shardrace` binary.
 
 use shardrace::config::{CommandLineEnd, Config};
-use shardrace::{check_aof, import, logging, server};
+use shardrace::server::{self, Ground};
+use shardrace::{check_aof, import, logging};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -22,11 +23,12 @@ fn serve() -> ExitCode {
         }
         Err(CommandLineEnd::Refused(reason)) => return refuse(&reason),
     };
-    if let Err(reason) = logging::start(&config) {
-        return refuse(&reason);
-    }
+    let log_file = match logging::start(&config) {
+        Ok(log_file) => log_file,
+        Err(reason) => return refuse(&reason),
+    };
     end_process_on_panic();
-    match server::run(config) {
+    match server::run(config, Ground { log_file, ..Ground::default() }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             tracing::error!("Fatal: {reason}");

@@ -3,7 +3,7 @@
 //!
 //! What may change something also waits while too much of an image waits to be written ([`crate::spool::BACKLOG`]).
 
-use crate::clock::Clock;
+use crate::clock::uptime_ms;
 use crate::limits::FROZEN_UNTIL_MS;
 use crate::spool::BACKLOG;
 use parking_lot::Mutex;
@@ -20,26 +20,21 @@ pub enum Paused {
     All,
 }
 
-/// Whether connections are paused.
-#[derive(Debug)]
+/// Whether connections are paused; times are those of [`uptime_ms`].
+#[derive(Debug, Default)]
 pub struct Pause {
     /// Whether they may be: all that is looked at for each request.
     is_on: AtomicBool,
     state: Mutex<Option<(Paused, u64)>>,
     ended: Notify,
-    clock: Clock,
 }
 
 impl Pause {
-    /// Not yet.
-    pub fn new(clock: Clock) -> Self {
-        Self { is_on: AtomicBool::new(false), state: Mutex::default(), ended: Notify::new(), clock }
-    }
-
-    /// Lets requests wait until then. Of two pauses the wider counts, for as long as the longer.
-    pub fn begin(&self, paused: Paused, until_ms: u64) {
+    /// Lets requests wait for so long. Of two pauses the wider counts, for as long as the longer.
+    pub fn begin(&self, paused: Paused, time_ms: u64) {
         let mut state = self.state.lock();
-        let now_ms = self.clock.now_ms();
+        let now_ms = uptime_ms();
+        let until_ms = now_ms.saturating_add(time_ms);
         let before = state.filter(|&(_, until)| until > now_ms);
         let (paused, until_ms) =
             before.map_or((paused, until_ms), |(before, until)| (paused.max(before), until_ms.max(until)));
@@ -73,7 +68,7 @@ impl Pause {
 
     /// What is paused, and until when.
     fn now(&self) -> Option<(Paused, u64)> {
-        let now_ms = self.clock.now_ms();
+        let now_ms = uptime_ms();
         let now = self.state.lock().filter(|&(_, until)| until > now_ms);
         if now.is_none() {
             self.is_on.store(false, Ordering::Release);
@@ -86,7 +81,7 @@ impl Pause {
         loop {
             let ended = self.ended.notified();
             let Some((_, until_ms)) = self.now() else { break };
-            let left = until_ms.saturating_sub(self.clock.now_ms()).max(1);
+            let left = until_ms.saturating_sub(uptime_ms()).max(1);
             // However it ends: it is looked at again.
             let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;
         }

@@ -1,13 +1,14 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
 use crate::aof::{
-    DirLock, Disk, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, recover,
+    DirLock, Disk, FILES_PER_SEGMENT, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk,
+    recover,
 };
 use crate::background;
 use crate::bus_error;
 use crate::calls;
 use crate::clients::{Client, Clients, Labels};
-use crate::clock::Clock;
+use crate::clock::{Clock, uptime, uptime_ms};
 use crate::commands::debug::{Files, LOG};
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
@@ -18,6 +19,7 @@ use crate::eviction::{Look, PRESSURE};
 use crate::keyspace::{Databases, Policy, Table};
 use crate::latency;
 use crate::limits;
+use crate::logging::{LogFile, Seldom};
 use crate::memory;
 use crate::parallel::cores;
 use crate::pause::Pause;
@@ -48,8 +50,9 @@ use tokio_util::task::TaskTracker;
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// File descriptors that are not connections: the listener, the log's files, the runtime's own.
-const OTHER_FILES: u64 = 128;
+/// File descriptors that are neither connections nor of the log: the standard ones, the listener, the runtime's own, the
+/// locks, a snapshot, what is opened for a moment, and one for a connection that is refused.
+const OTHER_FILES: u64 = 64;
 
 /// What connections, commands and the housekeeping share.
 pub struct Server {
@@ -87,8 +90,10 @@ pub struct Server {
     pub slow_log: SlowLog,
     /// What took longer than it should.
     pub latency: latency::Monitor,
+    /// When a line of the log said last that somebody sends HTTP.
+    pub attacks: Seldom,
     output_hard_max: AtomicU64,
-    coarse_now_ms: AtomicU64,
+    coarse_uptime_ms: AtomicU64,
     base: Mutex<Totals>,
 }
 
@@ -230,7 +235,7 @@ impl Server {
             return false;
         }
         make_room();
-        let is_paused = limits::is_frozen(self.clock.now_ms());
+        let is_paused = limits::is_frozen();
         is_paused || !PRESSURE.is_over() || self.evictable(policy) > 0
     }
 
@@ -242,7 +247,7 @@ impl Server {
     fn look_at_memory(&self) -> Duration {
         let most = self.config.number(Directive::Maxmemory);
         let used = if most > 0 { memory::used().saturating_sub(self.uncounted_memory()) } else { 0 };
-        PRESSURE.note(Look { at_us: self.clock.now_us(), used, most, evicts: Policy::now().evicts() })
+        PRESSURE.note(Look { at: uptime(), used, most, evicts: Policy::now().evicts() })
     }
 
     /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.
@@ -255,9 +260,14 @@ impl Server {
         self.output_hard_max.load(Ordering::Relaxed)
     }
 
-    /// Unix time in milliseconds, as the housekeeping last saw it.
-    pub fn coarse_now_ms(&self) -> u64 {
-        self.coarse_now_ms.load(Ordering::Relaxed)
+    /// [`uptime_ms`], as the housekeeping last saw it.
+    pub fn coarse_uptime_ms(&self) -> u64 {
+        self.coarse_uptime_ms.load(Ordering::Relaxed)
+    }
+
+    /// How many connections the limit on open files, raised as far as it can be, leaves of so many.
+    pub fn clients_that_fit(&self, wanted: u64) -> u64 {
+        wanted.min(open_files(wanted, &self.config).saturating_sub(reserved_files(&self.config)))
     }
 
     /// What has been counted since the start, or since CONFIG RESETSTAT.
@@ -282,7 +292,7 @@ impl Server {
         totals.misses = metrics.keyspace.misses;
         totals.expired = metrics.keyspace.expired;
         totals.evicted = PRESSURE.evicted();
-        totals.exceeded_ms = PRESSURE.exceeded(self.clock.now_us()).0.as_millis() as u64;
+        totals.exceeded_ms = PRESSURE.exceeded(uptime()).0.as_millis() as u64;
         totals
     }
 }
@@ -297,9 +307,13 @@ pub(crate) fn apply_limits(config: &Config) {
     limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
 }
 
-/// What a server stands on: the seam through which tests bring lost power.
+/// What a server stands on: the seam through which tests bring lost power, and clocks that are set.
 #[derive(Debug, Clone)]
 pub struct Ground {
+    /// What the time is.
+    pub clock: Clock,
+    /// The file that its log lines go to, where they go to one.
+    pub log_file: Option<LogFile>,
     /// Where its log lives.
     pub disk: Arc<dyn Disk>,
     /// Names this boot of the operating system; empty where it has no name.
@@ -309,17 +323,12 @@ pub struct Ground {
 impl Default for Ground {
     /// The machine.
     fn default() -> Self {
-        Self { disk: Arc::new(SystemDisk), boot: boot_id() }
+        Self { clock: Clock::System, log_file: None, disk: Arc::new(SystemDisk), boot: boot_id() }
     }
 }
 
 /// Runs a server with this configuration until it is told to stop. The error is for the operator.
-pub fn run(config: Config) -> Result<(), String> {
-    run_on(config, Ground::default())
-}
-
-/// [`run`] elsewhere than on the machine.
-pub fn run_on(config: Config, ground: Ground) -> Result<(), String> {
+pub fn run(config: Config, ground: Ground) -> Result<(), String> {
     ticks::begin();
     bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
     let cores = cores();
@@ -488,9 +497,9 @@ impl Start {
     async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
         let Self { config, listener, ground, threads, cores } = self;
         let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
-        let server = new_server(config, port, threads);
+        let server = new_server(config, port, threads, ground.clock.clone())?;
         let tasks = TaskTracker::new();
-        let mut stop = pin!(stop_signal(server.stop.clone())?);
+        let mut stop = pin!(stop_signal(server.stop.clone(), ground.log_file.clone())?);
         tokio::spawn(keep_house(Arc::clone(&server)));
         tokio::spawn(watch_memory(Arc::clone(&server)));
 
@@ -538,9 +547,8 @@ impl Start {
     }
 }
 
-fn new_server(config: Config, port: u16, threads: usize) -> Arc<Server> {
-    fit_maxclients(&config);
-    let clock = Clock::System;
+fn new_server(config: Config, port: u16, threads: usize, clock: Clock) -> Result<Arc<Server>, String> {
+    fit_maxclients(&config)?;
     let server = Arc::new(Server {
         clients: Clients::default(),
         stats: Stats::default(),
@@ -553,19 +561,20 @@ fn new_server(config: Config, port: u16, threads: usize) -> Arc<Server> {
         threads,
         log_control: LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8)),
         rewriting: Rewriting::default(),
-        pause: Pause::new(clock.clone()),
+        pause: Pause::default(),
         stop: CancellationToken::new(),
         slow_log: SlowLog::default(),
         latency: latency::Monitor::default(),
         output_hard_max: AtomicU64::new(0),
-        coarse_now_ms: AtomicU64::new(clock.now_ms()),
+        coarse_uptime_ms: AtomicU64::new(uptime_ms()),
+        attacks: Seldom::default(),
         base: Mutex::default(),
         clock,
         config,
     });
     // What is replayed is encoded as it was.
     server.apply_config();
-    server
+    Ok(server)
 }
 
 /// Loads the data on a thread of its own: connections are answered meanwhile.
@@ -614,15 +623,34 @@ pub fn boot_id() -> String {
 }
 
 /// Lowers `maxclients` to what the limit on open files leaves, as Redis does.
-fn fit_maxclients(config: &Config) {
+fn fit_maxclients(config: &Config) -> Result<(), String> {
     let wanted = config.number(Directive::Maxclients);
-    let files = rlimit::increase_nofile_limit(wanted + OTHER_FILES).unwrap_or(u64::MAX);
-    let most = files.saturating_sub(OTHER_FILES).max(1);
+    let (files, reserved) = (open_files(wanted, config), reserved_files(config));
+    let most = files.saturating_sub(reserved);
+    if most == 0 {
+        return Err(format!(
+            "the limit on open files is {files}, and the server itself needs {reserved} with {} shards: raise it \
+             (ulimit -n)",
+            layout(config).shards
+        ));
+    }
     if most < wanted {
         tracing::warn!("The limit on open files is {files}: maxclients has been reduced from {wanted} to {most}.");
         let index = Directive::Maxclients as usize;
         config.set(&[(index, most.to_string())]).expect("a smaller number of connections is a valid value");
     }
+    Ok(())
+}
+
+/// The limit on open files, raised for so many connections as far as it can be.
+fn open_files(clients: u64, config: &Config) -> u64 {
+    rlimit::increase_nofile_limit(clients.saturating_add(reserved_files(config))).unwrap_or(u64::MAX)
+}
+
+/// How many files the server opens itself at most.
+fn reserved_files(config: &Config) -> u64 {
+    let segments = if config.is_on(Directive::Appendonly) { layout(config).shards as u64 } else { 0 };
+    OTHER_FILES + segments * FILES_PER_SEGMENT
 }
 
 fn operating_system() -> String {
@@ -654,18 +682,26 @@ fn announce(server: &Server) {
     tracing::info!("Ready to accept connections tcp on {address}:{}", server.port);
 }
 
-/// Resolves when the server is told to stop. A second signal ends it at once.
-fn stop_signal(token: CancellationToken) -> Result<impl Future<Output = ()>, String> {
+/// Resolves when the server is told to stop. A second signal ends it at once. SIGHUP lets the log lines go on in a new
+/// file; SIGUSR1 does nothing, as SIGPIPE, which Rust's runtime ignores.
+fn stop_signal(token: CancellationToken, log_file: Option<LogFile>) -> Result<impl Future<Output = ()>, String> {
     use tokio::signal::unix::{SignalKind, signal};
     let describe = |error: io::Error| format!("can't listen for signals: {error}");
     let mut terminate = signal(SignalKind::terminate()).map_err(describe)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(describe)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(describe)?;
+    let mut user = signal(SignalKind::user_defined1()).map_err(describe)?;
     let seen = token.clone();
     tokio::spawn(async move {
         loop {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                _ = hang_up.recv() => {
+                    log_file.iter().for_each(LogFile::reopen);
+                    continue;
+                }
+                _ = user.recv() => continue,
             }
             if seen.is_cancelled() {
                 tracing::warn!("You insist... exiting now.");
@@ -708,7 +744,7 @@ fn admit(stream: TcpStream, address: SocketAddr, server: &Server) -> Option<Arc<
 }
 
 fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client {
-    let now_ms = server.clock.now_ms();
+    let now_ms = uptime_ms();
     Client {
         id: server.clients.next_id(),
         address,
@@ -729,6 +765,7 @@ fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client
         no_touch: AtomicBool::new(false),
         is_monitoring: AtomicBool::new(false),
         is_paused: AtomicBool::new(false),
+        awaits_replies: AtomicBool::new(false),
         labels: Mutex::new(Labels::default()),
         waiter: Mutex::default(),
         subscriber: OnceLock::new(),
@@ -748,8 +785,8 @@ async fn keep_house(server: Arc<Server>) {
     let mut before = 0;
     for look in 0u64.. {
         tokio::time::sleep(HOUSEKEEPING).await;
-        let now_ms = server.clock.now_ms();
-        server.coarse_now_ms.store(now_ms, Ordering::Relaxed);
+        let now_ms = uptime_ms();
+        server.coarse_uptime_ms.store(now_ms, Ordering::Relaxed);
         if !look.is_multiple_of(LOOKS_PER_SECOND) {
             continue;
         }
@@ -765,7 +802,7 @@ async fn keep_house(server: Arc<Server>) {
                 client.shut_down(Shutdown::Both);
             }
             let idle_ms = now_ms.saturating_sub(client.last_seen_ms.load(Ordering::Relaxed));
-            if timeout_s > 0 && !is_listening && idle_ms > timeout_s * 1000 {
+            if timeout_s > 0 && client.may_idle_out() && idle_ms > timeout_s * 1000 {
                 tracing::debug!(client = client.id, "Closing idle client");
                 client.shut_down(Shutdown::Both);
             }
@@ -783,7 +820,7 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
         client.output_over_since_ms.store(if is_over { now_ms } else { 0 }, Ordering::Relaxed);
         return false;
     }
-    now_ms - since_ms > limit.soft_seconds * 1000
+    now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000
 }
 
 /// Lets connections answer what they have read, and end. Those that wait for a log that cannot be written end without

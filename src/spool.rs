@@ -315,7 +315,7 @@ mod tests {
         puts(13);
         assert_eq!(*users.0.lock(), [], "it was written by who put it in");
         assert!(BACKLOG.is_full(), "nothing keeps more from changing");
-        let pause = crate::pause::Pause::new(crate::clock::Clock::default());
+        let pause = crate::pause::Pause::default();
         assert!(pause.holds(|| true) && !pause.holds(|| false));
 
         std::thread::scope(|scope| drop(scope.spawn(|| spool.write_out())));

@@ -45,7 +45,7 @@ pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, f
 pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
 pub use repair::Plan;
 pub use replay::Unfit;
-pub use rewrite::{Rewrite, Rewriter};
+pub use rewrite::{FILES_PER_SEGMENT, Rewrite, Rewriter};
 pub use scan::Scan;
 pub use segment::{EPOCH, FileEnd, LogThread, Segment, SegmentMetrics};
 pub use unfinished::{begin_import, remove_import};

@@ -22,6 +22,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// File descriptors that a segment has at most, in the middle of a rewriting. A file that is appended to has two, one of
+/// them to write past the page cache, and its write buffer one: the file of before, until all of it is on the disk; the
+/// increment; the base, which has no buffer.
+pub const FILES_PER_SEGMENT: u64 = 3 + 3 + 2;
+
 /// How long the writing waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 

@@ -134,9 +134,10 @@ pub fn pause(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     };
     let timeout = parse_i64(&args[2]).ok_or(CommandError::Text("ERR timeout is not an integer or out of range"))?;
     let timeout = u64::try_from(timeout).map_err(|_| CommandError::Text("ERR timeout is negative"))?;
+    // Redis goes by the time of day, which must not be beyond what it counts in.
     let until_ms = call.server.clock.now_ms().checked_add(timeout).filter(|&until| i64::try_from(until).is_ok());
-    let until_ms = until_ms.ok_or(CommandError::Text("ERR timeout is out of range"))?;
-    call.server.pause.begin(paused, until_ms);
+    until_ms.ok_or(CommandError::Text("ERR timeout is out of range"))?;
+    call.server.pause.begin(paused, timeout);
     reply.ok();
     Ok(())
 }

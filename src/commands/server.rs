@@ -8,6 +8,7 @@ use super::transaction::Transaction;
 use super::{CommandError, Context, Outcome};
 use crate::calls;
 use crate::clients::Client;
+use crate::clock::uptime_ms;
 use crate::config::{DIRECTIVES, Directive};
 use crate::keyspace::Watch;
 use crate::pubsub::Subscription;
@@ -480,7 +481,7 @@ pub fn client_setinfo(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
 
 /// CLIENT INFO: O(1)
 pub fn client_info(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.verbatim(&(call.client.describe(call.server.clock.now_ms()) + "\n"));
+    reply.verbatim(&(call.client.describe(uptime_ms()) + "\n"));
     Ok(())
 }
 
@@ -497,7 +498,7 @@ pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'
     } else {
         return Err(CommandError::Syntax);
     };
-    let now_ms = call.server.clock.now_ms();
+    let now_ms = uptime_ms();
     let lines = call.server.clients.list().into_iter().filter(|client| wanted(client));
     let text: String = lines.map(|client| client.describe(now_ms) + "\n").collect();
     reply.verbatim(&text);
@@ -568,6 +569,16 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         }
         if values.iter().any(|(other, _)| *other == index) {
             return Err(refuse("duplicate parameter"));
+        }
+        if index == Directive::Maxclients as usize
+            && let Some(wanted) = parse_u64(&args[position + 1])
+        {
+            let most = call.server.clients_that_fit(wanted);
+            if most < wanted {
+                return Err(refuse(&format!(
+                    "The operating system is not able to handle the specified number of clients, try with {most}"
+                )));
+            }
         }
         values.push((index, String::from_utf8_lossy(&args[position + 1]).into_owned()));
     }

@@ -43,7 +43,7 @@ pub fn evict_slice<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64) -> Evic
 pub fn evict_within<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64, slice: &mut TimeSlice, most: u64) -> Evicted {
     let policy = Policy::now();
     let mut evicted = Evicted::default();
-    if !policy.evicts() || is_frozen(keyspace.now_ms()) {
+    if !policy.evicts() || is_frozen() {
         return evicted;
     }
     let meter = Meter::start();

@@ -97,7 +97,7 @@ impl InlineEngine for MutexEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         owned.commands += transaction.len() as u64;
         let keyspace = &mut owned.keyspace;
-        keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
+        keyspace.set_now(lent.now_ms);
         keyspace.set_notified(self.pubsub.notified());
         keyspace.start_timing();
         transaction.run(keyspace);
@@ -110,7 +110,7 @@ impl InlineEngine for MutexEngine {
     fn evict(&self, bytes: i64) -> Evicted {
         let mut owned = self.owned.lock();
         let keyspace = &mut owned.keyspace;
-        keyspace.set_now(keyspace.now_ms().max(self.clock.now_ms()));
+        keyspace.set_now(self.clock.now_ms());
         keyspace.set_notified(self.pubsub.notified());
         let evicted = evict_slice(keyspace, bytes);
         self.log(keyspace);
@@ -128,8 +128,7 @@ impl InlineEngine for MutexEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         owned.commands += 1;
         let keyspace = &mut owned.keyspace;
-        // Another connection's read may have begun later and run first: time does not go back for that.
-        keyspace.set_now(keyspace.now_ms().max(lent.now_ms));
+        keyspace.set_now(lent.now_ms);
         keyspace.select(database);
         keyspace.set_notified(self.pubsub.notified());
         keyspace.start_timing();
@@ -190,7 +189,7 @@ impl Engine for MutexEngine {
             let slice = {
                 let mut owned = self.owned.lock();
                 let keyspace = &mut owned.keyspace;
-                keyspace.set_now(keyspace.now_ms().max(self.clock.now_ms()));
+                keyspace.set_now(self.clock.now_ms());
                 keyspace.set_notified(self.pubsub.notified());
                 let slice = expire_slice(keyspace, |keyspace| keyspace.store().first_deadline());
                 self.log(keyspace);

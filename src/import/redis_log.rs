@@ -10,12 +10,12 @@
 
 use super::too_few_databases;
 use crate::commands;
-use crate::keyspace::{Databases, Keyspace};
+use crate::keyspace::{Databases, Keyspace, LEN_MAX};
 use crate::resp::{Args, Limits, Reply, RequestParser, Step, parse_u64, split_line};
 use std::path::{Path, PathBuf};
 
-/// The longest argument: what the parser's positions can tell.
-const ARGUMENT_MAX: usize = 1 << 30;
+/// The longest argument: what is held.
+const ARGUMENT_MAX: usize = LEN_MAX;
 
 /// The files of a log in a directory, in their order.
 pub fn files(dir: &Path) -> Result<Vec<PathBuf>, String> {
@@ -131,7 +131,13 @@ impl<'a> RedisLog<'a> {
                     Ok(Step::Request(len)) => return Ok(Some(len)),
                     Ok(Step::Nothing(len)) => self.position += len,
                     Ok(Step::Incomplete) => return Ok(None),
-                    Err(error) => return Err(format!("at byte {}: {error}", self.position)),
+                    Err(error) => {
+                        let within = within(parser.args(rest));
+                        return Err(format!(
+                            "at byte {}: {error}{within}; {ARGUMENT_MAX} bytes are held at most",
+                            self.position
+                        ));
+                    }
                 },
                 Some(_) => return Err(format!("at byte {}: no command begins there", self.position)),
             }
@@ -149,6 +155,14 @@ impl<'a> RedisLog<'a> {
             ahead.position += len;
         }
         Ok(None)
+    }
+}
+
+/// Which command an error is in, as far as its arguments are known.
+fn within(args: Args<'_>) -> String {
+    match (args.get(0), args.get(1)) {
+        (Some(name), Some(key)) => format!(" in {} of the key {}", name.escape_ascii(), key.escape_ascii()),
+        _ => String::new(),
     }
 }
 
@@ -170,7 +184,10 @@ fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u
     replies.clear();
     commands::execute(id, keyspace, args, &mut Reply::new(replies, false));
     match replies.first() {
-        Some(b'-') => Err(format!("{} fails: {}", name.escape_ascii(), String::from_utf8_lossy(replies).trim_end())),
+        Some(b'-') => {
+            let reason = String::from_utf8_lossy(replies);
+            Err(format!("{} fails{}: {}", name.escape_ascii(), within(args), reason.trim_end()))
+        }
         _ => Ok(()),
     }
 }

@@ -896,7 +896,7 @@ impl<S: Store> Keyspace<S> {
         if !is_due(self.store.at(place, hash, key), self.now_ms) {
             return Some(place);
         }
-        if !is_frozen(self.now_ms) {
+        if !is_frozen() {
             self.meet_expired(hash, key);
         }
         None

@@ -24,8 +24,19 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The longest key or text, in bytes: what `proto-max-bulk-len` may be set to at most fits.
+/// The longest key or text, in bytes: what `proto-max-bulk-len` may be set to at most fits. What takes strings in from
+/// elsewhere than requests refuses longer ones by this.
 pub const LEN_MAX: usize = u32::MAX as usize / 2;
+
+/// A length as a node holds it.
+///
+/// # Panics
+/// When it is over [`LEN_MAX`].
+#[inline]
+fn held(len: usize) -> u32 {
+    assert!(len <= LEN_MAX, "LEN_MAX bounds a key and a text");
+    u32::try_from(len).expect("LEN_MAX is a number of 32 bits")
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -221,16 +232,19 @@ const _: () = {
 
 impl Node {
     /// A node for `key`, holding `value`, expiring at `expire_at` (Unix time in milliseconds) if at all.
+    ///
+    /// # Panics
+    /// When the key or a text is longer than [`LEN_MAX`].
     pub fn new(key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) -> Self {
-        assert!(key.len() <= LEN_MAX, "proto-max-bulk-len bounds a key");
         let kind = value.kind();
         let fixed = fixed_size(kind, expire_at.is_some()) + key.len();
         let text = if let NewValue::Text(text) = value { text } else { &[] };
+        let (key_len, text_len) = (held(key.len()), held(text.len()));
         let capacity = if kind == Kind::Text { roomy_capacity(fixed, text.len()) } else { 0 };
         let layout = layout_of(fixed + capacity);
         // SAFETY: the layout's size is at least HEADER, which is not zero.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        let header = Header { key_len: key.len() as u32, state: State::new(kind, expire_at.is_some()) };
+        let header = Header { key_len, state: State::new(kind, expire_at.is_some()) };
         let mut node = Self { pointer: pointer.cast() };
         // SAFETY: the allocation is large enough for the header, the value, the expiry, the key and the text, in this
         // order, aligned to `ALIGN`, and overlaps no argument because it is new. The header is written first: it says
@@ -240,7 +254,7 @@ impl Node {
             match value {
                 NewValue::Integer(integer) => node.set_word(Word { integer }),
                 NewValue::Text(_) => {
-                    let size = TextSize { len: text.len() as u32, capacity: capacity as u32 };
+                    let size = TextSize { len: text_len, capacity: roomy(capacity) };
                     node.set_word(Word { text: size });
                 }
                 NewValue::Object(object) => node.object_start().write(object),
@@ -400,7 +414,7 @@ impl Node {
             }
             NewValue::Text(text) if same_layout && self.fits(text.len()) => {
                 let capacity = self.text_size().capacity;
-                self.set_word(Word { text: TextSize { len: text.len() as u32, capacity } });
+                self.set_word(Word { text: TextSize { len: held(text.len()), capacity } });
                 self.header_mut().state.set_grown(false);
                 // SAFETY: `fits` checked the capacity; the argument cannot overlap what `&mut self` borrows.
                 unsafe { self.text_start().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
@@ -425,7 +439,7 @@ impl Node {
     /// When the value is not a text.
     pub fn resize_text(&mut self, len: usize, growth: usize) -> &mut [u8] {
         assert!(self.header().state.kind() == Kind::Text, "only a text is resized");
-        assert!(len <= LEN_MAX, "the caller checks the length against proto-max-bulk-len");
+        let new = held(len);
         self.header_mut().state.set_grown(true);
         if len > self.text_size().capacity as usize {
             self.grow_text(len + growth);
@@ -435,7 +449,7 @@ impl Node {
             // SAFETY: `old..len` lies within the capacity.
             unsafe { self.text_start().add(old as usize).write_bytes(0, len - old as usize) };
         }
-        self.set_word(Word { text: TextSize { len: len as u32, capacity } });
+        self.set_word(Word { text: TextSize { len: new, capacity } });
         self.text_mut().expect("the kind was checked above")
     }
 
@@ -449,7 +463,7 @@ impl Node {
         let Some(grown) = NonNull::new(grown) else { handle_alloc_error(new) };
         self.pointer = grown.cast();
         let len = self.text_size().len;
-        self.set_word(Word { text: TextSize { len, capacity: capacity as u32 } });
+        self.set_word(Word { text: TextSize { len, capacity: roomy(capacity) } });
     }
 
     /// Whether a text of `len` bytes goes in place without wasting more than it uses.
@@ -645,6 +659,11 @@ fn roomy_capacity(fixed: usize, len: usize) -> usize {
     (fixed + len).next_multiple_of(GRAIN) - fixed
 }
 
+/// A capacity as a node holds it.
+fn roomy(capacity: usize) -> u32 {
+    u32::try_from(capacity).expect("a capacity is up to a grain more than LEN_MAX")
+}
+
 fn layout_of(size: usize) -> Layout {
     Layout::from_size_align(size, ALIGN).expect("LEN_MAX keeps a node's size far from isize::MAX")
 }
@@ -681,6 +700,17 @@ mod tests {
                 assert!(matches!(node.value(), Value::Integer(-5)));
                 assert_eq!((node.key(), node.expire_at()), (key.as_slice(), expire_at));
             }
+        }
+    }
+
+    #[test]
+    fn a_length_is_held_as_it_is_or_not_at_all() {
+        const GB: usize = 1 << 30;
+        for len in [0, 1, GB, LEN_MAX] {
+            assert_eq!(held(len) as usize, len);
+        }
+        for len in [LEN_MAX + 1, 2 * GB + 5, 4 * GB, 4 * GB + 5, usize::MAX] {
+            assert!(std::panic::catch_unwind(|| held(len)).is_err(), "{len}");
         }
     }
 

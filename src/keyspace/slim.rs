@@ -31,13 +31,16 @@ unsafe impl Send for Slim {}
 unsafe impl Sync for Slim {}
 
 impl Slim {
+    /// The longest: two of a request's arguments are not longer.
+    pub const LEN_MAX: usize = u32::MAX as usize;
+
     /// These parts, one after the other.
     ///
     /// # Panics
-    /// When they are longer than 4 GB: two of a request's arguments are not.
+    /// When they are longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(parts: &[&[u8]]) -> Self {
         let len = parts.iter().map(|part| part.len()).sum::<usize>();
-        let long = u32::try_from(len).expect("proto-max-bulk-len bounds each part").to_le_bytes();
+        let long = u32::try_from(len).expect("Slim::LEN_MAX bounds all parts together").to_le_bytes();
         let layout = layout_for(len);
         // SAFETY: the layout's size is at least that of the prefix.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
@@ -47,11 +50,12 @@ impl Slim {
             unsafe { pointer.add(end).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             end += bytes.len();
         };
-        if len < LONG as usize {
-            put(&[len as u8]);
-        } else {
-            put(&[LONG]);
-            put(&long);
+        match u8::try_from(len) {
+            Ok(len) if len < LONG => put(&[len]),
+            _ => {
+                put(&[LONG]);
+                put(&long);
+            }
         }
         parts.iter().for_each(|part| put(part));
         Self { pointer }
@@ -101,13 +105,20 @@ impl Clone for Slim {
 }
 
 fn layout_for(len: usize) -> Layout {
-    let prefix = if len < LONG as usize { 1 } else { LONG_PREFIX };
+    let prefix = if len < usize::from(LONG) { 1 } else { LONG_PREFIX };
     Layout::from_size_align(prefix + len, 1).expect("4 GB are far from isize::MAX")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "Slim::LEN_MAX bounds all parts together")]
+    fn parts_that_are_too_long_together_are_not_taken() {
+        let part = vec![0_u8; 1 << 16];
+        Slim::new(&vec![&part[..]; 1 << 16]);
+    }
 
     #[test]
     fn bytes_are_what_their_parts_were_whatever_their_length() {

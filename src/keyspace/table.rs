@@ -46,13 +46,21 @@ pub struct Field(Slim);
 impl Field {
     const LONG: u8 = u8::MAX;
 
+    /// The longest name and value together.
+    pub const LEN_MAX: usize = Slim::LEN_MAX - Self::LONG_PREFIX;
+    const LONG_PREFIX: usize = 1 + size_of::<u32>();
+
     /// A field with its value.
+    ///
+    /// # Panics
+    /// When both together are longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(name: &[u8], value: &[u8]) -> Self {
-        let len = name.len() as u32;
-        Self(if name.len() < Self::LONG as usize {
-            Slim::new(&[&[len as u8], name, value])
-        } else {
-            Slim::new(&[&[Self::LONG], &len.to_le_bytes(), name, value])
+        Self(match u8::try_from(name.len()) {
+            Ok(len) if len < Self::LONG => Slim::new(&[&[len], name, value]),
+            _ => {
+                let len = u32::try_from(name.len()).expect("Field::LEN_MAX bounds a name");
+                Slim::new(&[&[Self::LONG], &len.to_le_bytes(), name, value])
+            }
         })
     }
 
@@ -82,8 +90,7 @@ impl Field {
             return 1..1 + usize::from(first);
         }
         let len = u32::from_le_bytes(*rest.first_chunk().expect(NAMED)) as usize;
-        let start = 1 + size_of::<u32>();
-        start..start + len
+        Self::LONG_PREFIX..Self::LONG_PREFIX + len
     }
 }
 

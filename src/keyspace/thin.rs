@@ -38,10 +38,13 @@ unsafe impl Send for Thin {}
 unsafe impl Sync for Thin {}
 
 impl Thin {
-    /// The longest buffer: two arguments of the longest that `proto-max-bulk-len` allows fit.
+    /// The longest buffer: two of a request's arguments fit.
     pub const LEN_MAX: usize = u32::MAX as usize;
 
     /// A buffer of the length and these parts behind it, one after the other.
+    ///
+    /// # Panics
+    /// When it would be longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(parts: &[&[u8]]) -> Self {
         let len = LENGTH + parts.iter().map(|part| part.len()).sum::<usize>();
         assert!(len <= Self::LEN_MAX, "the caller bounds the length");
@@ -130,8 +133,9 @@ impl Thin {
     }
 
     fn write_len(&mut self, len: usize) {
+        let len = u32::try_from(len).expect("Thin::LEN_MAX bounds the length");
         // SAFETY: there is room for the length at the beginning, aligned to eight.
-        unsafe { self.start().cast::<u32>().write((len as u32).to_le()) };
+        unsafe { self.start().cast::<u32>().write(len.to_le()) };
     }
 }
 
@@ -187,6 +191,14 @@ mod tests {
         ] {
             assert_eq!(size_for(len), size, "{len}");
         }
+    }
+
+    #[test]
+    fn a_buffer_that_its_length_could_not_tell_is_not_made() {
+        let part = vec![0_u8; 1 << 16];
+        assert!(std::panic::catch_unwind(|| Thin::new(&vec![&part[..]; 1 << 16])).is_err());
+        let grow = || Thin::new(&[b"some"]).splice(LENGTH, 0, Thin::LEN_MAX - LENGTH).len();
+        assert!(std::panic::catch_unwind(grow).is_err());
     }
 
     #[test]

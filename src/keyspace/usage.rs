@@ -148,7 +148,7 @@ impl Frequency {
     }
 
     fn decayed(self, second: u64, minutes_per_step: u32) -> u8 {
-        let minutes = minute_of(second).wrapping_sub(self.minute) & MINUTE_MASK;
+        let minutes = passed(self.minute, minute_of(second), MINUTE_MASK);
         let steps = minutes.checked_div(minutes_per_step).unwrap_or(0);
         self.counter.saturating_sub(u8::try_from(steps).unwrap_or(u8::MAX))
     }
@@ -166,7 +166,14 @@ fn minute_of(second: u64) -> u32 {
 
 /// For how many seconds a key has not been used whose bits are the second of its last use.
 pub fn idle_seconds(bits: u32, second: u64) -> u32 {
-    low_u32(second).wrapping_sub(bits) & MASK
+    passed(bits, low_u32(second), MASK)
+}
+
+/// How much has passed since `before`, of times of which only the lower bits are known. A time that is ahead, by up to an
+/// eighth of what there is, is no time long ago: the clock was set back.
+fn passed(before: u32, now: u32, mask: u32) -> u32 {
+    let passed = now.wrapping_sub(before) & mask;
+    if passed > mask - mask / 8 { 0 } else { passed }
 }
 
 #[cfg(test)]
@@ -183,6 +190,17 @@ mod tests {
             (0..uses).for_each(|_| frequency = frequency.used(0, &mut random));
             assert!(expected.contains(&frequency.at(0)), "{uses} uses: {}", frequency.at(0));
         }
+    }
+
+    #[test]
+    fn a_time_ahead_is_none_long_ago() {
+        const NOW: u64 = 1_700_000_000;
+        const HOUR: u64 = 3600;
+        for (used, idle) in [(NOW, 0), (NOW - HOUR, 3600), (NOW + HOUR, 0), (NOW + 4000 * HOUR, 0)] {
+            assert_eq!(idle_seconds(used as u32 & MASK, NOW), idle, "used {used}");
+        }
+        assert_eq!(Frequency::new(77, NOW + HOUR).decayed(NOW, 1), 77);
+        assert_eq!(Frequency::new(77, NOW - HOUR).decayed(NOW, 1), 17);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use super::reader::{Reader, parse_score};
 use super::{Malformed, container, kind, stream, ziplist};
 use crate::keyspace::{
-    Collection, End, Entry, Hash, Intset, Keyspace, List, Listpack, NewValue, Node, Object, Set, SortedSet, Store,
+    Collection, End, Entry, Field, Hash, Intset, Keyspace, List, Listpack, NewValue, Node, Object, Set, SortedSet,
+    Store,
 };
 use crate::resp::parse_i64;
 
@@ -130,6 +131,10 @@ fn hash(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
         kind::HASH => {
             for _ in 0..reader.length()? {
                 let (name, value) = (reader.string()?, reader.string()?);
+                let len = name.len() + value.len();
+                if len > Field::LEN_MAX {
+                    return Err(Malformed::TooLong(len as u64));
+                }
                 ensure(hash.set(&name, &value))?;
             }
         }

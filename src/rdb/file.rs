@@ -4,7 +4,7 @@ use super::decode::Loaded;
 use super::encode::{write_kind, write_length, write_raw, write_value};
 use super::reader::Reader;
 use super::{CRC64, Malformed, VERSION, VERSION_MAX, kind};
-use crate::keyspace::Node;
+use crate::keyspace::{LEN_MAX, Node};
 use crate::spool::Encode;
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -185,7 +185,12 @@ fn describe(malformed: Malformed, at: usize) -> String {
     match malformed {
         Malformed::Unknown(kind) => format!("at byte {at}: a value of type {kind}, which is not known here"),
         Malformed::Bad | Malformed::Empty => format!("at byte {at}: it is damaged, or ends"),
+        Malformed::TooLong(len) => format!("at byte {at}: {}", too_long(len)),
     }
+}
+
+fn too_long(len: u64) -> String {
+    format!("a string of {len} bytes, or as much of a field with its value; {LEN_MAX} bytes are held at most")
 }
 
 /// Why reading ends before the end.
@@ -254,6 +259,9 @@ impl FileReader<'_> {
         let value = match Loaded::read(kind, &mut self.reader) {
             // Redis passes over these, too: versions of it have written them.
             Err(Malformed::Empty) => return Ok(()),
+            Err(Malformed::TooLong(len)) => {
+                return Err(Stop::Refused(format!("the value of the key {}: {}", key.escape_ascii(), too_long(len))));
+            }
             value => value?,
         };
         self.summary.keys += 1;

@@ -56,6 +56,8 @@ pub enum Malformed {
     Empty,
     /// A value of a type that is not known here.
     Unknown(u8),
+    /// A string, or a field of a hash with its value, of so many bytes: more than is held.
+    TooLong(u64),
 }
 
 /// The types of values, by the numbers that they have in a file.

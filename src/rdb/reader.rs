@@ -2,6 +2,7 @@
 
 use super::Malformed;
 use super::lzf;
+use crate::keyspace::LEN_MAX;
 use std::borrow::Cow;
 
 /// Bytes that are read from front to back. Nothing is allocated for lengths that are only said.
@@ -11,9 +12,6 @@ pub struct Reader<'a> {
     /// Bytes that compressed strings may still become.
     budget: usize,
 }
-
-/// The longest string that is decompressed: twice what Redis takes by default.
-const STRING_MAX: usize = 1 << 30;
 
 /// What stands where a string begins.
 enum Prefix {
@@ -77,14 +75,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A string.
+    /// A string. One that is longer than a key or a value may be is refused before any of it is read.
     pub fn string(&mut self) -> Result<Cow<'a, [u8]>, Malformed> {
         let integer = |integer: i64| Ok(Cow::Owned(integer.to_string().into_bytes()));
         match self.prefix()? {
-            Prefix::Length(length) => {
-                let length = usize::try_from(length).map_err(|_| Malformed::Bad)?;
-                self.take(length).map(Cow::Borrowed)
-            }
+            Prefix::Length(length) => self.take(string_length(length)?).map(Cow::Borrowed),
             Prefix::Form(0) => integer(i8::from_le_bytes(self.array()?).into()),
             Prefix::Form(1) => integer(i16::from_le_bytes(self.array()?).into()),
             Prefix::Form(2) => integer(i32::from_le_bytes(self.array()?).into()),
@@ -95,7 +90,7 @@ impl<'a> Reader<'a> {
 
     fn compressed(&mut self) -> Result<Vec<u8>, Malformed> {
         let packed_len = usize::try_from(self.length()?).map_err(|_| Malformed::Bad)?;
-        let len = usize::try_from(self.length()?).ok().filter(|&len| len <= STRING_MAX).ok_or(Malformed::Bad)?;
+        let len = string_length(self.length()?)?;
         self.budget = self.budget.checked_sub(len).ok_or(Malformed::Bad)?;
         lzf::decompress(self.take(packed_len)?, len).ok_or(Malformed::Bad)
     }
@@ -114,6 +109,11 @@ impl<'a> Reader<'a> {
     pub fn score(&mut self) -> Result<f64, Malformed> {
         self.array().map(f64::from_le_bytes)
     }
+}
+
+/// The length of a string that is held.
+fn string_length(length: u64) -> Result<usize, Malformed> {
+    usize::try_from(length).ok().filter(|&length| length <= LEN_MAX).ok_or(Malformed::TooLong(length))
 }
 
 /// A score from its text.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::keyspace::stream::StreamId;
 use crate::keyspace::{
-    Collection, Databases, Effects, End, Hash, Keyspace, List, NewValue, Set, SortedSet, Store, Stream, Value,
+    Collection, Databases, Effects, End, Hash, Keyspace, LEN_MAX, List, NewValue, Set, SortedSet, Store, Stream, Value,
 };
 use crate::spool::Encode;
 use proptest::prelude::*;
@@ -214,6 +214,41 @@ fn a_snapshot_holds_every_key_of_every_database() {
         assert!(read_file(&damaged, &mut |_| Ok(())).is_err(), "byte {at}");
         assert!(read_file(&bytes[..at], &mut |_| Ok(())).is_err(), "cut at {at}");
     }
+}
+
+/// Lengths that a file says, without the bytes: what cannot be held is refused before they are looked for.
+#[test]
+fn a_string_of_a_file_that_is_longer_than_what_is_held_is_refused_by_the_name_of_its_key() {
+    let plain = |len: u64| [&[0x81][..], &len.to_be_bytes()].concat();
+    let compressed = |len: u64| [&[0xC3, 0x01][..], &plain(len), b"x"].concat();
+    let said = |kind: u8, before: &[u8], string: &[u8]| {
+        let file = [b"REDIS0010".as_slice(), &[kind, 3], b"big", before, string].concat();
+        read_file(&file, &mut |_| panic!("nothing can be taken")).expect_err("the file ends within the string")
+    };
+    for len in [LEN_MAX as u64 + 1, 1 << 31, 1 << 32, (1 << 32) + 5, u64::MAX] {
+        for string in [plain(len), compressed(len)] {
+            for (kind, before) in [
+                (kind::STRING, b"".as_slice()),
+                (kind::LIST, b"\x01"),
+                (kind::SET, b"\x01"),
+                (kind::HASH, b"\x01"),
+                (kind::HASH, b"\x01\x01f"),
+                (kind::SORTED_SET, b"\x01"),
+            ] {
+                let said = said(kind, before, &string);
+                let wanted = format!("the value of the key big: a string of {len} bytes");
+                assert!(said.starts_with(&wanted) && said.ends_with(" 2147483647 bytes are held at most"), "{said}");
+            }
+        }
+        let file = [b"REDIS0010\x00".as_slice(), &plain(len)].concat();
+        let said = read_file(&file, &mut |_| Ok(())).expect_err("it is the key");
+        assert!(said.starts_with(&format!("at byte 9: a string of {len} bytes")), "{said}");
+        // A client hears what Redis says of a payload that is none.
+        let payload = with_crc([&[kind::STRING][..], &compressed(len), &[10, 0], &[0; 8]].concat());
+        assert_eq!(undump(&payload).err(), Some(Refusal::Value));
+    }
+    // One that could be held is looked for.
+    assert!(said(kind::STRING, b"", &plain(LEN_MAX as u64)).contains("it is damaged, or ends"));
 }
 
 /// Reads a payload that may be anything; where it is a value, it must be one that can be used and written.

@@ -21,6 +21,9 @@ const MULTIBULK_MAX: i64 = 1024 * 1024;
 const UNAUTHENTICATED_MULTIBULK_MAX: i64 = 10;
 /// Length of an argument a connection may send before it has authenticated.
 const UNAUTHENTICATED_BULK_MAX: i64 = 16384;
+/// The end of the last argument of the longest request, for which positions of 32 bits suffice. `client-query-buffer-limit`
+/// keeps what clients send far below it; a file may hold anything.
+const POSITION_MAX: usize = u32::MAX as usize;
 /// Capacity for spans that is kept from one request to the next.
 const SPANS_KEPT: usize = 1024;
 
@@ -211,7 +214,7 @@ impl RequestParser {
             return Err(ProtocolError::ExpectedDollar(first));
         }
         let len = len.ok_or(ProtocolError::InvalidBulkLength)?;
-        if len < 0 || len > limits.bulk_len_max as i64 {
+        if len < 0 || len > limits.bulk_len_max as i64 || next + len as usize > POSITION_MAX {
             return Err(ProtocolError::InvalidBulkLength);
         }
         if !limits.authenticated && len > UNAUTHENTICATED_BULK_MAX {
@@ -392,6 +395,22 @@ mod tests {
             assert_eq!(number_line(input, 0), slow, "{input:?}");
         }
         assert!(inputs.iter().filter(|input| short_number(input, 0).is_some()).count() > 1000);
+    }
+
+    #[test]
+    fn a_request_that_positions_of_32_bits_could_not_tell_is_refused_before_its_bytes_come() {
+        let limits = Limits { bulk_len_max: usize::MAX >> 1, authenticated: true };
+        let parse = |len: usize| {
+            let start = format!("*2\r\n$1\r\na\r\n${len}\r\n");
+            (RequestParser::default().parse(start.as_bytes(), limits), start.len())
+        };
+        let (_, before) = parse(0);
+        // The digits of the length are nine more.
+        let longest = POSITION_MAX - before - 9;
+        assert_eq!(parse(longest).0, Ok(Step::Incomplete));
+        for len in [longest + 1, POSITION_MAX, POSITION_MAX + 6, i64::MAX as usize] {
+            assert_eq!(parse(len).0, Err(ProtocolError::InvalidBulkLength), "{len}");
+        }
     }
 
     /// Every request of `input`, fed in pieces that end where `cuts` says, and the error that ended it.

@@ -102,7 +102,7 @@ fn server_process() {
     let dir = std::env::current_dir().unwrap();
     let places = Places { log: dir.join("appendonlydir"), book: dir.join("book") };
     let disk = Arc::new(TrackingDisk::new(places, behaviour));
-    if let Err(reason) = server::run_on(config, server::Ground { disk, boot: read(BOOT) }) {
+    if let Err(reason) = server::run(config, server::Ground { disk, boot: read(BOOT), ..server::Ground::default() }) {
         eprintln!("Fatal: {reason}");
         std::process::exit(1);
     }

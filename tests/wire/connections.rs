@@ -1,6 +1,11 @@
 //! Connections: how many, how long, and what each knows of itself.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine, request, wait_until};
+use crate::harness::server::{BINARY, arguments};
+use crate::harness::{
+    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, check_script, on_every_engine, request,
+    run_to_its_end, wait_until, words,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -78,6 +83,170 @@ fn an_idle_connection_is_closed_after_its_timeout_and_a_busy_one_is_not() {
         assert!(start.elapsed() >= Duration::from_secs(1), "{setup:?}: it had a second");
         busy.expect("PING", "+PONG\r\n");
     }
+}
+
+#[test]
+fn a_connection_that_waits_is_not_idle() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--timeout", "1"]);
+        let waiting = [
+            "BLPOP list 0",
+            "BRPOP list:2 30",
+            "BLMOVE list:3 list:4 LEFT RIGHT 0",
+            "BZPOPMIN set 0",
+            "XREAD BLOCK 0 STREAMS stream $",
+            "WAIT 1 0",
+            "WAITAOF 0 1 0",
+            "MONITOR",
+            "SUBSCRIBE channel",
+            "PSUBSCRIBE channel*",
+        ];
+        let mut clients: Vec<Client> = waiting.map(|line| begin(&server, line)).into();
+        let mut idle = [server.client(), server.client()];
+        // It would be over for them, too, long before that.
+        let start = Instant::now();
+        while idle.iter_mut().any(|client| !client.is_closed()) || start.elapsed() < Duration::from_millis(3_500) {
+            assert!(start.elapsed() < Duration::from_secs(20), "{setup:?}: the idle connections are open");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        for (client, line) in clients.iter_mut().zip(waiting) {
+            assert!(!client.is_closed(), "{setup:?}: {line}");
+        }
+        // One that has been served begins to idle then, not when it asked.
+        server.client().expect("RPUSH list v", ":1\r\n");
+        assert_eq!(clients[0].reply(), b"*2\r\n$4\r\nlist\r\n$1\r\nv\r\n", "{setup:?}");
+        std::thread::sleep(Duration::from_millis(100));
+        clients[0].expect("PING", "+PONG\r\n");
+        let start = Instant::now();
+        wait_until("it idles out as any other", || clients[0].is_closed());
+        assert!(start.elapsed() >= Duration::from_secs(1), "{setup:?}: it had a second");
+    }
+}
+
+/// A connection whose request is under way.
+fn begin(server: &Server, line: &str) -> Client {
+    let mut client = server.client();
+    client.send(&request(&words(line)));
+    client
+}
+
+#[test]
+fn http_closes_the_connection_and_runs_nothing_after_it() {
+    let requests: [&[u8]; 9] = [
+        b"POST / HTTP/1.1\r\nHost: localhost:6379\r\nContent-Length: 14\r\n\r\nSET evil 1\r\n\r\n",
+        b"post / HTTP/1.1\r\n\r\nSET evil 1\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nSET evil 1\r\n",
+        b"PUT / HTTP/1.1\r\nhost: localhost\r\n\r\nSET evil 1\r\n",
+        b"Host:\r\nSET evil 1\r\n",
+        b"*1\r\n$4\r\nPOST\r\nSET evil 1\r\n",
+        b"MULTI\r\nSET evil 1\r\nPOST\r\nEXEC\r\n",
+        b"SUBSCRIBE c\r\nPOST\r\nUNSUBSCRIBE\r\nSET evil 1\r\n",
+        b"CLIENT REPLY OFF\r\nPOST\r\nSET evil 1\r\n",
+    ];
+    let oracle = RedisOracle::start();
+    for request in requests {
+        let mut client = oracle.client();
+        client.send_if_open(request);
+        client.until_closed();
+        oracle.client().expect("EXISTS evil", ":0\r\n");
+    }
+    on_every_engine(|server| {
+        for request in requests {
+            let mut client = server.client();
+            client.send_if_open(request);
+            client.until_closed();
+            server.client().expect("EXISTS evil", ":0\r\n");
+        }
+        // What came before it was asked for by somebody else, and is answered.
+        let mut client = server.client();
+        client.send(b"SET good 1\r\nPOST / HTTP/1.1\r\nSET evil 1\r\n");
+        assert_eq!(client.until_closed(), b"+OK\r\n");
+        server.client().expect("EXISTS good evil", ":1\r\n");
+        // One line a minute: whoever sends that may send much of it.
+        let log = server.log();
+        assert_eq!(log.matches("Possible SECURITY ATTACK detected").count(), 1, "{log}");
+        assert!(log.contains("Cross Protocol Scripting") && log.contains("Connection from 127.0.0.1:"), "{log}");
+    });
+}
+
+#[test]
+fn http_closes_a_connection_that_has_not_authenticated() {
+    let server = Server::start(EVERY_ENGINE[0], &["--requirepass", "secret"]);
+    let mut client = server.client();
+    client.send(b"POST / HTTP/1.1\r\nAUTH secret\r\nSET k v\r\n");
+    assert_eq!(client.until_closed(), b"");
+}
+
+#[test]
+fn there_are_descriptors_for_every_connection_and_for_the_log_of_many_shards() {
+    const LIMIT: u64 = 900;
+    let setup = Setup { engine: "actor", shards: 64, threads: 2 };
+    let data = Data::new();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {LIMIT} && exec \"$0\" \"$@\""), BINARY]);
+    command.args(arguments(&data, setup)).env_remove("RUST_LOG").current_dir(data.path());
+    let server = Server::spawn(&mut command, data, setup);
+    let mut first = server.client();
+    let most: usize = first.value(&["CONFIG", "GET", "maxclients"]).elements()[1].text().parse().unwrap();
+    assert!((200..LIMIT as usize).contains(&most), "{most} connections");
+    first.expect(
+        "CONFIG SET maxclients 10000",
+        &format!(
+            "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is not able to \
+             handle the specified number of clients, try with {most}\r\n"
+        ),
+    );
+    let mut clients: Vec<Client> = (1..most).map(|_| server.client()).collect();
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    let is_running = AtomicBool::new(true);
+    let peak = std::thread::scope(|scope| {
+        let peak = scope.spawn(|| {
+            let mut peak = 0;
+            while is_running.load(Ordering::Relaxed) {
+                peak = peak.max(descriptors());
+            }
+            peak
+        });
+        for (index, client) in clients.iter_mut().enumerate() {
+            client.expect(&format!("SET key:{index} v"), "+OK\r\n");
+        }
+        let refused = server.client().until_closed();
+        assert_eq!(refused, b"-ERR max number of clients reached\r\n");
+        for rewrites in 1..=3 {
+            first.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+            wait_for_field(&mut first, &format!("aof_rewrites:{rewrites}"));
+            first.expect("BGSAVE", "+Background saving started\r\n");
+            wait_for_field(&mut first, "rdb_bgsave_in_progress:0");
+        }
+        is_running.store(false, Ordering::Relaxed);
+        peak.join().unwrap()
+    });
+    println!("{most} connections, {peak} descriptors at most of {LIMIT}");
+    assert!(peak > most + 3 * setup.shards, "a rewriting was seen: {peak} descriptors with {most} connections");
+    let info = first.value(&["INFO", "persistence"]).text();
+    for field in ["aof_last_bgrewrite_status:ok", "rdb_last_bgsave_status:ok", "aof_last_write_status:ok"] {
+        assert!(info.contains(field), "{info}");
+    }
+    for client in &mut clients {
+        client.expect("PING", "+PONG\r\n");
+    }
+    let log = server.log();
+    assert!(!log.contains("os error") && !log.contains("slower"), "{log}");
+}
+
+fn wait_for_field(client: &mut Client, field: &str) {
+    wait_until(field, || client.value(&["INFO", "persistence"]).text().lines().any(|line| line == field));
+}
+
+#[test]
+fn a_server_that_can_open_too_few_files_does_not_start() {
+    let data = Data::new();
+    let setup = Setup { engine: "actor", shards: 64, threads: 2 };
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 300 && exec \"$0\" \"$@\"", BINARY]);
+    let ended = run_to_its_end(command.args(arguments(&data, setup)).env_remove("RUST_LOG").current_dir(data.path()));
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("the limit on open files is 300") && ended.stderr.contains("64 shards"), "{ended:?}");
 }
 
 #[test]

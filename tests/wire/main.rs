@@ -15,6 +15,7 @@ mod bits;
 mod blocking;
 mod check_aof;
 mod clients;
+mod clock;
 mod connections;
 mod databases;
 mod debug;

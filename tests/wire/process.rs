@@ -1,5 +1,6 @@
 //! The process: how it starts, why it refuses to, what it logs, how it ends.
 
+use crate::harness::server::{BINARY, arguments};
 use crate::harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_engine, request, run_to_its_end, wait_until};
 use std::io::Write;
 use std::net::TcpListener;
@@ -235,6 +236,59 @@ fn log_lines_are_json_where_wanted() {
     for line in std::fs::read_to_string(&file).unwrap().lines() {
         assert!(line.starts_with("{\"timestamp\":") && line.ends_with('}'), "{line}");
     }
+}
+
+#[test]
+fn sighup_lets_the_log_lines_go_on_in_a_new_file_and_other_signals_do_nothing() {
+    for setup in EVERY_ENGINE {
+        let data = Data::new();
+        let (file, old) = (data.path().join("log"), data.path().join("log.1"));
+        let mut command = Command::new("sh");
+        // The harness reads of the standard error what goes to the file.
+        command.args([
+            "-c",
+            "touch log && tail --pid=$$ -n +1 -f log >&2 & exec \"$0\" \"$@\"",
+            BINARY,
+            "--logfile",
+            "log",
+        ]);
+        command.args(arguments(&data, setup)).env_remove("RUST_LOG").current_dir(data.path());
+        let server = Server::spawn(&mut command, data, setup);
+        let mut client = server.client();
+        client.expect("SET k v", "+OK\r\n");
+        for signal in ["USR1", "PIPE"] {
+            server.signal(signal);
+            client.expect("GET k", "$1\r\nv\r\n");
+        }
+        std::fs::rename(&file, &old).unwrap();
+        server.signal("HUP");
+        wait_until("there is a new file", || {
+            std::fs::read_to_string(&file).is_ok_and(|log| log.contains("opened anew"))
+        });
+        let before = std::fs::read_to_string(&old).unwrap();
+        client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        wait_until("a new line stands in it", || std::fs::read_to_string(&file).unwrap().contains("rewriting started"));
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), before, "{setup:?}: nothing goes to the old file");
+        // Where it cannot be opened the lines go where they went.
+        std::fs::rename(&file, old.with_extension("2")).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        server.signal("HUP");
+        wait_until("it says so", || {
+            std::fs::read_to_string(old.with_extension("2")).unwrap().contains("Can't open the log file log anew")
+        });
+        // The connections, the data and the log are as they were.
+        client.expect("GET k", "$1\r\nv\r\n");
+        let data = server.kill();
+        data.start(setup, &[]).client().expect("GET k", "$1\r\nv\r\n");
+    }
+}
+
+#[test]
+fn without_a_log_file_sighup_does_nothing() {
+    on_every_engine(|server| {
+        server.signal("HUP");
+        server.assert_serving();
+    });
 }
 
 #[test]

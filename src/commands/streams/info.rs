@@ -123,13 +123,15 @@ pub fn xinfo_consumers<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, rep
     let group = stream.groups.get(name).ok_or_else(|| {
         CommandError::Owned(format!("NOGROUP No such consumer group '{}' for key name '{}'", shown(name), shown(key)))
     })?;
+    // A clock that was set back leaves times in the future.
+    let idle_ms = |since_ms: i64| now_ms.saturating_sub(since_ms).max(0);
     reply.array(group.consumers().len());
     for (name, consumer) in group.consumers() {
         reply.map(4);
         write_bytes("name", name, reply);
         write_count("pending", consumer.pending_len(), reply);
-        write_integer("idle", now_ms.wrapping_sub(consumer.seen_ms).max(0), reply);
-        write_integer("inactive", consumer.active_ms.map_or(-1, |active_ms| now_ms.wrapping_sub(active_ms)), reply);
+        write_integer("idle", idle_ms(consumer.seen_ms), reply);
+        write_integer("inactive", consumer.active_ms.map_or(-1, idle_ms), reply);
     }
     Ok(())
 }

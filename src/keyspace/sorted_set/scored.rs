@@ -39,9 +39,9 @@ impl Scored {
     /// An entry with one owner.
     ///
     /// # Panics
-    /// When the member is longer than 4 GB: a request's arguments are not.
+    /// When the member is longer than 4 GB: neither a request's arguments nor what is read of a file is.
     pub fn new(member: &[u8], score: f64) -> Self {
-        let len = u32::try_from(member.len()).expect("proto-max-bulk-len bounds a member");
+        let len = held(member.len());
         let layout = layout_of(len);
         // SAFETY: the layout's size is at least the header's, which is not zero.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
@@ -112,6 +112,11 @@ impl std::fmt::Debug for Scored {
     }
 }
 
+/// A length as a header holds it.
+fn held(len: usize) -> u32 {
+    u32::try_from(len).expect("LEN_MAX bounds a member")
+}
+
 fn layout_of(len: u32) -> Layout {
     let size = size_of::<Header>() + len as usize;
     Layout::from_size_align(size, align_of::<Header>()).expect("4 GB are far from isize::MAX")
@@ -129,6 +134,14 @@ mod tests {
             let other = entry.clone();
             drop(entry);
             assert_eq!((other.member(), other.score()), (member.as_slice(), 1.5));
+        }
+    }
+
+    #[test]
+    fn a_length_is_held_as_it_is_or_not_at_all() {
+        assert_eq!([held(0), held(u32::MAX as usize)], [0, u32::MAX]);
+        for len in [1 << 32, (1 << 32) + 5, usize::MAX] {
+            assert!(std::panic::catch_unwind(|| held(len)).is_err(), "{len}");
         }
     }
 

@@ -304,6 +304,11 @@ impl Server {
         process.status().expect("a process has a status").vmrss.expect("a process has memory") * 1024
     }
 
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by its name, to this process alone.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
