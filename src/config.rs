@@ -66,6 +66,8 @@ macro_rules! directives {
 const YES_NO: Kind = Kind::Choice(&["no", "yes"]);
 const GB: u64 = 1 << 30;
 const MB: u64 = 1 << 20;
+/// The longest request, in bytes.
+pub const QUERY_BYTES_MAX: u64 = 2 * GB;
 
 directives! {
     Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: who owns the data");
@@ -113,8 +115,8 @@ directives! {
     Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
     ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
     HllSparseMaxBytes = ("hll-sparse-max-bytes", Kind::Memory(0, GB), "3000", true, "Longest HyperLogLog in the sparse encoding; a longer one becomes dense");
-    ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, 2 * GB), "1gb", true, "Bytes of a request that has not ended");
-    ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 268435456 33554432 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
+    ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, QUERY_BYTES_MAX), "1gb", true, "Bytes of a request that has not ended");
+    ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 268435456 33554432 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
     NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
     SlowlogLogSlowerThan = ("slowlog-log-slower-than", Kind::Signed(-1, i64::MAX), "10000", true, "Microseconds from which on a command is kept in the slow log; -1 for never");
     SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
@@ -163,6 +165,23 @@ impl OutputLimit {
     const fn new(hard: u64, soft: u64, soft_seconds: u64) -> Self {
         Self { hard, soft, soft_seconds }
     }
+
+    /// Bytes above which a connection is closed at once.
+    pub fn hard_max(&self) -> u64 {
+        least_limit(self.hard)
+    }
+
+    /// Bytes above which a connection is closed when it stays there.
+    pub fn soft_max(&self) -> u64 {
+        least_limit(self.soft)
+    }
+}
+
+/// What fits into the buffer that every connection of Redis has counts to no limit there. So whatever the limits are,
+/// a client can be told, and tell, that they are too low.
+fn least_limit(limit: u64) -> u64 {
+    const UNCOUNTED: u64 = 16 * 1024;
+    if limit == 0 { u64::MAX } else { limit.max(UNCOUNTED) }
 }
 
 /// The limits of each class of connections.

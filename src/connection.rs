@@ -9,15 +9,17 @@ use crate::clients::Client;
 use crate::commands::{
     self, Command, CommandError, CommandId, ConnectionState, Context, Flags, LocalCall, Multi, Mute, Request,
 };
-use crate::config::Directive;
+use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::deferred::{self, Deferred, Parties};
 use crate::engine::{LoadingSession, Session};
 use crate::eviction::PRESSURE;
 use crate::monitor;
+use crate::replies::Output;
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
 use crate::stages::{self, Stage};
 use crate::ticks;
+use bytes::BufMut;
 use socket2::SockRef;
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, Read};
@@ -37,9 +39,18 @@ const COALESCE_MAX: usize = 64 * 1024;
 
 /// How long a line of the log that tells of HTTP is the last.
 const ATTACK_PAUSE: Duration = Duration::from_secs(60);
+/// Bytes that are written before the others of the thread have their turn.
+const WRITTEN_AT_ONCE: usize = 256 * 1024;
 
 /// A request that goes on is read in pieces of this many bytes at least.
 const PARTIAL_READ_MIN: usize = 16 * 1024;
+/// And of this many at most.
+const PARTIAL_READ_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of requests that are taken on before what they ask for leaves: as many as the largest `read-size`.
+const TAKEN_ON_AT_ONCE: usize = 16 * 1024 * 1024;
+
+/// Where an argument stands in a request, or in a batch of them, is told in 32 bits.
+const _: () = assert!(QUERY_BYTES_MAX as usize + PARTIAL_READ_MAX + TAKEN_ON_AT_ONCE <= u32::MAX as usize);
 
 /// What a connection waited for.
 enum Event {
@@ -94,7 +105,7 @@ fn new_state(server: &Server) -> ConnectionState {
 }
 
 /// Invariants: `partial[taken..]` begins with the first byte of a request; where nothing is left of it, `partial` is
-/// empty; `written <= out.len()`.
+/// empty.
 struct Connection<S> {
     requests: Requests<S>,
     /// The start of a request that has not ended, or requests that wait for room.
@@ -105,9 +116,8 @@ struct Connection<S> {
     has_unparsed: bool,
     /// Whether the client sends no more.
     is_at_end: bool,
-    /// Replies to write, from `written` on.
-    out: Vec<u8>,
-    written: usize,
+    /// Replies and messages to write.
+    out: Output,
     /// Whether the socket took less than it was given.
     is_blocked: bool,
     /// The messages that leave next.
@@ -135,8 +145,7 @@ impl<S: Session> Connection<S> {
             taken: 0,
             has_unparsed: false,
             is_at_end: false,
-            out: Vec::new(),
-            written: 0,
+            out: Output::default(),
             is_blocked: false,
             due: None,
             is_watched: false,
@@ -171,7 +180,9 @@ impl<S: Session> Connection<S> {
                 return Ok(());
             }
             if self.has_unparsed && self.has_room() {
-                self.take_on_partial()?;
+                if self.take_on_partial()? > TAKEN_ON_AT_ONCE {
+                    tokio::task::yield_now().await;
+                }
                 continue;
             }
             // Replies that were collected on the way may have let them go.
@@ -179,6 +190,11 @@ impl<S: Session> Connection<S> {
                 continue;
             }
             self.give_back_buffers();
+            if self.has_more_to_write() {
+                // Not behind those alone that are ready: the sockets of others are looked at, too.
+                tokio::task::yield_now().await;
+                continue;
+            }
             match self.next_event().await? {
                 Event::Readable => self.read()?,
                 Event::Writable => self.is_blocked = false,
@@ -200,13 +216,10 @@ impl<S: Session> Connection<S> {
     /// no room stays in the queue, where publishers see it.
     fn move_messages(&mut self) {
         while let Some(due) = self.due_messages() {
-            if self.out.capacity() == 0 {
-                self.out = buffers::take();
-            }
             let Requests { state, .. } = &mut self.requests;
             let subscription = state.subscription.as_mut().expect("the caller has seen it");
-            let room = self.written + OUTPUT_HIGH_WATER;
-            let is_done = subscription.take_messages(due.messages, state.context.resp3, &mut self.out, room);
+            let room = self.out.room(OUTPUT_HIGH_WATER);
+            let is_done = subscription.take_messages(due.messages, state.context.resp3, self.out.buffer(), room);
             if !is_done {
                 break;
             }
@@ -237,7 +250,7 @@ impl<S: Session> Connection<S> {
 
     /// Whether the output takes messages. A connection that ends takes no more: its output is to become empty.
     fn wants_messages(&self) -> bool {
-        self.unsent() < OUTPUT_HIGH_WATER && !self.requests.state.is_closing && !self.is_at_end
+        self.out.unsent() < OUTPUT_HIGH_WATER && !self.requests.state.is_closing && !self.is_at_end
     }
 
     /// A message of a change is not shown before the log allows it, as replies are not.
@@ -251,10 +264,10 @@ impl<S: Session> Connection<S> {
 
     /// Writes what is ready. Where more replies are about to come, it lets them come first: one write for all.
     async fn send_replies(&mut self) -> io::Result<()> {
-        if self.unsent() == 0 || self.is_blocked {
+        if self.out.unsent() == 0 || self.is_blocked {
             return self.check_output();
         }
-        if self.requests.session.is_waiting() && self.unsent() < COALESCE_MAX {
+        if self.requests.session.is_waiting() && self.out.unsent() < COALESCE_MAX {
             actors::yield_now().await;
             self.requests.session.collect(&mut self.out);
             self.requests.note_slow();
@@ -328,9 +341,13 @@ impl<S: Session> Connection<S> {
         let have = self.partial.len() - self.taken;
         let wanted = self.requests.parser.bytes_wanted(have);
         self.partial.reserve(wanted.min(have).max(PARTIAL_READ_MIN));
-        let result = self.requests.client.stream.try_read_buf(&mut self.partial);
+        let result = self.requests.client.stream.try_read_buf(&mut (&mut self.partial).limit(PARTIAL_READ_MAX));
         if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;
+        }
+        if self.requests.deferred.is_some() {
+            // It is not taken on before that has its reply.
+            self.check_partial()?;
         }
         Ok(())
     }
@@ -356,9 +373,11 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    fn take_on_partial(&mut self) -> io::Result<()> {
+    /// Takes on what has been read; gives how many bytes it took.
+    fn take_on_partial(&mut self) -> io::Result<usize> {
         let partial = std::mem::take(&mut self.partial);
-        self.taken += self.take_on(&partial[self.taken..]);
+        let consumed = self.take_on(&partial[self.taken..]);
+        self.taken += consumed;
         if self.taken == partial.len() {
             self.taken = 0;
             buffers::give(partial);
@@ -366,7 +385,8 @@ impl<S: Session> Connection<S> {
             self.partial = partial;
             self.give_back_taken();
         }
-        self.check_partial()
+        self.check_partial()?;
+        Ok(consumed)
     }
 
     /// Moves what is left of `partial` to its start, where that is the smaller part: requests that are taken on one by
@@ -380,16 +400,12 @@ impl<S: Session> Connection<S> {
 
     /// Takes on the requests in `input`; gives how many bytes they took.
     fn take_on(&mut self, input: &[u8]) -> usize {
-        if self.out.capacity() == 0 {
-            self.out = buffers::take();
-        }
         if self.requests.state.subscription.is_some() {
             // What has come before this read leaves before its replies.
             self.move_messages();
         }
-        let room = self.written + OUTPUT_HIGH_WATER;
         let watched = std::mem::take(&mut self.is_watched).then(|| self.requests.begin_watch());
-        let (consumed, has_stopped) = self.requests.take_on(input, &mut self.out, room);
+        let (consumed, has_stopped) = self.requests.take_on(input, &mut self.out);
         if let Some(start) = watched {
             self.requests.end_watch(start);
         }
@@ -417,44 +433,41 @@ impl<S: Session> Connection<S> {
         self.write_unsent()
     }
 
+    /// Writes what the socket takes, and no more than a turn's worth.
     fn write_unsent(&mut self) -> io::Result<()> {
-        while self.unsent() > 0 {
-            let unsent = self.unsent();
-            match self.requests.client.stream.try_write(&self.out[self.written..]) {
+        let mut left = WRITTEN_AT_ONCE;
+        loop {
+            let next = self.out.next(left);
+            match self.requests.client.stream.try_write(next) {
                 Ok(len) => {
-                    self.written += len;
+                    self.is_blocked = len < next.len();
+                    left -= len;
+                    self.out.note_sent(len);
                     self.requests.client.note_output(len, self.requests.server.coarse_uptime_ms());
-                    if len < unsent {
-                        self.is_blocked = true;
-                        break;
-                    }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.is_blocked = true;
-                    break;
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_blocked = true,
                 Err(error) => return Err(error),
             }
-        }
-        if self.unsent() == 0 {
-            self.out.clear();
-            self.written = 0;
-        } else if self.written > OUTPUT_HIGH_WATER {
-            self.out.drain(..self.written);
-            self.written = 0;
+            if self.is_blocked || left == 0 || self.out.unsent() == 0 {
+                break;
+            }
         }
         self.note_unsent();
         Ok(())
     }
 
+    /// Whether the socket may take more than it was given in this turn.
+    fn has_more_to_write(&self) -> bool {
+        self.out.unsent() > 0 && !self.is_blocked
+    }
+
     /// A client that takes no replies is cut off before they take the server's memory. (The soft limit is the
     /// housekeeping's: a blocked connection has no occasion to look at the time.)
     fn check_output(&mut self) -> io::Result<()> {
-        let Requests { server, session, state, .. } = &self.requests;
+        let Requests { server, state, .. } = &self.requests;
         let has_overflowed =
             state.subscription.as_ref().is_some_and(|subscription| subscription.subscriber().is_overflowed());
-        let hard = if state.is_listening() { server.pubsub.queue_bytes_max() } else { server.output_hard_max() };
-        if !has_overflowed && !session.is_overflowed() && (self.unsent() as u64) <= hard {
+        if !has_overflowed && !self.out.is_over_limit() && self.out.unsent() <= server.output_max(state) {
             return Ok(());
         }
         self.requests.server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
@@ -463,20 +476,16 @@ impl<S: Session> Connection<S> {
     }
 
     fn note_unsent(&self) {
-        let unsent = self.unsent() as u64;
+        let unsent = self.out.unsent() as u64;
         set_if_changed(&self.requests.client.output_bytes, unsent);
         if let Some(subscription) = &self.requests.state.subscription {
             subscription.subscriber().set_unsent(unsent);
         }
     }
 
-    fn unsent(&self) -> usize {
-        self.out.len() - self.written
-    }
-
     /// Whether another read's worth of requests may be taken on.
     fn has_room(&self) -> bool {
-        self.unsent() < OUTPUT_HIGH_WATER
+        self.out.unsent() < OUTPUT_HIGH_WATER
             && self.requests.session.has_room()
             && self.requests.deferred.is_none()
             && !self.requests.is_paused
@@ -497,13 +506,13 @@ impl<S: Session> Connection<S> {
             return true;
         }
         let is_ending = self.requests.state.is_closing || (self.is_at_end && !self.has_unparsed);
-        is_ending && self.requests.deferred.is_none() && self.unsent() == 0 && !self.requests.session.is_waiting()
+        is_ending && self.requests.deferred.is_none() && self.out.unsent() == 0 && !self.requests.session.is_waiting()
     }
 
     fn give_back_buffers(&mut self) {
         // Where replies are still to come, they will need it.
-        if self.out.is_empty() && self.out.capacity() > 0 && !self.requests.session.is_waiting() {
-            buffers::give(std::mem::take(&mut self.out));
+        if !self.requests.session.is_waiting() {
+            self.out.give_back_buffer();
         }
     }
 }
@@ -511,8 +520,7 @@ impl<S: Session> Connection<S> {
 impl Connection<LoadingSession> {
     /// The connection as it is, over the data that is there now.
     fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
-        let Self { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due, is_watched } =
-            self;
+        let Self { requests, partial, taken, has_unparsed, is_at_end, out, is_blocked, due, is_watched } = self;
         let Requests { server, client, session: early, state, parser, deferred, awaits_replies, is_paused, is_muted } =
             requests;
         session.set_muted(is_muted);
@@ -522,7 +530,7 @@ impl Connection<LoadingSession> {
         }
         let requests =
             Requests { server, client, session, state, parser, deferred, awaits_replies, is_paused, is_muted };
-        Connection { requests, partial, taken, has_unparsed, is_at_end, out, written, is_blocked, due, is_watched }
+        Connection { requests, partial, taken, has_unparsed, is_at_end, out, is_blocked, due, is_watched }
     }
 }
 
@@ -550,9 +558,9 @@ struct Requests<S> {
 }
 
 impl<S: Session> Requests<S> {
-    /// Takes on requests until `input` has no more, `out` is longer than `room`, or the connection is to close. Gives
+    /// Takes on requests until `input` has no more, it was many, `out` has no room, or the connection is to close. Gives
     /// how many bytes they took, and whether it stopped before the parser had seen all.
-    fn take_on(&mut self, input: &[u8], out: &mut Vec<u8>, room: usize) -> (usize, bool) {
+    fn take_on(&mut self, input: &[u8], out: &mut Output) -> (usize, bool) {
         let limits = Limits {
             bulk_len_max: self.server.config.number(Directive::ProtoMaxBulkLen) as usize,
             authenticated: self.state.is_authenticated,
@@ -561,7 +569,8 @@ impl<S: Session> Requests<S> {
         let mut consumed = 0;
         let mut commands = 0;
         let has_stopped = loop {
-            if out.len() > room || self.state.is_closing || self.deferred.is_some() {
+            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > TAKEN_ON_AT_ONCE;
+            if has_enough || self.state.is_closing || self.deferred.is_some() {
                 break true;
             }
             let limits = Limits { authenticated: self.state.is_authenticated, ..limits };
@@ -580,8 +589,9 @@ impl<S: Session> Requests<S> {
                 Err(error) => {
                     calls::note_error_text("ERR");
                     let resp3 = self.state.context.resp3;
-                    self.session
-                        .reply_here(resp3, out, |reply| reply.error(format_args!("ERR Protocol error: {error}")));
+                    self.session.reply_here(resp3, out.buffer(), |reply| {
+                        reply.error(format_args!("ERR Protocol error: {error}"))
+                    });
                     self.state.is_closing = true;
                     consumed = input.len();
                 }
@@ -608,7 +618,7 @@ impl<S: Session> Requests<S> {
 
     /// Takes on the request that the parser found at the start of `input`; false when it has to wait for the replies to
     /// those before it.
-    fn take_on_one(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
+    fn take_on_one(&mut self, input: &[u8], out: &mut Output) -> bool {
         if self.state.mute == Mute::Nothing && !self.is_muted {
             return self.take_on_heard(input, out);
         }
@@ -617,7 +627,7 @@ impl<S: Session> Requests<S> {
 
     /// As above, where CLIENT REPLY has been used.
     #[cold]
-    fn take_on_unheard(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
+    fn take_on_unheard(&mut self, input: &[u8], out: &mut Output) -> bool {
         let args = self.parser.args(input);
         let is_wish_to_hear = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
         // What they reply are messages.
@@ -636,7 +646,7 @@ impl<S: Session> Requests<S> {
         is_taken_on
     }
 
-    fn take_on_heard(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
+    fn take_on_heard(&mut self, input: &[u8], out: &mut Output) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
         let args = parser.args(input);
         match accepted(args, state, server, client, session) {
@@ -646,7 +656,7 @@ impl<S: Session> Requests<S> {
             }
             Err(error) => {
                 let error = refused(error, args, state);
-                session.reply_here(state.context.resp3, out, |reply| reply.error(error));
+                session.reply_here(state.context.resp3, out.buffer(), |reply| reply.error(error));
             }
             Ok((id, command)) => {
                 if server.pause.holds(|| may_write(command, state) || may_publish(id, state)) {
@@ -656,7 +666,7 @@ impl<S: Session> Requests<S> {
                 }
                 client.last_command.store(id.0, Ordering::Relaxed);
                 if state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
-                    queue(session, state, id, args, out);
+                    queue(session, state, id, args, out.buffer());
                     return true;
                 }
                 let is_about_messages = command.flags.has(Flags::MESSAGES);
@@ -673,16 +683,16 @@ impl<S: Session> Requests<S> {
                     self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
                 } else if is_local {
                     tell_slow(server, client, session);
-                    run_local(server, client, session, state, id, args, out);
+                    run_local(server, client, session, state, id, args, out.buffer());
                     if server.pubsub.has_monitors() {
                         monitor::show(server, client, state, id, args);
                     }
                     if is_about_messages && let Some(subscription) = &mut state.subscription {
                         // Those that it caused come right behind its reply.
-                        subscription.take_all_messages(state.context.resp3, out);
+                        subscription.take_all_messages(state.context.resp3, out.buffer());
                     }
                 } else {
-                    session.submit(id, args, state.context, out);
+                    session.submit(id, args, state.context, out.buffer());
                 }
             }
         }
@@ -714,7 +724,7 @@ impl<S: Session> Requests<S> {
     }
 
     /// Goes on with a request whose reply comes later; true when it got further.
-    fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
+    fn go_on(&mut self, out: &mut Output) -> bool {
         let Some(deferred) = self.deferred.take() else { return false };
         let was_waiting = deferred.is_waiting();
         let Self { server, client, session, state, .. } = self;

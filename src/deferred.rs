@@ -4,14 +4,15 @@
 use crate::calls;
 use crate::clients::Client;
 use crate::commands::{
-    self, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking, debug,
-    waiting,
+    self, Bounds, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking,
+    debug, waiting,
 };
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
 use crate::rdb::SAVES;
-use crate::resp::Args;
+use crate::replies::Output;
+use crate::resp::{Args, Reply};
 use crate::server::Server;
 use crate::slowlog::Slow;
 use crate::ticks;
@@ -115,13 +116,13 @@ pub fn begin<S: Session>(
     parties: &mut Parties<'_, S>,
     id: CommandId,
     args: Args<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Option<Deferred> {
     let command = commands::command(id);
     let begun = match command.name {
         "exec" => return begin_exec(parties, id, out),
-        "wait" => return begin_wait(parties, id, args, out),
-        "waitaof" => return begin_wait_aof(parties, id, args, out),
+        "wait" => return begin_wait(parties, id, args, out.buffer()),
+        "waitaof" => return begin_wait_aof(parties, id, args, out.buffer()),
         "debug" if let Some(time) = debug::sleep(args) => {
             return Some(Deferred::Asleep(
                 Place::take(parties.client, parties.state.context.resp3, Some(time)),
@@ -130,7 +131,7 @@ pub fn begin<S: Session>(
             ));
         }
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
-        "watch" if S::IS_LOADING => return begin_early_watch(parties, id, args, out),
+        "watch" if S::IS_LOADING => return begin_early_watch(parties, id, args, out.buffer()),
         "watch" => Ok((watching(parties.state, args), None)),
         "save" | "bgsave" => {
             SAVES.note_changes(parties.server.metrics().keyspace.changes);
@@ -145,12 +146,12 @@ pub fn begin<S: Session>(
     };
     match begun {
         Err(error) => {
-            reply_error(parties, id, out, error);
+            reply_error(parties, id, out.buffer(), error);
             None
         }
         Ok((caller, place)) => {
-            let databases = databases(parties.server);
-            let transaction = Transaction::of_one(id, args, parties.state.context, databases, caller);
+            let bounds = bounds(parties.server, parties.state);
+            let transaction = Transaction::of_one(id, args, parties.state.context, bounds, caller);
             parties.session.begin(Box::new(transaction));
             Some(Deferred::Running(Kind::One, place))
         }
@@ -253,7 +254,7 @@ fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
     Caller { watch: Some(Arc::clone(watch)), ..Caller::default() }
 }
 
-fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>) -> Option<Deferred> {
+fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Output) -> Option<Deferred> {
     let refusal = match parties.state.multi.take() {
         None => "ERR EXEC without MULTI",
         Some(Multi { is_refused: true, .. }) => {
@@ -266,7 +267,7 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
             parties.state.is_synced = has_log && parties.session.is_synced(&parties.session.written());
             let watched = parties.state.watched.take();
             let watch = watched.as_ref().map(|(watch, _)| Arc::clone(watch));
-            transaction.close(watched, parties.state.context, databases(parties.server));
+            transaction.close(watched, parties.state.context, bounds(parties.server, parties.state));
             let is_local = |(id, _)| commands::command(id).request == Request::Local;
             // While the data is loaded only the connection's own commands can be in it, as a rule.
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
@@ -283,12 +284,13 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
             return Some(Deferred::Running(Kind::Exec { id, began_at: ticks::now() }, None));
         }
     };
-    reply_error(parties, id, out, CommandError::Text(refusal));
+    reply_error(parties, id, out.buffer(), CommandError::Text(refusal));
     None
 }
 
-fn databases(server: &Server) -> usize {
-    server.config.number(Directive::Databases) as usize
+fn bounds(server: &Server, state: &ConnectionState) -> Bounds {
+    let databases = server.config.number(Directive::Databases) as usize;
+    Bounds { databases, reply_bytes_max: server.output_max(state) }
 }
 
 fn reply_error<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>, error: CommandError) {
@@ -305,21 +307,27 @@ fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
 }
 
 /// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
-fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, out: &mut Vec<u8>) {
+fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, out: &mut Output) {
+    let resp3 = parties.state.context.resp3;
     if transaction.is_broken() {
-        return parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array());
+        return parties.session.reply_here(resp3, out.buffer(), |reply| reply.null_array());
     }
-    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.array(transaction.len()));
+    let bytes_max = parties.server.output_max(parties.state);
+    parties.session.reply_here(resp3, out.buffer(), |reply| reply.array(transaction.len()));
     for (id, args) in transaction.commands() {
         if commands::command(id).request == Request::Local {
             let Parties { server, client, session, state } = parties;
-            session.reply_here(state.context.resp3, out, |reply| {
+            session.reply_here(state.context.resp3, out.buffer(), |reply| {
                 let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None };
                 commands::dispatch_local(id, &mut call, args, reply);
             });
         } else {
             // HELLO and SELECT may have changed it.
-            parties.session.submit(id, args, parties.state.context, out);
+            parties.session.submit(id, args, parties.state.context, out.buffer());
+        }
+        out.end_reply();
+        if out.is_over_limit() || out.unsent() > bytes_max {
+            out.give_up();
         }
     }
 }
@@ -373,14 +381,14 @@ impl Deferred {
 }
 
 /// Goes on with a deferred request; `None` when it has its reply.
-pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) -> Option<Deferred> {
+pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: &mut Output) -> Option<Deferred> {
     match deferred {
         Deferred::Running(kind, place) => match parties.session.take_finished() {
             None => Some(Deferred::Running(kind, place)),
             Some(transaction) => finish(kind, place, transaction, parties, out),
         },
-        Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out),
-        Deferred::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, parties, out),
+        Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out.buffer()),
+        Deferred::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, parties, out.buffer()),
     }
 }
 
@@ -428,20 +436,20 @@ fn finish<S: Session>(
     place: Option<Place>,
     transaction: Box<Transaction>,
     parties: &mut Parties<'_, S>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Option<Deferred> {
     match (transaction.ending(), kind) {
         (Ending::Open, _) => unreachable!("an engine gives back what has run"),
         (Ending::Blocked, _) => {
             let place = place.expect("only a command with a waiter waits");
             place.show();
-            return wait_on(place, transaction, parties, out);
+            return wait_on(place, transaction, parties, out.buffer());
         }
         (Ending::Aborted, _) => {
-            parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array())
+            parties.session.reply_here(parties.state.context.resp3, out.buffer(), |reply| reply.null_array())
         }
-        (Ending::Done, Kind::One) => write_one(&transaction, parties, out),
-        (Ending::Done, Kind::Exec { .. }) => write_all(&transaction, parties, out),
+        (Ending::Done, Kind::One) => write_one(*transaction, parties, out),
+        (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, parties, out),
     }
     if let Kind::Exec { id, began_at } = kind {
         calls::note_run(id, ticks::now().saturating_sub(began_at), true, false);
@@ -449,27 +457,49 @@ fn finish<S: Session>(
     None
 }
 
-fn write_one<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) {
-    let (_, _, encoded) = transaction.replies().next().expect("it has one command");
-    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.raw(encoded));
+fn write_one<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_, S>, out: &mut Output) {
+    match parties.session.take_turn() {
+        true if transaction.is_over_limit() => out.give_up(),
+        true => out.append(&mut transaction.take_replies()),
+        false => {}
+    }
 }
 
 /// An array of the replies. The connection's own commands run now, each in its place.
-fn write_all<S: Session>(transaction: &Transaction, parties: &mut Parties<'_, S>, out: &mut Vec<u8>) {
+fn write_all<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_, S>, out: &mut Output) {
     let Parties { server, client, session, state } = parties;
-    session.reply_here(state.context.resp3, out, |reply| {
-        reply.array(transaction.len());
-        let mut receivers = transaction.receivers();
-        for (id, args, encoded) in transaction.replies() {
-            if commands::command(id).request == Request::Local {
-                let receivers = if commands::publishes(id) { receivers.next() } else { None };
-                let mut call = LocalCall { server, client, state, is_in_exec: true, receivers };
-                commands::dispatch_local(id, &mut call, args, reply);
-            } else {
-                reply.raw(encoded);
-            }
+    let mut unheard = Output::default();
+    let out = if session.take_turn() { out } else { &mut unheard };
+    let bytes_max = server.output_max(state);
+    let mut resp3 = state.context.resp3;
+    Reply::new(out.buffer(), resp3).array(transaction.len());
+    let mut replies = transaction.take_replies();
+    let mut is_over_limit = transaction.is_over_limit();
+    let mut receivers = transaction.receivers();
+    let (mut moved, mut end) = (0, 0);
+    for (id, args, reply_end) in transaction.reply_ends() {
+        end = reply_end;
+        if commands::command(id).request != Request::Local {
+            continue;
         }
-    });
+        if !is_over_limit {
+            replies.move_all(moved..end, out);
+            moved = end;
+        }
+        let receivers = if commands::publishes(id) { receivers.next() } else { None };
+        let mut call = LocalCall { server, client, state, is_in_exec: true, receivers };
+        let reply = &mut Reply::new(out.buffer(), resp3);
+        commands::dispatch_local(id, &mut call, args, reply);
+        resp3 = reply.is_resp3();
+        is_over_limit |= out.unsent() > bytes_max;
+        if is_over_limit {
+            out.give_up();
+        }
+    }
+    match is_over_limit {
+        true => out.give_up(),
+        false => replies.move_all(moved..end, out),
+    }
 }
 
 fn wait_on<S: Session>(

@@ -36,6 +36,7 @@ pub mod pause;
 mod pool;
 pub mod pubsub;
 pub mod rdb;
+mod replies;
 pub mod resp;
 pub mod rewriting;
 pub mod routing;

@@ -40,6 +40,13 @@ pub fn is_frozen() -> bool {
 pub struct Limit(AtomicUsize);
 
 impl Limit {
+    /// A limit that is not the process's.
+    pub fn new(limit: u64) -> Self {
+        let new = Self(AtomicUsize::new(0));
+        new.set(limit);
+        new
+    }
+
     /// The limit as it is now.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)

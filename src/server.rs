@@ -9,6 +9,7 @@ use crate::bus_error;
 use crate::calls;
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::{Clock, uptime, uptime_ms};
+use crate::commands::ConnectionState;
 use crate::commands::debug::{Files, LOG};
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
@@ -18,7 +19,7 @@ use crate::engine::{
 use crate::eviction::{Look, PRESSURE};
 use crate::keyspace::{Databases, Policy, Table};
 use crate::latency;
-use crate::limits;
+use crate::limits::{self, Limit};
 use crate::logging::{LogFile, Seldom};
 use crate::memory;
 use crate::parallel::cores;
@@ -92,7 +93,7 @@ pub struct Server {
     pub latency: latency::Monitor,
     /// When a line of the log said last that somebody sends HTTP.
     pub attacks: Seldom,
-    output_hard_max: AtomicU64,
+    reply_bytes_max: Arc<Limit>,
     coarse_uptime_ms: AtomicU64,
     base: Mutex<Totals>,
 }
@@ -188,8 +189,8 @@ impl Server {
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         let limits = self.config.output_limits();
-        self.output_hard_max.store(unlimited_if_zero(limits.normal.hard), Ordering::Relaxed);
-        self.pubsub.set_queue_bytes_max(unlimited_if_zero(limits.pubsub.hard));
+        self.reply_bytes_max.set(limits.normal.hard_max());
+        self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
         self.pubsub.set_notified(self.config.events());
         apply_limits(&self.config);
         self.look_at_memory();
@@ -255,9 +256,12 @@ impl Server {
         self.engine.get().map_or(0, |engine| engine.log_buffers())
     }
 
-    /// Bytes of unread replies at which a connection is closed at once.
-    pub fn output_hard_max(&self) -> u64 {
-        self.output_hard_max.load(Ordering::Relaxed)
+    /// Bytes that are to be sent to a connection above which it is closed at once.
+    pub fn output_max(&self, state: &ConnectionState) -> usize {
+        match state.is_listening() {
+            true => usize::try_from(self.pubsub.queue_bytes_max()).unwrap_or(usize::MAX),
+            false => self.reply_bytes_max.get(),
+        }
     }
 
     /// [`uptime_ms`], as the housekeeping last saw it.
@@ -295,10 +299,6 @@ impl Server {
         totals.exceeded_ms = PRESSURE.exceeded(uptime()).0.as_millis() as u64;
         totals
     }
-}
-
-fn unlimited_if_zero(limit: u64) -> u64 {
-    if limit == 0 { u64::MAX } else { limit }
 }
 
 /// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
@@ -477,7 +477,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         map_shards: or_default(wanted, || 4 * cores),
         pubsub: Arc::clone(&server.pubsub),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
-        reply_bytes_max: usize::try_from(unlimited_if_zero(config.output_limits().normal.hard)).unwrap_or(usize::MAX),
+        reply_bytes_max: Arc::clone(&server.reply_bytes_max),
     };
     Ok((foundation, Logs { threads, control, clock, lock, rewriter: rewriter.clone() }, rewriter))
 }
@@ -565,7 +565,7 @@ fn new_server(config: Config, port: u16, threads: usize, clock: Clock) -> Result
         stop: CancellationToken::new(),
         slow_log: SlowLog::default(),
         latency: latency::Monitor::default(),
-        output_hard_max: AtomicU64::new(0),
+        reply_bytes_max: Arc::new(Limit::new(0)),
         coarse_uptime_ms: AtomicU64::new(uptime_ms()),
         attacks: Seldom::default(),
         base: Mutex::default(),
@@ -814,7 +814,7 @@ async fn keep_house(server: Arc<Server>) {
 
 /// Whether a connection's unread replies and messages have been over the soft limit for too long.
 fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool {
-    let is_over = limit.soft > 0 && client.unread_bytes() > limit.soft;
+    let is_over = client.unread_bytes() > limit.soft_max();
     let since_ms = client.output_over_since_ms.load(Ordering::Relaxed);
     if !is_over || since_ms == 0 {
         client.output_over_since_ms.store(if is_over { now_ms } else { 0 }, Ordering::Relaxed);

@@ -118,8 +118,8 @@ mod tests {
         let spans: Vec<Span> = arguments
             .iter()
             .map(|argument| {
-                let span = Span { start, len: argument.len() as u32 };
-                start += span.len;
+                let span = Span::new(start, argument.len());
+                start += argument.len();
                 span
             })
             .collect();

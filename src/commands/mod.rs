@@ -52,7 +52,7 @@ pub use row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 pub use scan::Cursor;
 pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Mute, Watched, dispatch_local, subcommand};
 pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};
-pub use transaction::{Ending, Transaction};
+pub use transaction::{Bounds, Ending, Transaction};
 
 use crate::calls;
 use crate::keyspace::{Keyspace, Store};

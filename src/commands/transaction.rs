@@ -8,6 +8,7 @@ use super::keys::database_number;
 use super::server::{Greeting, Watched};
 use super::{CommandId, Context, Crossing, Flags, Outcome, Request, command, crossing, publishes, run_one};
 use crate::keyspace::{Caller, Keyspace, LogMark, Store};
+use crate::replies::Replies;
 use crate::resp::{Args, Reply, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,12 +40,21 @@ pub enum Ending {
     Blocked,
 }
 
+/// What a transaction has to keep to.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// How many databases there are.
+    pub databases: usize,
+    /// Bytes of replies at most: see `client-output-buffer-limit`.
+    pub reply_bytes_max: usize,
+}
+
 /// One command of a transaction.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
     id: CommandId,
-    spans_end: u32,
-    reply_end: u32,
+    spans_end: usize,
+    reply_end: usize,
 }
 
 /// Commands in order, and their replies once they have run. Commands of the connection itself (PING, CLIENT …) keep
@@ -60,7 +70,10 @@ pub struct Transaction {
     context: Context,
     /// How many databases there are.
     databases: usize,
-    replies: Vec<u8>,
+    replies: Replies,
+    /// Bytes of replies above which they are dropped: see `client-output-buffer-limit`.
+    reply_bytes_max: usize,
+    is_over_limit: bool,
     ending: Ending,
     /// Where the log stands that covers what the replies show.
     pub marks: Vec<LogMark>,
@@ -72,8 +85,9 @@ pub struct Transaction {
 
 impl Transaction {
     /// A transaction of one command, with what it needs of its connection.
-    pub fn of_one(id: CommandId, args: Args<'_>, context: Context, databases: usize, caller: Caller) -> Self {
-        let mut transaction = Self { context, databases, caller, ..Self::default() };
+    pub fn of_one(id: CommandId, args: Args<'_>, context: Context, bounds: Bounds, caller: Caller) -> Self {
+        let Bounds { databases, reply_bytes_max } = bounds;
+        let mut transaction = Self { context, databases, reply_bytes_max, caller, ..Self::default() };
         transaction.push(id, args);
         transaction
     }
@@ -81,7 +95,9 @@ impl Transaction {
     /// Adds a command; false when there is no more room.
     #[must_use]
     pub fn queue(&mut self, id: CommandId, args: Args<'_>) -> bool {
-        let has_room = self.commands.len() < COMMANDS_MAX && self.arena.len() + args.byte_len() <= BYTES_MAX;
+        // Arguments take room though they be empty.
+        let bytes = self.arena.len() + args.byte_len() + (self.spans.len() + args.len()) * size_of::<Span>();
+        let has_room = self.commands.len() < COMMANDS_MAX && bytes <= BYTES_MAX;
         if has_room {
             self.push(id, args);
         }
@@ -90,19 +106,18 @@ impl Transaction {
 
     fn push(&mut self, id: CommandId, args: Args<'_>) {
         for argument in args.iter() {
-            let start = self.arena.len() as u32;
+            self.spans.push(Span::new(self.arena.len(), argument.len()));
             self.arena.extend_from_slice(argument);
-            self.spans.push(Span { start, len: argument.len() as u32 });
         }
-        self.commands.push(Queued { id, spans_end: self.spans.len() as u32, reply_end: 0 });
+        self.commands.push(Queued { id, spans_end: self.spans.len(), reply_end: 0 });
     }
 
     /// Readies it to run: what it watches, and where it begins.
-    pub fn close(&mut self, watched: Option<Watched>, context: Context, databases: usize) {
+    pub fn close(&mut self, watched: Option<Watched>, context: Context, bounds: Bounds) {
         self.watched = watched;
         self.caller.is_in_exec = true;
         self.context = context;
-        self.databases = databases;
+        Bounds { databases: self.databases, reply_bytes_max: self.reply_bytes_max } = bounds;
     }
 
     /// How many commands there are.
@@ -129,9 +144,8 @@ impl Transaction {
     pub fn commands(&self) -> impl Iterator<Item = (CommandId, Args<'_>)> {
         let mut start = 0;
         self.commands.iter().map(move |queued| {
-            let end = queued.spans_end as usize;
-            let args = Args::new(&self.arena, &self.spans[start..end]);
-            start = end;
+            let args = Args::new(&self.arena, &self.spans[start..queued.spans_end]);
+            start = queued.spans_end;
             (queued.id, args)
         })
     }
@@ -141,14 +155,19 @@ impl Transaction {
         self.receivers.iter().map(|receivers| receivers.load(Ordering::Acquire))
     }
 
-    /// The commands with their arguments, and their replies where they have run.
-    pub fn replies(&self) -> impl Iterator<Item = (CommandId, Args<'_>, &[u8])> {
-        let mut start = 0;
-        self.commands().zip(&self.commands).map(move |((id, args), queued)| {
-            let reply = &self.replies[start..queued.reply_end as usize];
-            start = queued.reply_end as usize;
-            (id, args, reply)
-        })
+    /// The replies of what has run, for the caller to take.
+    pub fn take_replies(&mut self) -> Replies {
+        std::mem::take(&mut self.replies)
+    }
+
+    /// The commands with their arguments, and where their replies end.
+    pub fn reply_ends(&self) -> impl Iterator<Item = (CommandId, Args<'_>, usize)> {
+        self.commands().zip(&self.commands).map(|((id, args), queued)| (id, args, queued.reply_end))
+    }
+
+    /// Whether its replies were dropped because they grew over the output limit.
+    pub fn is_over_limit(&self) -> bool {
+        self.is_over_limit
     }
 
     /// Whether it needs the whole keyspace.
@@ -222,15 +241,16 @@ impl Transaction {
         let sends_messages = self.sends_messages();
         let Self { arena, spans, commands, caller, replies, databases, receivers, .. } = self;
         let mut context = self.context;
+        self.is_over_limit = false;
         keyspace.select(context.database.into());
         keyspace.set_caller(caller.clone());
         let mut has_blocked = false;
         let mut start = 0;
         for queued in commands.iter_mut() {
-            let end = queued.spans_end as usize;
-            let args = Args::new(arena, &spans[start..end]);
+            let args = Args::new(arena, &spans[start..queued.spans_end]);
             if command(queued.id).request != Request::Local {
-                has_blocked |= !run_one(queued.id, keyspace, args, &mut Reply::new(replies, context.resp3), true);
+                has_blocked |=
+                    !run_one(queued.id, keyspace, args, &mut Reply::new(replies.buffer(), context.resp3), true);
             } else if sends_messages && publishes(queued.id) {
                 let is_shard = command(queued.id).name == "spublish";
                 receivers.push(keyspace.publish(&args[1], is_shard, &args[2]));
@@ -238,8 +258,13 @@ impl Transaction {
                 context = context_after(context, queued.id, args, *databases);
                 keyspace.select(context.database.into());
             }
-            queued.reply_end = replies.len() as u32;
-            start = end;
+            queued.reply_end = replies.end_reply();
+            self.is_over_limit |= replies.len() > self.reply_bytes_max;
+            if self.is_over_limit {
+                // It goes on, for what it does is one step; but the connection will be closed.
+                replies.clear();
+            }
+            start = queued.spans_end;
         }
         keyspace.set_caller(Caller::default());
         if has_blocked { Ending::Blocked } else { Ending::Done }

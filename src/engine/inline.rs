@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::commands::{self, CommandId, Context, Transaction};
 use crate::eviction::PRESSURE;
 use crate::keyspace::{Effects, LogMark};
+use crate::replies::Output;
 use crate::resp::{Args, Reply};
 use crate::slowlog::Slow;
 use crate::stages::{self, Laps, Stage};
@@ -142,6 +143,10 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         }
     }
 
+    fn take_turn(&mut self) -> bool {
+        !self.is_muted
+    }
+
     fn taken_on(&self) -> u64 {
         0
     }
@@ -248,7 +253,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         std::mem::take(&mut self.has_watched)
     }
 
-    fn collect(&mut self, _out: &mut Vec<u8>) {}
+    fn collect(&mut self, _out: &mut Output) {}
 
     fn slow(&mut self) -> &mut Vec<Slow> {
         &mut self.lent.slow
@@ -260,10 +265,6 @@ impl<E: InlineEngine> Session for InlineSession<E> {
 
     fn has_room(&self) -> bool {
         true
-    }
-
-    fn is_overflowed(&self) -> bool {
-        false
     }
 
     async fn wait(&mut self) {}

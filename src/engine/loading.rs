@@ -3,6 +3,7 @@
 use super::Session;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::LogMark;
+use crate::replies::Output;
 use crate::resp::{Args, Reply};
 use crate::slowlog::Slow;
 
@@ -50,6 +51,10 @@ impl Session for LoadingSession {
         true
     }
 
+    fn take_turn(&mut self) -> bool {
+        !self.is_muted
+    }
+
     fn taken_on(&self) -> u64 {
         0
     }
@@ -88,7 +93,7 @@ impl Session for LoadingSession {
 
     async fn flush(&mut self) {}
 
-    fn collect(&mut self, _out: &mut Vec<u8>) {}
+    fn collect(&mut self, _out: &mut Output) {}
 
     fn is_waiting(&self) -> bool {
         self.begun.is_some()
@@ -96,10 +101,6 @@ impl Session for LoadingSession {
 
     fn has_room(&self) -> bool {
         true
-    }
-
-    fn is_overflowed(&self) -> bool {
-        false
     }
 
     async fn wait(&mut self) {

@@ -25,7 +25,9 @@ use crate::aof::{DirLock, Joints, LogControl, LogThread, Rewriter, Segment};
 use crate::clock::Clock;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
+use crate::limits::Limit;
 use crate::pubsub::PubSub;
+use crate::replies::Output;
 use crate::resp::{Args, Reply};
 use crate::slowlog::Slow;
 use std::future::Future;
@@ -57,7 +59,7 @@ pub struct Foundation {
     /// Where events of keys are published.
     pub pubsub: Arc<PubSub>,
     /// Bytes of replies at which a batch's connection is given up; see `client-output-buffer-limit`.
-    pub reply_bytes_max: usize,
+    pub reply_bytes_max: Arc<Limit>,
 }
 
 /// An engine that serves connections.
@@ -104,6 +106,10 @@ pub trait Session: Send + Sync + 'static {
     /// Makes a reply that needs no data, in its turn.
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>));
 
+    /// Takes the next sequence number for a reply that the caller puts into the output itself, where every request
+    /// before it has its reply there. False when the reply is to be dropped.
+    fn take_turn(&mut self) -> bool;
+
     /// Whether [`submit`](Self::submit) takes a command; one over several shards that needs them together has to be
     /// begun as a transaction of one.
     fn fits(&self, id: CommandId, args: Args<'_>) -> bool;
@@ -148,8 +154,8 @@ pub trait Session: Send + Sync + 'static {
     /// Sends off what was submitted since the last call.
     fn flush(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Moves the replies whose turn has come to `out`.
-    fn collect(&mut self, out: &mut Vec<u8>);
+    /// Moves the replies whose turn has come to `out`, or gives the output up where some were dropped.
+    fn collect(&mut self, out: &mut Output);
 
     /// The commands with a reply that took long, for the caller to take.
     fn slow(&mut self) -> &mut Vec<Slow>;
@@ -172,9 +178,6 @@ pub trait Session: Send + Sync + 'static {
 
     /// Whether the session takes on another read's worth of requests.
     fn has_room(&self) -> bool;
-
-    /// Whether a reply grew over the output limit and was dropped: the connection must close.
-    fn is_overflowed(&self) -> bool;
 
     /// Waits until [`collect`](Self::collect) may have more to give. Dropping the future loses nothing.
     fn wait(&mut self) -> impl Future<Output = ()> + Send;

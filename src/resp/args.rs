@@ -2,7 +2,8 @@
 
 /// Where one argument stands in the bytes that hold it.
 ///
-/// 32 bits suffice: the query buffer is limited to 1 GB, and so is the arena of a batch.
+/// 32 bits suffice: a request is limited to 2 GB (`client-query-buffer-limit`), and a batch to one and what was read with
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// First byte.
@@ -17,6 +18,16 @@ impl Span {
     pub fn range(self) -> std::ops::Range<usize> {
         let start = self.start as usize;
         start..start + self.len as usize
+    }
+
+    /// `len` bytes from `start` on.
+    ///
+    /// # Panics
+    /// Past 4 GiB: whoever collects arguments bounds them.
+    #[inline]
+    pub fn new(start: usize, len: usize) -> Self {
+        let narrow = |bytes: usize| u32::try_from(bytes).expect("what holds arguments is bounded");
+        Self { start: narrow(start), len: narrow(len) }
     }
 }
 

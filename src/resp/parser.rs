@@ -189,7 +189,7 @@ impl RequestParser {
                 if input.len() < self.position + len + 2 {
                     return Ok(Step::Incomplete);
                 }
-                self.spans.push(Span { start: self.position as u32, len: len as u32 });
+                self.spans.push(Span::new(self.position, len));
                 self.position += len + 2;
                 self.arguments_left -= 1;
                 self.expect = Expect::ArgumentLength;
@@ -289,7 +289,7 @@ fn split_words(text: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Optio
         }
         let start = words.len();
         rest = take_word(rest, words)?;
-        spans.push(Span { start: start as u32, len: (words.len() - start) as u32 });
+        spans.push(Span::new(start, words.len() - start));
     }
 }
 

@@ -3,6 +3,9 @@
 use super::DoubleText;
 use crate::narrowing::low_u8;
 
+/// The end of a line.
+const END: &[u8] = b"\r\n";
+
 /// Appends replies to a buffer, in the protocol version that the connection speaks.
 #[derive(Debug)]
 pub struct Reply<'a> {
@@ -75,6 +78,8 @@ impl<'a> Reply<'a> {
     /// A bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.header(b'$', bytes.len() as i64);
+        // With its end: room for that alone would be found by doubling the buffer, and copying all of it.
+        self.out.reserve(bytes.len() + END.len());
         self.out.extend_from_slice(bytes);
         self.end();
     }
@@ -217,7 +222,7 @@ impl<'a> Reply<'a> {
     }
 
     fn end(&mut self) {
-        self.out.extend_from_slice(b"\r\n");
+        self.out.extend_from_slice(END);
     }
 }
 
@@ -259,6 +264,13 @@ mod tests {
         assert_eq!(encoded(true, |reply| reply.map(2)), "%2\r\n");
         assert_eq!(encoded(false, |reply| reply.set(12)), "*12\r\n");
         assert_eq!(encoded(true, |reply| reply.set(12)), "~12\r\n");
+    }
+
+    #[test]
+    fn a_large_string_takes_no_more_room_than_it_has_bytes() {
+        let mut out = Vec::new();
+        Reply::new(&mut out, false).bulk(&vec![b'x'; 1_000_000]);
+        assert!(out.capacity() <= out.len() + 64, "{} for {}", out.capacity(), out.len());
     }
 
     #[test]

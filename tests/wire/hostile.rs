@@ -177,6 +177,58 @@ fn a_request_that_never_ends_is_cut_off_at_its_limit() {
 }
 
 #[test]
+fn what_a_client_sends_while_it_waits_is_cut_off_at_the_same_limit() {
+    on_every_engine(|server| {
+        let mut admin = server.client();
+        admin.expect("CONFIG SET client-query-buffer-limit 1mb", "+OK\r\n");
+        let mut client = server.client();
+        client.send(&request(&["BLPOP", "nothing", "0"]));
+        wait_until("it waits", || server.info_number("blocked_clients") == 1);
+        for _ in 0..40 {
+            client.send_if_open(&request(&["PING", &"x".repeat(100_000)]));
+        }
+        assert!(client.until_closed().is_empty());
+        server.wait_for_log("reached max query buffer length");
+        admin.expect("PING", "+PONG\r\n");
+    });
+}
+
+#[test]
+fn what_came_while_a_client_waited_is_taken_on_in_parts() {
+    const REQUESTS: usize = 40_000;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        let mut client = server.client();
+        client.send(&request(&["BLPOP", "list", "0"]));
+        wait_until("it waits", || server.info_number("blocked_clients") == 1);
+        let get = request(&["GET", &"k".repeat(1_000)]);
+        client.send(&get.repeat(REQUESTS));
+        let waiting = |server: &Server| {
+            let list = server.client().value(&["CLIENT", "LIST"]).text();
+            list.split(' ')
+                .filter_map(|field| field.strip_prefix("qbuf="))
+                .any(|bytes| bytes.parse::<usize>().unwrap() == get.len() * REQUESTS)
+        };
+        wait_until("all has come", || waiting(&server));
+        server.client().expect("RPUSH list x", ":1\r\n");
+        let replies = client.values(1 + REQUESTS);
+        assert!(replies[1..].iter().all(Value::is_null));
+        if setup.engine == "actor" {
+            let shards: Vec<String> =
+                server.info().into_iter().filter(|(name, _)| name.starts_with("shard")).map(|(_, text)| text).collect();
+            println!("{setup:?}: {shards:?}");
+            let largest =
+                shards.iter().flat_map(|text| text.split(',')).filter_map(|field| field.strip_prefix("largest_batch="));
+            let largest: Vec<usize> = largest.map(|count| count.parse().unwrap()).collect();
+            assert!(
+                !largest.is_empty() && largest.iter().all(|&count| count * get.len() < 20_000_000),
+                "{setup:?}: {largest:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_long_argument_is_refused_by_proto_max_bulk_len() {
     on_every_engine(|server| {
         server.client().expect("CONFIG SET proto-max-bulk-len 1mb", "+OK\r\n");

@@ -1,7 +1,7 @@
 //! Clients that do not read their replies: bounded, then disconnected, and slowing nobody.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, request, wait_until};
-use std::io::Write;
+use crate::harness::{Client, EVERY_ENGINE, Server, Value, effort, on_every_engine, request, wait_until, words};
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 const MB: u64 = 1 << 20;
@@ -114,5 +114,239 @@ fn a_client_that_starts_to_read_late_gets_every_reply_in_order() {
                 assert_eq!(pair[1].text(), index.to_string(), "{setup:?}");
             }
         });
+    }
+}
+
+/// Reads so many bytes of replies and forgets them.
+fn skip(client: &Client, bytes: u64) {
+    let read = std::io::copy(&mut client.stream().take(bytes), &mut std::io::sink());
+    assert_eq!(read.expect("the replies come"), bytes);
+}
+
+/// A string of so many megabytes, made by the server.
+fn set_megabytes(client: &mut Client, key: &str, megabytes: u64) {
+    let last = (megabytes * MB - 1).to_string();
+    assert_eq!(client.value(&["SETRANGE", key, &last, "v"]).integer() as u64, megabytes * MB);
+}
+
+/// The length of a bulk string of so many megabytes, as it is sent.
+fn bulk_len(megabytes: u64) -> u64 {
+    let len = megabytes * MB;
+    len + len.to_string().len() as u64 + 5
+}
+
+/// The time on a processor that it takes to send a reply of so many megabytes, for each megabyte.
+fn cost_of_megabyte(server: &Server, megabytes: u64, replies: u64) -> Duration {
+    let mut client = server.client();
+    set_megabytes(&mut client, "large", megabytes);
+    let before = server.cpu_time();
+    for _ in 0..replies {
+        client.send(&request(&["GET", "large"]));
+        skip(&client, bulk_len(megabytes));
+    }
+    (server.cpu_time() - before) / (replies * megabytes) as u32
+}
+
+#[test]
+fn a_byte_of_a_large_reply_costs_no_more_than_one_of_a_smaller() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        let small = cost_of_megabyte(&server, 16, 8);
+        let large = cost_of_megabyte(&server, 128, 2);
+        println!("{setup:?}: {small:?} for a megabyte of 16, {large:?} for one of 128");
+        // Both have to be made in memory that is fresh, and the larger one finds less of it in the cache.
+        assert!(large < 4 * small, "{setup:?}: {large:?} against {small:?}");
+    }
+}
+
+#[test]
+fn the_replies_of_a_transaction_take_memory_once() {
+    const REPLIES: u64 = 96;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--client-output-buffer-limit", "normal 0 0 0", "--appendonly", "no"]);
+        set_megabyte(&server);
+        let before = server.resident_bytes();
+        let mut client = server.client();
+        client.expect("MULTI", "+OK\r\n");
+        for _ in 0..REPLIES {
+            client.expect("GET big", "+QUEUED\r\n");
+        }
+        client.send(&request(&["EXEC"]));
+        skip(&client, 5 + REPLIES * bulk_len(1));
+        let grown = (server.peak_resident_bytes() - before) / MB;
+        println!("{setup:?}: {grown} MB for replies of {REPLIES} MB");
+        assert!(grown >= REPLIES / 2, "{setup:?}: the test sees memory");
+        assert!(grown < REPLIES * 3 / 2, "{setup:?}: {grown} MB for replies of {REPLIES} MB");
+        client.expect("PING", "+PONG\r\n");
+    }
+}
+
+#[test]
+fn a_transaction_over_the_output_limit_is_one_step_and_its_replies_take_no_more_memory() {
+    const LIMIT_MB: u64 = 4;
+    const REPLIES: u64 = 100;
+    for setup in EVERY_ENGINE {
+        let limit = format!("normal {LIMIT_MB}mb 0 0");
+        let server = Server::start(setup, &["--client-output-buffer-limit", &limit, "--appendonly", "no"]);
+        set_megabyte(&server);
+        let mut other = server.client();
+        other.call(&["SUBSCRIBE", "c"]);
+        let before = server.resident_bytes();
+        let mut client = server.client();
+        let mut queue = |line: &str| client.send(&request(&words(line)));
+        queue("MULTI");
+        queue("SET first 1");
+        (0..REPLIES).for_each(|_| queue("GET big"));
+        queue("PUBLISH c message");
+        queue("CONFIG SET slowlog-max-len 77");
+        queue("SET last 1");
+        queue("EXEC");
+        let replies = client.until_closed();
+        assert!(replies.ends_with(b"+QUEUED\r\n"), "{setup:?}: {} bytes", replies.len());
+        let grown = (server.peak_resident_bytes() - before) / MB;
+        println!("{setup:?}: {grown} MB for replies over {LIMIT_MB} MB");
+        assert!(grown < LIMIT_MB + 16, "{setup:?}: {grown} MB for replies over {LIMIT_MB} MB");
+        assert_eq!(other.values(1)[0].elements()[2].bytes(), b"message", "{setup:?}");
+        let mut client = server.client();
+        client.expect("MGET first last", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
+        assert_eq!(client.value(&["CONFIG", "GET", "slowlog-max-len"]).elements()[1].text(), "77", "{setup:?}");
+        server.wait_for_log("overcoming of output buffer limits");
+        assert_eq!(server.info_number("client_output_buffer_limit_disconnections"), 1, "{setup:?}");
+    }
+}
+
+#[test]
+fn large_and_small_replies_of_a_transaction_keep_their_places() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let values: Vec<String> = [3, 200_000, 70_000, 2_000_000, 0].iter().map(|len| "v".repeat(*len)).collect();
+        for (index, value) in values.iter().enumerate() {
+            client.call(&["SET", &format!("k{index}"), value]);
+        }
+        client.expect("MULTI", "+OK\r\n");
+        let mut wanted = Vec::new();
+        for round in 0..4 {
+            for (index, value) in values.iter().enumerate() {
+                for _ in 0..=round {
+                    client.call(&["GET", &format!("k{index}")]);
+                    wanted.push(value.clone());
+                }
+                if (round + index) % 2 == 0 {
+                    client.call(&["ECHO", &format!("{round} {index}")]);
+                    wanted.push(format!("{round} {index}"));
+                }
+            }
+        }
+        let replies = client.value(&["EXEC"]);
+        let lens = |texts: &[String]| texts.iter().map(String::len).collect::<Vec<_>>();
+        let texts: Vec<String> = replies.elements().iter().map(Value::text).collect();
+        assert!(texts == wanted, "{:?} instead of {:?}", lens(&texts), lens(&wanted));
+        // Where nobody hears them, they go nowhere.
+        client.send(&request(&["CLIENT", "REPLY", "OFF"]));
+        for line in ["MULTI", "GET k3", "ECHO x", "INCR n", "GET k1", "EXEC"] {
+            client.send(&request(&words(line)));
+        }
+        client.expect("CLIENT REPLY ON", "+OK\r\n");
+        client.expect("GET n", "$1\r\n1\r\n");
+    });
+}
+
+#[test]
+fn large_replies_of_several_shards_keep_their_places() {
+    const KEYS: usize = 12;
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let value = |key: usize| key.to_string().repeat([1, 1_000, 80_000, 1_200_000][key % 4]);
+        for key in 0..KEYS {
+            client.call(&["SET", &key.to_string(), &value(key)]);
+        }
+        let mut requests = Vec::new();
+        let mut wanted = Vec::new();
+        for key in 0..KEYS {
+            requests.extend([request(&["GET", &key.to_string()]), request(&["ECHO", "here"])].concat());
+            wanted.extend([value(key), "here".to_owned()]);
+        }
+        client.send(&requests);
+        let texts: Vec<String> = client.values(wanted.len()).iter().map(Value::text).collect();
+        assert!(texts == wanted, "{:?}", texts.iter().map(String::len).collect::<Vec<_>>());
+        let all: Vec<String> = ["MGET".to_owned()].into_iter().chain((0..KEYS).map(|key| key.to_string())).collect();
+        let texts: Vec<String> = client.value(&all).elements().iter().map(Value::text).collect();
+        assert!(texts == (0..KEYS).map(value).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_part_of_a_reply_over_the_output_limit_closes_the_connection_alone() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--client-output-buffer-limit", "normal 1mb 0 0", "--appendonly", "no"]);
+        let value = "v".repeat(2 * MB as usize);
+        let keys: Vec<String> = (0..8).map(|key| key.to_string()).collect();
+        keys.iter().for_each(|key| _ = server.client().call(&["SET", key, &value]));
+        let mut client = server.client();
+        let mget: Vec<&str> = ["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+        client.send(&request(&mget));
+        assert!(client.until_closed().len() < 2 * MB as usize, "{setup:?}");
+        server.assert_serving();
+    }
+}
+
+#[test]
+fn an_output_limit_holds_for_all_that_runs_after_it_was_set() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--client-output-buffer-limit", "normal 1mb 0 0", "--appendonly", "no"]);
+        let mut client = server.client();
+        set_megabytes(&mut client, "large", 4);
+        client.expect("CONFIG SET client-output-buffer-limit \"normal 0 0 0\"", "+OK\r\n");
+        client.send(&request(&["GET", "large"]));
+        skip(&client, bulk_len(4));
+        client.expect("CONFIG SET client-output-buffer-limit \"normal 1mb 0 0\"", "+OK\r\n");
+        client.send(&request(&["GET", "large"]));
+        assert!(client.until_closed().len() < 4 * MB as usize, "{setup:?}");
+    }
+}
+
+#[test]
+fn a_small_reply_is_within_the_lowest_limit_and_a_large_one_is_not() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.call(&["SET", "small", &"v".repeat(10_000)]);
+        client.call(&["SET", "large", &"v".repeat(100_000)]);
+        let set = "CONFIG SET client-output-buffer-limit";
+        client.expect(&format!("{set} \"normal 1 1 1 pubsub 1 1 1\""), "+OK\r\n");
+        client.expect("PING", "+PONG\r\n");
+        let mut other = server.client();
+        assert_eq!(other.value(&["GET", "small"]).bytes().len(), 10_000);
+        let mut subscriber = server.client();
+        assert_eq!(subscriber.value(&["SUBSCRIBE", "c"]).elements().len(), 3);
+        other.expect("PUBLISH c message", ":1\r\n");
+        assert_eq!(subscriber.values(1)[0].elements()[2].bytes(), b"message");
+        other.send(&request(&["GET", "large"]));
+        assert!(other.until_closed().len() < 100_000);
+        client.expect(&format!("{set} \"normal 0 0 0\""), "+OK\r\n");
+        assert_eq!(client.value(&["GET", "large"]).bytes().len(), 100_000);
+    });
+}
+
+/// In its long form they add up to more than 4 GB, which takes as much memory.
+#[test]
+fn large_replies_are_sent_whole_whatever_they_add_up_to() {
+    let megabytes = effort("LARGE_REPLY_MB", 17).min(850) as u64;
+    for setup in EVERY_ENGINE {
+        let flags = ["--client-output-buffer-limit", "normal 0 0 0", "--proto-max-bulk-len", "1gb"];
+        let server = Server::start(setup, &[&flags[..], &["--appendonly", "no"]].concat());
+        let mut client = server.client();
+        set_megabytes(&mut client, "large", megabytes);
+        client.send(&request(&["GET", "large"]).repeat(5));
+        skip(&client, 5 * bulk_len(megabytes));
+        client.expect("PING", "+PONG\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        for _ in 0..5 {
+            client.expect("GET large", "+QUEUED\r\n");
+        }
+        client.expect("PING", "+QUEUED\r\n");
+        client.send(&request(&["EXEC"]));
+        skip(&client, 4 + 5 * bulk_len(megabytes) + 7);
+        client.expect("PING", "+PONG\r\n");
+        println!("{setup:?}: at most {} MB", server.peak_resident_bytes() / MB);
     }
 }

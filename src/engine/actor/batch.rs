@@ -3,6 +3,7 @@
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::images::ImagePart;
 use crate::pool::{Pool, Pooled};
+use crate::replies::Replies;
 use crate::resp::{Args, Span};
 use crate::slowlog::Slow;
 use crate::stages::{self, Stage};
@@ -23,12 +24,12 @@ thread_local! {
 /// One command of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Op {
-    /// The request's sequence number in its connection.
-    pub seq: u64,
     /// Where its reply ends; it begins where the one before ends.
-    pub reply_end: u32,
+    pub reply_end: usize,
+    /// The request's sequence number in its connection, counted from that of the batch's first.
+    seq: u32,
     /// Its arguments end before this span; they begin where those of the one before end.
-    pub spans_end: u32,
+    spans_end: u32,
     /// Which command.
     pub id: CommandId,
     /// What it depends on of its connection's state.
@@ -38,6 +39,9 @@ pub struct Op {
     /// Whether it counts as a call: a whole command, or the first of its parts.
     pub counts: bool,
 }
+
+/// Connections, shards and connections again go over them.
+const _: () = assert!(size_of::<Op>() == 24);
 
 /// What a batch asks of its shard.
 #[derive(Debug, Default)]
@@ -58,6 +62,9 @@ enum Work {
 }
 
 /// Commands and their replies. All its memory is its own and is used again.
+///
+/// Invariant: its commands are of one read of its connection, or of as much of what came meanwhile: some megabytes and
+/// one request.
 #[derive(Debug, Default)]
 pub struct Batch {
     work: Work,
@@ -74,10 +81,12 @@ pub struct Batch {
     pub transaction: Option<Box<Transaction>>,
     arena: Vec<u8>,
     spans: Vec<Span>,
+    /// The sequence number of the first command.
+    first_seq: u64,
     /// In the order they run.
     pub ops: Vec<Op>,
-    /// The replies, one behind the other.
-    pub replies: Vec<u8>,
+    /// The replies.
+    pub replies: Replies,
     /// The commands that took long.
     pub slow: Vec<Slow>,
     /// When its present stage began; 0 where it is not watched: see [`crate::stages`].
@@ -269,9 +278,8 @@ impl Batch {
 
     /// Adds an argument of the command that [`end_part`](Self::end_part) ends.
     pub fn push_argument(&mut self, argument: &[u8]) {
-        let start = self.arena.len() as u32;
+        self.spans.push(Span::new(self.arena.len(), argument.len()));
         self.arena.extend_from_slice(argument);
-        self.spans.push(Span { start, len: argument.len() as u32 });
     }
 
     /// Ends a command that is one part of several, perhaps the first, whose arguments were pushed.
@@ -287,7 +295,12 @@ impl Batch {
 
     fn end_op(&mut self, id: CommandId, seq: u64, context: Context, (is_part, counts): (bool, bool)) {
         self.has_writes |= command(id).is_write();
-        self.ops.push(Op { seq, reply_end: 0, spans_end: self.spans.len() as u32, id, context, is_part, counts });
+        if self.ops.is_empty() {
+            self.first_seq = seq;
+        }
+        let narrow = |count| u32::try_from(count).expect("a batch holds the requests of one read");
+        let (seq, spans_end) = (narrow(seq - self.first_seq), narrow(self.spans.len() as u64));
+        self.ops.push(Op { reply_end: 0, seq, spans_end, id, context, is_part, counts });
     }
 
     /// Whether arguments were pushed for a command that has not been ended.
@@ -306,18 +319,18 @@ impl Batch {
         &mut self,
         context: &mut C,
         look_ahead: impl Fn(&mut C, &mut dyn Iterator<Item = (CommandId, Args<'_>)>),
-        run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Vec<u8>),
+        run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Replies),
     ) {
-        let Self { arena, spans, ops, replies, wholes, .. } = self;
+        let Self { arena, spans, first_seq, ops, replies, wholes, .. } = self;
         let mut start = 0;
         for ops in ops.chunks_mut(GROUP) {
             look_ahead(context, &mut with_args(arena, spans, ops, start));
             for op in ops {
                 let end = op.spans_end as usize;
-                let whole =
-                    wholes.iter().find(|(seq, _)| op.is_part && *seq == op.seq).map(|(_, payload)| &payload[..]);
+                let is_its = |seq: u64| op.is_part && seq == *first_seq + u64::from(op.seq);
+                let whole = wholes.iter().find(|(seq, _)| is_its(*seq)).map(|(_, payload)| &payload[..]);
                 run(context, op, Args::new(arena, &spans[start..end]), whole, replies);
-                op.reply_end = replies.len() as u32;
+                op.reply_end = replies.end_reply();
                 start = end;
             }
         }
@@ -326,8 +339,14 @@ impl Batch {
     /// Whether its replies are those of consecutive requests, each whole, from `seq` on.
     pub fn is_run_from(&self, seq: u64) -> bool {
         !self.has_parts
-            && matches!((self.ops.first(), self.ops.last()), (Some(first), Some(last))
-                if first.seq == seq && last.seq - seq == self.ops.len() as u64 - 1)
+            && self.first_seq == seq
+            && self.ops.last().is_some_and(|last| last.seq as usize == self.ops.len() - 1)
+    }
+
+    /// The sequence number of a command of it.
+    #[inline]
+    pub fn seq_of(&self, op: &Op) -> u64 {
+        self.first_seq + u64::from(op.seq)
     }
 }
 

@@ -5,10 +5,10 @@ use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
 use crate::aof::joint_payload;
-use crate::buffers;
 use crate::commands::{self, Command, CommandId, Context, Cursor, Request, Transaction};
 use crate::engine::gather::Gather;
 use crate::keyspace::{Class, Effects, LogMark};
+use crate::replies::{Output, Replies};
 use crate::resp::{Args, Reply};
 use crate::routing::shard_of;
 use crate::slowlog::Slow;
@@ -24,14 +24,21 @@ const TRANSACTIONS_IN_FLIGHT: usize = 1;
 /// Where a reply stands until its turn comes.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// Position in `held`, or [`HERE`].
-    source: u32,
-    start: u32,
-    end: u32,
+    source: Source,
+    start: usize,
+    end: usize,
 }
 
-/// The source of replies that were made in the connection.
-const HERE: u32 = u32::MAX;
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// Replies that were made in the connection.
+    Here,
+    /// A batch that is back, by its position in `held`.
+    Held(u32),
+}
+
+/// The reorder buffer holds one for each request.
+const _: () = assert!(size_of::<Option<Piece>>() == 24);
 
 /// A batch that is back, with replies whose turn has not come.
 #[derive(Debug)]
@@ -57,12 +64,13 @@ pub struct ActorSession<C: Channels> {
     reorder: ReorderBuffer<Piece>,
     held: Vec<Option<Held>>,
     /// Replies made in the connection whose turn has not come.
-    here: Vec<u8>,
+    here: Replies,
     here_unread: usize,
     gathers: HashMap<u64, Gather>,
     /// A batch that is back while the log has not caught up with what its replies show.
     arriving: Option<Box<Batch>>,
-    is_overflowed: bool,
+    /// Whether replies were dropped because they grew over the output limit.
+    is_over_limit: bool,
     /// Where each shard's log stood behind what this connection wrote last.
     written: Vec<u64>,
     /// A transaction that goes out behind what is gathered.
@@ -95,11 +103,11 @@ impl<C: Channels> ActorSession<C> {
             has_parts: false,
             reorder: ReorderBuffer::default(),
             held: Vec::new(),
-            here: Vec::new(),
+            here: Replies::default(),
             here_unread: 0,
             gathers: HashMap::new(),
             arriving: None,
-            is_overflowed: false,
+            is_over_limit: false,
             written: vec![0; shards],
             begun: None,
             finished: None,
@@ -295,7 +303,7 @@ impl<C: Channels> ActorSession<C> {
         None
     }
 
-    fn accept(&mut self, mut batch: Box<Batch>, out: &mut Vec<u8>) {
+    fn accept(&mut self, mut batch: Box<Batch>, out: &mut Output) {
         self.slow.append(&mut batch.slow);
         if batch.is_write() {
             self.note_written(&batch);
@@ -305,7 +313,11 @@ impl<C: Channels> ActorSession<C> {
             self.finished = Some(transaction);
             return batch.recycle();
         }
-        self.is_overflowed |= batch.overflowed;
+        self.is_over_limit |= batch.overflowed;
+        if self.is_over_limit {
+            // The connection closes without another reply: a part that was dropped makes no whole.
+            return batch.recycle();
+        }
         if self.reorder.is_empty() && self.muted.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
             self.accept_run(batch, out);
         } else {
@@ -322,14 +334,10 @@ impl<C: Channels> ActorSession<C> {
     }
 
     /// The next replies in line, all of them: no need to take them apart.
-    fn accept_run(&mut self, mut batch: Box<Batch>, out: &mut Vec<u8>) {
+    fn accept_run(&mut self, mut batch: Box<Batch>, out: &mut Output) {
         self.reorder.advance(batch.ops.len() as u64);
         self.end_watch(&mut batch);
-        if out.is_empty() {
-            std::mem::swap(out, &mut batch.replies);
-        } else {
-            out.extend_from_slice(&batch.replies);
-        }
+        out.append(&mut batch.replies);
         batch.recycle();
     }
 
@@ -341,19 +349,20 @@ impl<C: Channels> ActorSession<C> {
     }
 
     fn accept_pieces(&mut self, batch: Box<Batch>) {
-        let source = self.held.iter().position(Option::is_none).unwrap_or_else(|| {
+        let index = self.held.iter().position(Option::is_none).unwrap_or_else(|| {
             self.held.push(None);
             self.held.len() - 1
         });
+        let source = Source::Held(u32::try_from(index).expect("the window bounds the batches that are back"));
         let mut unread = 0;
         let mut start = 0;
         for op in &batch.ops {
             let end = op.reply_end;
             if op.is_part {
-                let reply = &batch.replies[start as usize..end as usize];
-                self.add_part(op.seq, op.context.database.into(), batch.shard(), reply, batch.since);
+                let reply = batch.replies.at(start..end);
+                self.add_part(batch.seq_of(op), op.context.database.into(), batch.shard(), reply, batch.since);
             } else {
-                self.reorder.insert(op.seq, Piece { source: source as u32, start, end });
+                self.reorder.insert(batch.seq_of(op), Piece { source, start, end });
                 unread += 1;
             }
             start = end;
@@ -361,7 +370,7 @@ impl<C: Channels> ActorSession<C> {
         if unread == 0 {
             batch.recycle();
         } else {
-            self.held[source] = Some(Held { batch, unread });
+            self.held[index] = Some(Held { batch, unread });
         }
     }
 
@@ -378,7 +387,7 @@ impl<C: Channels> ActorSession<C> {
             let gauges = &self.engine.gauges;
             let keys_of =
                 |shard: usize| gauges[shard].databases[database].keys.load(std::sync::atomic::Ordering::Relaxed);
-            gather.write(&mut self.here, keys_of, |below| fastrand::u64(..below));
+            gather.write(self.here.buffer(), keys_of, |below| fastrand::u64(..below));
             self.insert_here(seq, start);
         }
     }
@@ -386,40 +395,39 @@ impl<C: Channels> ActorSession<C> {
     /// The reply that stands in `here` from `start` on.
     fn insert_here(&mut self, seq: u64, start: usize) {
         self.here_unread += 1;
-        self.reorder.insert(seq, Piece { source: HERE, start: start as u32, end: self.here.len() as u32 });
+        let end = self.here.end_reply();
+        self.reorder.insert(seq, Piece { source: Source::Here, start, end });
     }
 
     /// Writes the replies whose turn has come.
     #[inline]
-    fn write_ready(&mut self, out: &mut Vec<u8>) {
+    fn write_ready(&mut self, out: &mut Output) {
         if !self.reorder.is_empty() {
             self.write_pieces(out);
         }
     }
 
-    fn write_pieces(&mut self, out: &mut Vec<u8>) {
-        while let Some(piece) = self.reorder.pop_ready() {
-            let mark = out.len();
-            self.write_piece(piece, out);
+    fn write_pieces(&mut self, out: &mut Output) {
+        while let Some(mut piece) = self.reorder.pop_ready() {
             if !self.muted.is_empty() && self.muted.pop_front_if(|seq| *seq < self.reorder.next_seq()).is_some() {
-                out.truncate(mark);
+                piece.end = piece.start;
             }
+            self.write_piece(piece, out);
         }
     }
 
-    fn write_piece(&mut self, Piece { source, start, end }: Piece, out: &mut Vec<u8>) {
-        let range = start as usize..end as usize;
-        if source == HERE {
-            out.extend_from_slice(&self.here[range]);
+    fn write_piece(&mut self, Piece { source, start, end }: Piece, out: &mut Output) {
+        let Source::Held(index) = source else {
+            self.here.move_one(start..end, out);
             self.here_unread -= 1;
             if self.here_unread == 0 {
-                self.here = Vec::new();
+                self.here = Replies::default();
             }
             return;
-        }
-        let slot = &mut self.held[source as usize];
+        };
+        let slot = &mut self.held[index as usize];
         let held = slot.as_mut().expect("a held batch stays until its replies are taken");
-        out.extend_from_slice(&held.batch.replies[range]);
+        held.batch.replies.move_one(start..end, out);
         held.unread -= 1;
         if held.unread == 0 {
             let mut batch = slot.take().expect("it was just there").batch;
@@ -470,8 +478,14 @@ impl<C: Channels> Session for ActorSession<C> {
             return write(&mut Reply::new(out, resp3));
         }
         let start = self.here.len();
-        write(&mut Reply::new(&mut self.here, resp3));
+        write(&mut Reply::new(self.here.buffer(), resp3));
         self.insert_here(seq, start);
+    }
+
+    fn take_turn(&mut self) -> bool {
+        self.next_seq += 1;
+        self.reorder.advance(1);
+        !self.is_muted
     }
 
     fn slow(&mut self) -> &mut Vec<Slow> {
@@ -555,19 +569,20 @@ impl<C: Channels> Session for ActorSession<C> {
         std::mem::take(&mut self.has_watched)
     }
 
-    fn collect(&mut self, out: &mut Vec<u8>) {
+    fn collect(&mut self, out: &mut Output) {
         if std::mem::take(&mut self.has_just_sent) {
             return;
         }
         while let Some(batch) = self.next_arrived() {
             // An output with no room would have to grow, or leave a batch with none for its next replies.
-            if out.capacity() == 0 {
-                *out = buffers::take();
-            }
+            out.buffer();
             self.accept(batch, out);
             self.write_ready(out);
         }
         self.write_ready(out);
+        if self.is_over_limit {
+            out.give_up();
+        }
     }
 
     fn set_muted(&mut self, is_muted: bool) {
@@ -580,10 +595,6 @@ impl<C: Channels> Session for ActorSession<C> {
 
     fn has_room(&self) -> bool {
         self.port.room() >= self.gathering.len() + TRANSACTIONS_IN_FLIGHT && self.arriving.is_none()
-    }
-
-    fn is_overflowed(&self) -> bool {
-        self.is_overflowed
     }
 
     async fn wait(&mut self) {

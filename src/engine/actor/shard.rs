@@ -9,7 +9,9 @@ use crate::clock::Clock;
 use crate::commands::{self, CommandId, Flags, Transaction};
 use crate::eviction::PRESSURE;
 use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Store, Table, hash_of};
+use crate::limits::Limit;
 use crate::pubsub::PubSub;
+use crate::replies::Replies;
 use crate::resp::{Args, Reply};
 use crate::stages::Stage;
 use crate::ticks;
@@ -81,7 +83,7 @@ pub struct Common {
     /// Transactions over several segments of the log.
     pub joints: Arc<Joints>,
     pub clock: Clock,
-    pub reply_bytes_max: usize,
+    pub reply_bytes_max: Arc<Limit>,
 }
 
 /// The only owner of its part of the keys.
@@ -97,7 +99,9 @@ pub struct KeyspaceShard {
     /// Whether an epoch of the log ends with this turn.
     ends_epoch: bool,
     clock: Clock,
-    reply_bytes_max: usize,
+    reply_bytes_max: Arc<Limit>,
+    /// That, as it is for the batch that runs.
+    reply_bytes_now: usize,
     /// What stands in the way of commands, in one byte that each looks at.
     obstacles: u8,
     /// Bytes that are to be freed by eviction.
@@ -138,6 +142,7 @@ impl KeyspaceShard {
             ends_epoch: false,
             clock,
             reply_bytes_max,
+            reply_bytes_now: 0,
             obstacles: 0,
             debt: 0,
             gauges,
@@ -162,6 +167,7 @@ impl KeyspaceShard {
     fn run_commands(&mut self, batch: &mut Batch) {
         self.commands += batch.ops.len() as u64;
         self.largest_batch = self.largest_batch.max(batch.ops.len() as u64);
+        self.reply_bytes_now = self.reply_bytes_max.get();
         let is_large = batch.ops.len() >= LARGE;
         let fetch_if_large = |shard: &mut Self, ahead: &mut dyn Iterator<Item = (CommandId, Args<'_>)>| {
             if is_large {
@@ -187,7 +193,7 @@ impl KeyspaceShard {
         self.keyspace.store().table().prefetch(&hashes[..count]);
     }
 
-    fn run_command(&mut self, op: &Op, args: Args<'_>, whole: Option<&[u8]>, replies: &mut Vec<u8>) {
+    fn run_command(&mut self, op: &Op, args: Args<'_>, whole: Option<&[u8]>, replies: &mut Replies) {
         if self.obstacles != 0 && !self.goes_on(op, args) {
             return;
         }
@@ -196,18 +202,18 @@ impl KeyspaceShard {
             self.keyspace.effects().leave_out_own();
         }
         self.keyspace.select(op.context.database.into());
-        let reply = &mut Reply::new(replies, op.context.resp3);
+        let reply = &mut Reply::new(replies.buffer(), op.context.resp3);
         commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts);
         if let Some(segment) = &self.segment {
             self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
             // What is refused is refused by every shard.
-            if let Some(payload) = whole.filter(|_| replies.get(mark) != Some(&b'-')) {
+            if let Some(payload) = whole.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-")) {
                 frame_joint_onto(&mut self.records, segment.salt(), payload);
                 self.record_count += 1;
             }
         }
         // The connection will be closed; until then its replies may not take memory without end.
-        if replies.len() > self.reply_bytes_max {
+        if replies.len() > self.reply_bytes_now {
             self.obstacles |= OVERFLOW;
             replies.truncate(mark);
         }

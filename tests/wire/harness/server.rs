@@ -309,6 +309,24 @@ impl Server {
         self.child.id()
     }
 
+    /// The most memory that the process has had in use so far, in bytes.
+    pub fn peak_resident_bytes(&self) -> u64 {
+        let process = procfs::process::Process::new(self.child.id() as i32).expect("the server is running");
+        process.status().expect("a process has a status").vmhwm.expect("a process has memory") * 1024
+    }
+
+    /// The time on a processor that all its threads have had so far.
+    pub fn cpu_time(&self) -> Duration {
+        let process = procfs::process::Process::new(self.child.id() as i32).expect("the server is running");
+        let threads = process.tasks().expect("a process has threads").flatten();
+        // A thread that has ended meanwhile is none of those that serve.
+        let times = threads.filter_map(|thread| {
+            std::fs::read_to_string(format!("/proc/{}/task/{}/schedstat", thread.pid, thread.tid)).ok()
+        });
+        let first = |text: String| text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).expect("a number");
+        Duration::from_nanos(times.map(first).sum())
+    }
+
     /// Sends a signal by its name, to this process alone.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
