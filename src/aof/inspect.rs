@@ -14,7 +14,7 @@ use crate::commands;
 use crate::keyspace::Databases;
 use crate::parallel::cores;
 use crate::resp::Args;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -310,6 +310,9 @@ fn read_only(
 #[derive(Debug, Default)]
 struct ReadOnlyDisk {
     cuts: Mutex<Vec<(PathBuf, u64)>>,
+    /// Where what was read of each file ends, without padding. The file may have grown since: a log thread notes what it
+    /// has synced.
+    ends: Mutex<HashMap<PathBuf, u64>>,
 }
 
 impl Disk for ReadOnlyDisk {
@@ -318,7 +321,11 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        write_buffer::read(&SystemDisk, path)
+        let bytes = write_buffer::read(&SystemDisk, path)?;
+        let end =
+            bytes.as_deref().and_then(|bytes| bytes.iter().rposition(|byte| *byte != 0)).map_or(0, |last| last + 1);
+        self.ends.lock().expect("nobody panics with the ends").insert(path.to_owned(), end as u64);
+        Ok(bytes)
     }
 
     fn map(&self, _path: &Path) -> io::Result<Option<Box<dyn MappedFile>>> {
@@ -330,11 +337,8 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
-        // A server has put into the file what stands in its buffer.
-        if self
-            .read(path)?
-            .is_some_and(|bytes| bytes.get(len as usize..).is_some_and(|cut| cut.iter().any(|byte| *byte != 0)))
-        {
+        let ends = self.ends.lock().expect("nobody panics with the ends");
+        if ends.get(path).is_some_and(|end| *end > len) {
             self.cuts.lock().expect("nobody panics with the cuts").push((path.to_owned(), len));
         }
         Ok(())
@@ -371,5 +375,25 @@ impl LogFile for Nowhere {
 
     fn sync(&self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_appended_behind_what_was_read_is_not_cut() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("segment");
+        std::fs::write(&path, b"read\0\0\0").expect("the directory is there");
+        let disk = ReadOnlyDisk::default();
+        disk.read(&path).expect("the file is there");
+        // A log thread notes what it has synced while others read.
+        std::fs::write(&path, b"readnote").expect("the directory is there");
+        disk.cut(&path, 4).expect("nothing is cut");
+        assert_eq!(*disk.cuts.lock().expect("nobody panics"), []);
+        disk.cut(&path, 3).expect("nothing is cut");
+        assert_eq!(*disk.cuts.lock().expect("nobody panics"), [(path, 3)]);
     }
 }
