@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The longest single commands over very large tables: while they grow, when most of them is deleted, SCAN of both, and
-WATCH of many keys. What each took is the server's own measure (SLOWLOG, LATENCY of the socket does not count).
+WATCH of many keys. What each took is the server's own measure (SLOWLOG): the network does not count.
 
     loadgen/scripts/large_tables.py target/release/shardrace [KEYS]
 """

@@ -141,10 +141,12 @@ pub fn replace(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> io::Res
     if disk.read(&aside)?.is_some() {
         disk.remove(&aside)?;
     }
-    let file = disk.append_to(&aside)?;
-    file.write_all(bytes)?;
-    file.sync()?;
-    disk.rename(&aside, &dir.join(name))?;
+    let written = disk.append_to(&aside).and_then(|file| file.write_all(bytes).and_then(|()| file.sync()));
+    if let Err(error) = written.and_then(|()| disk.rename(&aside, &dir.join(name))) {
+        // The next replacement removes it where this one cannot.
+        drop(disk.remove(&aside));
+        return Err(error);
+    }
     disk.sync_dir(dir)
 }
 

@@ -88,6 +88,8 @@ pub struct Segment {
     synced: AtomicU64,
     /// Where this segment ended at the end of the last two epochs, the later first.
     epoch_ends: Mutex<[u64; 2]>,
+    /// Where the last mark of an epoch stands.
+    mark: AtomicU64,
     /// Whether the disk has been busy with what is older than two epochs: writers wait.
     is_stalled: AtomicBool,
     stalls: AtomicU64,
@@ -190,6 +192,7 @@ impl Segment {
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             epoch_ends: Mutex::new([0; 2]),
+            mark: AtomicU64::new(0),
             is_stalled: AtomicBool::new(false),
             stalls: AtomicU64::new(0),
             is_syncing: AtomicBool::new(false),
@@ -252,6 +255,7 @@ impl Segment {
     /// Ends an epoch. The caller excludes all who append to any segment of the log, as if it was a transaction over all.
     pub fn append_epoch(&self, epoch: u64) {
         let policy = self.control.policy();
+        self.mark.store(self.appended(), Ordering::Release);
         self.append_with(0, |bytes| frame_note_onto(bytes, self.salt, Note::Epoch(epoch, policy)), false);
         self.end_epoch();
     }

@@ -528,7 +528,7 @@ fn restart(data: &Data, setup: Setup, flags: &[&str]) -> Server {
 }
 
 /// Everything about the log that another configuration could make of another kind.
-const OTHER_CONFIGURATION: [&str; 24] = [
+const OTHER_CONFIGURATION: [&str; 22] = [
     "--proto-max-bulk-len",
     "1mb",
     "--hll-sparse-max-bytes",
@@ -551,8 +551,6 @@ const OTHER_CONFIGURATION: [&str; 24] = [
     "1",
     "--client-query-buffer-limit",
     "1mb",
-    "--client-output-buffer-limit",
-    "normal 1mb 1mb 60",
 ];
 
 #[test]

@@ -125,8 +125,10 @@ impl Segment {
                 buffer.display()
             ));
         }
-        if written < appended {
-            left.push(format!("{} bytes are lost, for which no success was replied", appended - written));
+        // Behind the mark of the end stands nothing of clients.
+        let lost = self.mark.load(Ordering::Acquire).saturating_sub(written);
+        if lost > 0 {
+            left.push(format!("{lost} bytes are lost, for which no success was replied"));
         }
         if left.is_empty() {
             left.push("all is written, and a power loss may take what no fsync has covered".into());

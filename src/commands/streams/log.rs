@@ -1,7 +1,7 @@
 //! What the log is told of consumers.
 //!
 //! ```text
-//! XCLAIM key group consumer 0 id … TIME ms RETRYCOUNT n FORCE JUSTID SEEN ms ACTIVE ms
+//! XCLAIM key group consumer 0 id … TIME ms RETRYCOUNT n FORCE JUSTID SEEN ms [ACTIVE ms]
 //! XACK key group id …
 //! XGROUP SETID key group last-id ENTRIESREAD n
 //! ```

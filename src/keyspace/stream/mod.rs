@@ -295,7 +295,7 @@ impl Stream {
         }
         let read = group.entries_read.filter(|_| !self.has_gaps_from(group.last_id));
         let read = read.or_else(|| self.entries_up_to(group.last_id))?;
-        i64::try_from(self.entries_added).ok()?.checked_sub(read)
+        i64::try_from(i128::from(self.entries_added) - i128::from(read)).ok()
     }
 }
 

@@ -4,6 +4,7 @@ mod random;
 mod waiting;
 
 use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, on_every_engine, words};
+use std::time::Duration;
 
 /// Runs requests on every engine and on redis-server: every reply is the same, in RESP2 and in RESP3. Of a request that
 /// begins with `~` the times are left out.
@@ -651,6 +652,27 @@ fn replies_of_7_2_where_7_0_differs() {
         client
             .expect("XSETID s 0-5", "-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id\r\n");
     });
+}
+
+#[test]
+fn asking_again_is_no_activity_after_a_restart_either() {
+    let active = |client: &mut Client| {
+        let consumers = client.value(&["XINFO", "STREAM", "s", "FULL"]).field("groups").unwrap().elements()[0].clone();
+        consumers.field("consumers").unwrap().elements()[0].field("active-time").unwrap().integer()
+    };
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        client.expect("XADD s 1-0 f v", "$3\r\n1-0\r\n");
+        client.expect("XGROUP CREATE s g 0", "+OK\r\n");
+        client.call(&words("XREADGROUP GROUP g c STREAMS s >"));
+        let before = active(&mut client);
+        std::thread::sleep(Duration::from_millis(5));
+        client.call(&words("XREADGROUP GROUP g c STREAMS s 0"));
+        assert_eq!(active(&mut client), before, "{setup:?}");
+        let server = server.kill().start(setup, &[]);
+        assert_eq!(active(&mut server.client()), before, "{setup:?}, after the restart");
+    }
 }
 
 #[test]
