@@ -275,7 +275,7 @@ mod tests {
         let (mut replies, mut all) = (Replies::default(), Vec::new());
         let mut ends = vec![0];
         for (letter, &len) in (b'a'..=b'z').cycle().zip(lens) {
-            replies.buffer().resize(replies.buffer().len() + len, letter);
+            replies.buffer().extend(std::iter::repeat_n(letter, len));
             all.resize(all.len() + len, letter);
             ends.push(replies.end_reply());
         }
@@ -340,7 +340,7 @@ mod tests {
     fn an_output_that_is_never_empty_does_not_keep_what_is_sent() {
         let mut out = Output::default();
         for _ in 0..1000 {
-            out.buffer().resize(out.last.len() + FULL / 10, b'x');
+            out.buffer().extend([b'x'; FULL / 10]);
             let most = out.unsent() - 1;
             while out.unsent() > 1 {
                 out.note_sent(out.next(most).len().min(out.unsent() - 1));

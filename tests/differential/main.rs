@@ -20,6 +20,7 @@ mod differences;
 mod families;
 mod grammar;
 mod pair;
+mod parts;
 mod planted;
 mod presence;
 mod publishing;
@@ -40,17 +41,9 @@ fn setup(engine: &str) -> Setup {
     setups.max_by_key(|setup| setup.shards).expect("an engine")
 }
 
-/// The seed of `make test` is always the same, so that what fails there is what has changed; `make soak` draws a new
-/// one each time, and `SEED` chooses.
+/// The seed of this run.
 fn seed() -> u64 {
-    const OF_MAKE_TEST: u64 = 20_261_121;
-    match std::env::var_os("SOAK").or(std::env::var_os("SEED")) {
-        Some(_) => harness::seed(),
-        None => {
-            println!("SEED={OF_MAKE_TEST}");
-            OF_MAKE_TEST
-        }
-    }
+    parts::seed_or(20_261_121)
 }
 
 /// With SOAK as long as SOAK_SECONDS says, and a million commands at least.

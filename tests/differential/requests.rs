@@ -2,7 +2,7 @@
 
 use super::Request;
 use super::atoms::{KINDS, Source};
-use super::families::FAMILIES;
+use super::families::{FAMILIES, Family};
 use super::grammar::Node;
 
 /// Connections of each server: one begins in RESP2 and one in RESP3.
@@ -54,7 +54,7 @@ struct Grammar {
     arguments: Node,
 }
 
-struct Family {
+struct Commands {
     weight: usize,
     commands: Vec<Grammar>,
 }
@@ -62,21 +62,26 @@ struct Family {
 /// Makes the requests of a run, all from one seed.
 pub struct Generator {
     source: Source,
-    families: Vec<Family>,
+    families: Vec<Commands>,
     is_in_multi: [bool; LINKS],
 }
 
 impl Generator {
     /// One that tries every command.
     pub fn new(seed: u64) -> Self {
+        Self::over(seed, FAMILIES)
+    }
+
+    /// One that tries the commands of some families.
+    pub fn over(seed: u64, families: impl IntoIterator<Item = &'static Family>) -> Self {
         let grammar = |command: &'static (&'static str, usize, &'static str)| Grammar {
             name: command.0,
             weight: command.1,
             arguments: Node::parse(command.2),
         };
-        let families = FAMILIES
-            .iter()
-            .map(|family| Family { weight: family.weight, commands: family.commands.iter().map(grammar).collect() });
+        let families = families
+            .into_iter()
+            .map(|family| Commands { weight: family.weight, commands: family.commands.iter().map(grammar).collect() });
         Self { source: Source::new(seed), families: families.collect(), is_in_multi: [false; LINKS] }
     }
 
@@ -87,12 +92,18 @@ impl Generator {
 
     /// The next requests for a connection.
     pub fn next(&mut self, link: usize) -> Unit {
+        let request = self.alone(link);
+        Unit { link, steps: self.with_company(request) }
+    }
+
+    /// The next request for a connection, without those that two servers need beside it.
+    pub fn alone(&mut self, link: usize) -> Request {
         let mut request = self.request(link);
         if may_be_mutated(&request) {
             self.mutate(&mut request);
         }
         self.note_transaction(link, &request);
-        Unit { link, steps: self.with_company(request) }
+        request
     }
 
     fn request(&mut self, link: usize) -> Request {
@@ -261,6 +272,7 @@ fn may_be_mutated(request: &Request) -> bool {
         "XAUTOCLAIM",
         "XPENDING",
         "WAIT",
+        "WAITAOF",
         "SORT",
         "SORT_RO",
         "SCAN",

@@ -1,6 +1,7 @@
 //! Makes a history that ends in a difference small: what is left cannot lose another unit.
 
 use super::pair::{Difference, Pair};
+use super::parts::without_parts;
 use super::requests::{Unit, keys_of, name_of};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -21,17 +22,8 @@ pub fn shrink(pair: &mut Pair, history: &[Unit], found: Difference) -> (Vec<Unit
     };
     let related = related_to_last(&left);
     try_with(related, &mut left, &mut difference);
-    let mut len = left.len().div_ceil(2);
-    while len > 0 && start.elapsed() < BUDGET {
-        let mut end = left.len();
-        while end > 0 && start.elapsed() < BUDGET {
-            let from = end.saturating_sub(len);
-            let without = [&left[..from], &left[end.min(left.len())..]].concat();
-            try_with(without, &mut left, &mut difference);
-            end = from.min(left.len());
-        }
-        len = if len == 1 { 0 } else { len.div_ceil(2) };
-    }
+    let mut is_over = || start.elapsed() >= BUDGET;
+    without_parts(&mut left, &mut is_over, |units, left| try_with(units, left, &mut difference));
     (left, difference)
 }
 

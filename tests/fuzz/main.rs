@@ -1,0 +1,85 @@
+//! Two fuzzers: payloads of RESTORE that were changed and have right checksums, and random commands of the whole table
+//! between restarts. What the server takes, it must keep: every image of the data is the same after DEBUG RELOAD, after
+//! DEBUG LOADAOF and after a restart, of whatever engine and number of shards.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `restoring` | the payloads: `corpus` has whole ones, `mutation` changes them, `coherence` asks what was restored |
+//! | `restarting` | the commands, from the generator of `tests/differential`, and those of `families` here |
+//! | `image` | all data, as commands tell it |
+//! | `planted` | that both find the bugs that they must find |
+//!
+//! Short by default; `SOAK=1 SOAK_SECONDS=n` for n seconds per test. `SEED=n` repeats the choices.
+
+// A test that cannot go on says where and why by panicking.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+// Shared with tests/wire and tests/differential, which use the rest of it.
+#[allow(dead_code)]
+#[path = "../differential/atoms.rs"]
+mod atoms;
+#[path = "../differential/families.rs"]
+mod families;
+#[path = "../differential/grammar.rs"]
+mod grammar;
+#[allow(dead_code, unused_imports)]
+#[path = "../wire/harness/mod.rs"]
+mod harness;
+#[path = "../differential/parts.rs"]
+mod parts;
+#[allow(dead_code)]
+#[path = "../differential/requests.rs"]
+mod requests;
+
+mod coherence;
+mod corpus;
+mod image;
+mod more_families;
+mod mutation;
+mod planted;
+mod restarting;
+mod restoring;
+
+use harness::Setup;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+type Request = Vec<Vec<u8>>;
+
+/// Every engine with one shard, with two, and with a number that divides nothing.
+const SETUPS: [Setup; 6] = [
+    Setup { engine: "mutex", shards: 1, threads: 2 },
+    Setup { engine: "actor", shards: 7, threads: 3 },
+    Setup { engine: "dashmap", shards: 2, threads: 2 },
+    Setup { engine: "actor", shards: 1, threads: 1 },
+    Setup { engine: "dashmap", shards: 7, threads: 3 },
+    Setup { engine: "actor", shards: 2, threads: 2 },
+];
+
+/// How long a test goes on when its short form is over.
+fn at_least() -> Duration {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let is_soak = number("SOAK").is_some_and(|soak| soak > 0);
+    Duration::from_secs(if is_soak { number("SOAK_SECONDS").unwrap_or(600) } else { 0 })
+}
+
+/// What a check says; also where it panics, as a connection does whose server has died.
+fn caught<T>(check: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        Err(text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_else(|| "it panicked: see above".into()))
+    })
+}
+
+/// A request as it would be typed.
+fn shown(request: &Request) -> String {
+    let word = |word: &Vec<u8>| match word.escape_ascii().to_string() {
+        text if text.is_empty() || text.contains([' ', '\'', '"']) => format!("\"{text}\""),
+        text => text,
+    };
+    request.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn request(words: &[&[u8]]) -> Request {
+    words.iter().map(|word| word.to_vec()).collect()
+}
