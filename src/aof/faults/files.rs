@@ -129,7 +129,7 @@ fn rewrite(log: &mut Recovered, rewriter: &Rewriter, ends: bool) {
     for (store, base) in log.stores.iter_mut().zip(rewrite.bases()) {
         store.begin_image(base as Arc<dyn ImageSink>);
     }
-    while !log.stores.iter_mut().fold(true, |is_done, store| store.walk_image(|| true) && is_done) {}
+    while log.stores.iter_mut().map(|store| store.walk_image(|| true)).filter(|is_done| !is_done).count() > 0 {}
     rewrite.bases().for_each(|base| base.write_out());
     rewrite.end_walk();
     rewriter.finish(&rewrite).expect("nothing fails");
