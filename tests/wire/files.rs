@@ -52,9 +52,11 @@ fn a_segment_that_is_missing_or_empty_or_short_is_refused_by_name_and_check_aof_
                 assert_eq!(checked.status.code(), Some(1), "{what}: {checked:?}");
                 assert!(checked.stdout.contains("A server refuses it: "), "{what}: {checked:?}");
                 assert!(checked.stdout.contains(name_of(&segment)), "{what}: {checked:?}");
-                let saved = check(&damaged, &["--salvage"]);
-                assert_eq!(saved.status.code(), Some(0), "{what}: {saved:?}");
-                damaged.start(setup, &[]).assert_serving();
+                if len.is_none() {
+                    let saved = check(&damaged, &["--salvage"]);
+                    assert_eq!(saved.status.code(), Some(0), "{what}: {saved:?}");
+                    damaged.start(setup, &[]).assert_serving();
+                }
             }
             assert_eq!(data.start(setup, &[]).client().value(&["DBSIZE"]), Value::Integer(KEYS as i64), "{setup:?}");
         }
@@ -167,9 +169,8 @@ fn a_disk_that_gets_room_again_while_the_server_stops_takes_all_and_the_stop_is_
 #[test]
 fn a_write_buffer_that_the_disk_does_not_take_ends_the_server_with_its_name_and_nothing_acknowledged_is_lost() {
     for setup in ENGINES {
-        let data = Data::new();
-        let log_file = data.path().join("server.log");
-        let server = data.start(setup, &[]);
+        let server = Server::start(setup, &[]);
+        let data = server.data().clone();
         server.client().expect("SET before 1", "+OK\r\n");
         wait_until("all is in the files", || server.info_number("aof_unsynced_length") == 0);
         let is_buffer = |path: &PathBuf| name_of(path).ends_with(".write-buffer");
@@ -184,8 +185,31 @@ fn a_write_buffer_that_the_disk_does_not_take_ends_the_server_with_its_name_and_
         let line = log.lines().find(|line| line.contains("bus error")).unwrap_or_else(|| panic!("{setup:?}: {log}"));
         assert!(buffers.iter().any(|path| line.contains(path.to_str().unwrap())), "{setup:?}: {line}");
         data.start(setup, &[]).client().expect("GET before", "$1\r\n1\r\n");
-        assert!(!log_file.exists());
     }
+}
+
+/// Who logs to a file reads the line there.
+#[test]
+fn a_write_buffer_that_the_disk_does_not_take_is_named_in_the_log_file() {
+    let data = Data::new();
+    let file = data.path().join("server.log");
+    let mut child = Command::new(BINARY)
+        .args(crate::harness::arguments(&data, EVERY_ENGINE[0]))
+        .args(["--logfile", file.to_str().unwrap()])
+        .spawn()
+        .unwrap();
+    let text = || std::fs::read_to_string(&file).unwrap_or_default();
+    wait_until("the server serves", || text().contains("Ready to accept connections"));
+    let port: u16 = text().lines().last().and_then(|line| line.rsplit(':').next()).unwrap().parse().unwrap();
+    let buffer = data.path().join("appendonlydir/chain-1.segment-0.aof.write-buffer");
+    cut(&buffer, 0);
+    Client::connect(([127, 0, 0, 1], port).into()).send_if_open(&request(&["SET", "key", "value"]));
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{}", text());
+    assert!(
+        text().contains(&format!("Fatal: can't write the mapped file {}: bus error", buffer.display())),
+        "{}",
+        text()
+    );
 }
 
 /// A log of Redis with so many keys, which take more room in ours than their bytes.
@@ -218,7 +242,7 @@ fn an_import_onto_a_full_disk_fails_with_the_path_and_leaves_nothing_that_starts
     let from = redis_log(KEYS, 3000);
     for setup in ENGINES {
         let (mut failed, mut written) = (0, 0);
-        for blocks in [0, 1, 2, 100, 2100, 2600, 4000, 20_000] {
+        for blocks in [0, 1, 100, 2100, 4000, 20_000] {
             let data = Data::new();
             let what = format!("{setup:?}, {blocks} blocks");
             let ended = run_on_full_disk(blocks, &import(from.path(), &data, setup));

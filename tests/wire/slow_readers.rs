@@ -1,6 +1,6 @@
 //! Clients that do not read their replies: bounded, then disconnected, and slowing nobody.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Value, effort, on_every_engine, request, wait_until, words};
+use crate::harness::{Client, EVERY_ENGINE, Server, Setup, Value, effort, on_every_engine, request, wait_until, words};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -135,27 +135,29 @@ fn bulk_len(megabytes: u64) -> u64 {
     len + len.to_string().len() as u64 + 5
 }
 
-/// The time on a processor that it takes to send a reply of so many megabytes, for each megabyte.
-fn cost_of_megabyte(server: &Server, megabytes: u64, replies: u64) -> Duration {
+/// The time on a processor that a reply of so many megabytes takes, for each megabyte: the best of some, behind a first
+/// that gets its memory from the operating system.
+fn cost_of_megabyte(server: &Server, megabytes: u64) -> Duration {
+    const REPLIES: usize = 5;
     let mut client = server.client();
     set_megabytes(&mut client, "large", megabytes);
-    let before = server.cpu_time();
-    for _ in 0..replies {
+    let costs = (0..REPLIES).map(|_| {
+        let before = server.cpu_time();
         client.send(&request(&["GET", "large"]));
         skip(&client, bulk_len(megabytes));
-    }
-    (server.cpu_time() - before) / (replies * megabytes) as u32
+        server.cpu_time() - before
+    });
+    costs.min().expect("there are some") / u32::try_from(megabytes).unwrap()
 }
 
 #[test]
 fn a_byte_of_a_large_reply_costs_no_more_than_one_of_a_smaller() {
     for setup in EVERY_ENGINE {
         let server = Server::start(setup, &["--appendonly", "no"]);
-        let small = cost_of_megabyte(&server, 16, 8);
-        let large = cost_of_megabyte(&server, 128, 2);
-        println!("{setup:?}: {small:?} for a megabyte of 16, {large:?} for one of 128");
-        // Both have to be made in memory that is fresh, and the larger one finds less of it in the cache.
-        assert!(large < 4 * small, "{setup:?}: {large:?} against {small:?}");
+        let (small, large) = (cost_of_megabyte(&server, 16), cost_of_megabyte(&server, 240));
+        println!("{setup:?}: {small:?} for a megabyte of 16, {large:?} for one of 240");
+        // The larger one finds less of itself in the cache.
+        assert!(large < 3 * small, "{setup:?}: {large:?} against {small:?}");
     }
 }
 
@@ -277,7 +279,9 @@ fn large_replies_of_several_shards_keep_their_places() {
 
 #[test]
 fn a_part_of_a_reply_over_the_output_limit_closes_the_connection_alone() {
-    for setup in EVERY_ENGINE {
+    // The parts come back together where one thread does all.
+    let together = Setup { engine: "actor", shards: 4, threads: 1 };
+    for setup in EVERY_ENGINE.into_iter().chain([together]) {
         let server = Server::start(setup, &["--client-output-buffer-limit", "normal 1mb 0 0", "--appendonly", "no"]);
         let value = "v".repeat(2 * MB as usize);
         let keys: Vec<String> = (0..8).map(|key| key.to_string()).collect();

@@ -61,6 +61,13 @@ fn import(disk: &SimDisk) -> Result<(), String> {
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::No),
     })?;
+    write_keys(&log);
+    let rewriter = rewriter(disk, &log);
+    stop(&mut log, &rewriter)
+}
+
+/// A key on each shard.
+fn write_keys(log: &Recovered) {
     for (shard, segment) in log.segments.iter().enumerate() {
         let mut effects = Effects::new(true);
         effects.select(0);
@@ -69,8 +76,6 @@ fn import(disk: &SimDisk) -> Result<(), String> {
         segment.append_payload(effects.payload());
         segment.commit(segment.appended());
     }
-    let rewriter = rewriter(disk, &log);
-    stop(&mut log, &rewriter)
 }
 
 #[test]
@@ -105,4 +110,28 @@ fn an_import_that_fails_or_is_killed_at_any_call_is_whole_or_starts_with_nothing
         }
     }
     assert!(failed > 20 && refused > 10, "{failed} failed, {refused} refused");
+}
+
+/// Planted: a disk on which files of segments are never synced, whatever it says.
+#[test]
+fn a_stop_and_an_import_that_do_not_sync_are_caught() {
+    let is_caught = |end: fn(&SimDisk)| {
+        (0..40).any(|seed| {
+            let disk = SimDisk::default();
+            disk.ignore_syncs_of("segment-");
+            end(&disk);
+            let disk = disk.after_power_loss(&mut fastrand::Rng::with_seed(seed));
+            state_of(&disk, NEXT_BOOT).map(|state| state.len()) != Ok(SHARDS)
+        })
+    };
+    assert!(is_caught(|disk| import(disk).expect("nothing fails")), "an import that is not on the disk");
+    assert!(
+        is_caught(|disk| {
+            let mut log = recover_in(disk, BOOT).expect("nothing is wrong with it");
+            write_keys(&log);
+            let rewriter = rewriter(disk, &log);
+            stop(&mut log, &rewriter).expect("nothing fails");
+        }),
+        "a stop that is not on the disk"
+    );
 }
