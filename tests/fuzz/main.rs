@@ -14,7 +14,7 @@
 // A test that cannot go on says where and why by panicking.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-// Shared with tests/wire and tests/differential, which use the rest of it.
+// Shared with tests/wire and tests/differential, which use what is not used here.
 #[allow(dead_code)]
 #[path = "../differential/atoms.rs"]
 mod atoms;
@@ -22,11 +22,13 @@ mod atoms;
 mod families;
 #[path = "../differential/grammar.rs"]
 mod grammar;
+// As above.
 #[allow(dead_code, unused_imports)]
 #[path = "../wire/harness/mod.rs"]
 mod harness;
 #[path = "../differential/parts.rs"]
 mod parts;
+// As above.
 #[allow(dead_code)]
 #[path = "../differential/requests.rs"]
 mod requests;

@@ -3,7 +3,8 @@
 use super::harness::{Client, Data, Value};
 use super::restarting::{self, Planted};
 use super::restoring;
-use shardrace::aof::Scan;
+use shardrace::aof::{Frame, Manifest, Salt, Scan, SystemDisk, decode, frame_onto};
+use shardrace::routing::shard_of;
 use std::time::Duration;
 
 fn restarting_finds(planted: Planted, text: &str) {
@@ -12,19 +13,51 @@ fn restarting_finds(planted: Planted, text: &str) {
     assert!(failure.contains(text), "{failure}");
 }
 
+/// A record of this length that removes a key which is not there. A file that is only shorter than it was is refused.
+fn without_effect(len: usize, (shard, shards): (usize, usize)) -> Option<Vec<u8>> {
+    let start = [2u32.to_le_bytes().as_slice(), &3u32.to_le_bytes(), b"DEL"].concat();
+    let key_len = len.checked_sub(start.len() + size_of::<u32>()).filter(|len| *len > 0)?;
+    let mut random = fastrand::Rng::with_seed(1);
+    let key = std::iter::repeat_with(|| std::iter::repeat_with(|| random.u8(..)).take(key_len).collect::<Vec<u8>>())
+        .find(|key| shard_of(key, shards) == shard)?;
+    let key_len = u32::try_from(key_len).expect("records of tests are short").to_le_bytes();
+    Some([&start[..], &key_len, &key].concat())
+}
+
+/// Where the payload of the last record stands that concerns one segment alone.
+fn last_own_record(bytes: &[u8], salt: Salt) -> Option<std::ops::Range<usize>> {
+    const HEADER: usize = 16;
+    let (mut at, mut last) = (HEADER, None);
+    loop {
+        at += match decode(&bytes[at..], salt) {
+            Frame::Record(payload, len) => {
+                last = Some(at + len - payload.len()..at + len);
+                len
+            }
+            Frame::Joint(_, len) | Frame::Note(_, len) => len,
+            Frame::End | Frame::Broken => return last,
+        };
+    }
+}
+
 #[test]
 fn an_effect_that_is_dropped_is_found() {
     fn drop_last_effect(data: &Data) {
-        // A base is written whole, or not at all; what is lost is the end of an increment.
+        // A base is written whole, or not at all; what is lost is in an increment.
         let is_increment = |path: &std::path::PathBuf| !path.to_string_lossy().contains(".base-");
         let Some(segment) = data.segments().into_iter().rfind(is_increment) else { return };
-        let bytes = std::fs::read(&segment).unwrap();
-        let whole = Scan::of(&bytes, &segment).unwrap().records;
-        // Shorter and shorter, until a record is missing.
-        let cut = (0..bytes.len())
-            .rev()
-            .find(|cut| Scan::of(&bytes[..*cut], &segment).is_ok_and(|scan| scan.records < whole));
-        std::fs::write(&segment, &bytes[..cut.expect("a segment has records")]).unwrap();
+        let manifest = Manifest::read(&SystemDisk, segment.parent().unwrap()).unwrap();
+        let shards = manifest.chains().last().unwrap().layout.shards;
+        let name = segment.file_name().unwrap().to_str().unwrap();
+        let shard = name.split('.').find_map(|part| part.strip_prefix("segment-")).unwrap().parse().unwrap();
+        let mut bytes = std::fs::read(&segment).unwrap();
+        let salt = Scan::of(&bytes, &segment).unwrap().salt.unwrap();
+        let Some(payload) = last_own_record(&bytes, salt) else { return };
+        let Some(nothing) = without_effect(payload.len(), (shard, shards)) else { return };
+        let mut framed = Vec::new();
+        frame_onto(&mut framed, salt, &nothing);
+        bytes[payload.end - framed.len()..payload.end].copy_from_slice(&framed);
+        std::fs::write(&segment, &bytes).unwrap();
     }
     restarting_finds(Planted::InTheFiles(drop_last_effect), "the data differs");
 }
