@@ -110,7 +110,11 @@ impl Rewriter {
         let shorter = Manifest::of_chains(manifest.boot.clone(), vec![chain]);
         shorter.write(&*self.disk, &self.dir).map_err(describe)?;
         let old = std::mem::replace(&mut *manifest, shorter);
-        rewrite.parts.iter().for_each(|part| part.segment.note_base(part.base.len()));
+        for part in &rewrite.parts {
+            part.segment.note_base(part.base.len());
+            // Under `appendfsync no` nobody else would.
+            part.segment.close_files_before();
+        }
         self.remove_old(&old, &manifest);
         Ok(())
     }

@@ -407,3 +407,18 @@ fn a_rewrite_that_fails_leaves_the_log_as_it_was() {
         assert_same(&everything(server.address()), &wanted, "rewritten");
     }
 }
+
+#[test]
+fn a_rewriting_leaves_no_file_of_before_open() {
+    for setup in EVERY_ENGINE {
+        for policy in ["no", "everysec", "always"] {
+            let server = Server::start(setup, &["--appendfsync", policy]);
+            let open = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+            server.client().expect("SET key value", "+OK\r\n");
+            let before = open();
+            // At once one behind the other: no fsync of the log thread comes between.
+            (0..3).for_each(|_| rewrite(&server));
+            wait_until("the files of before are closed", || open() <= before);
+        }
+    }
+}

@@ -205,8 +205,15 @@ impl Segment {
             file.sync()?;
             self.end_file(&**file);
         }
-        self.writer.lock().unsynced.drain(..before.len());
+        let is_synced = |file: &Arc<dyn LogFile>| before.iter().any(|synced| Arc::ptr_eq(file, synced));
+        self.writer.lock().unsynced.retain(|file| !is_synced(file));
         file.sync()
+    }
+
+    /// Closes the files before the one that is written to, synced or not: they are no part of the log any more.
+    pub fn close_files_before(&self) {
+        let before = std::mem::take(&mut self.writer.lock().unsynced);
+        before.iter().for_each(|file| self.end_file(&**file));
     }
 
     fn note_sync(&self, took: Duration, bytes: u64, end: u64) {
