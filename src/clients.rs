@@ -3,12 +3,11 @@
 use crate::commands::{CommandId, command};
 use crate::keyspace::Waiter;
 use crate::pubsub::{Kind, Subscriber};
+use crate::stream::{Address, Stream};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use tokio::net::TcpStream;
 
 /// One connection. Its task writes these fields; CLIENT LIST and the housekeeping read them.
 #[derive(Debug)]
@@ -16,11 +15,11 @@ pub struct Client {
     /// Its number: counts up from 1.
     pub id: u64,
     /// The socket: shared so that others can shut it down.
-    pub stream: TcpStream,
+    pub stream: Stream,
     /// The other end.
-    pub address: SocketAddr,
+    pub address: Address,
     /// This end.
-    pub local_address: SocketAddr,
+    pub local_address: Address,
     /// When it was accepted: by [`uptime_ms`](crate::clock::uptime_ms), as the other times here.
     pub connected_ms: u64,
     /// When it last sent or took something.
@@ -124,8 +123,7 @@ impl Client {
 
     /// Ends the connection: its task sees the end of the stream.
     pub fn shut_down(&self, how: std::net::Shutdown) {
-        // An error means that the socket is closed already, which is what is wanted.
-        let _ = socket2::SockRef::from(&self.stream).shutdown(how);
+        self.stream.shut_down(how);
     }
 
     /// The line of CLIENT LIST and CLIENT INFO.
@@ -141,6 +139,7 @@ impl Client {
         let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         for (is_set, letter) in [
             (has(&self.is_monitoring), 'O'),
+            (matches!(self.stream, Stream::Unix(_)), 'U'),
             (self.is_listening(), 'P'),
             (self.is_waiting(), 'b'),
             (has(&self.no_evict), 'e'),

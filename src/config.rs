@@ -2,11 +2,16 @@
 //!
 //! A value is checked when it is given; afterwards it is a number (or a text), and its meaning is in its type.
 
+mod command_line;
+mod intake;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use clap::{Arg, ArgAction, Command};
+use command_line::CommandLine;
+use intake::Intake;
 use parking_lot::RwLock;
 
 use crate::aof::FsyncPolicy;
@@ -24,14 +29,54 @@ pub enum Kind {
     Memory(u64, u64),
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// A number in octal up to a bound, which is included.
+    Octal(u64),
     /// Any text.
     Text,
+    /// Texts between spaces.
+    Words,
+    /// The name of a file, without a directory.
+    FileName,
+    /// A directory; it is shown as the absolute path that it is.
+    Dir,
     /// `CLASS HARD SOFT SECONDS`, for one class of connections or several: see [`OutputLimits`].
     OutputLimit,
     /// Letters of classes of events: see [`Class`].
     Events,
     /// Numbers from 0 to 100 between spaces.
     Percentiles,
+    /// A file, or a pattern of files, to read at this place. CONFIG does not know it.
+    Include,
+    /// A line of some words, which stands for itself. CONFIG does not know it.
+    Line,
+}
+
+impl Kind {
+    /// Whether the value may be several words.
+    pub fn takes_words(self) -> bool {
+        matches!(self, Self::Words | Self::OutputLimit | Self::Percentiles | Self::Line)
+    }
+
+    /// Whether it is a parameter of CONFIG.
+    pub fn is_parameter(self) -> bool {
+        !matches!(self, Self::Include | Self::Line)
+    }
+}
+
+/// What giving a directive does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// What its help says; CONFIG SET changes it.
+    Mutable,
+    /// What its help says, from the start on.
+    Immutable,
+    /// What its help says; CONFIG SET changes it for those whom `enable-protected-configs` names.
+    Protected,
+    /// Nothing: its default is what holds here, whatever is given, and its help says why. The start warns of another
+    /// value.
+    Ignored,
+    /// Nothing, and who gives another value than its default relies on it: there is no start with one.
+    Refused,
 }
 
 /// One directive: a flag, a line of the config file, a parameter of CONFIG.
@@ -43,27 +88,38 @@ pub struct DirectiveRow {
     pub kind: Kind,
     /// The value where none is given.
     pub default: &'static str,
-    /// Whether CONFIG SET may change it.
-    pub mutable: bool,
-    /// What it does.
+    /// What it does when.
+    pub effect: Effect,
+    /// What it does, or why it does nothing.
     pub help: &'static str,
 }
 
+/// The directives with an effect, then those that are known because Redis has them.
 macro_rules! directives {
-    ($( $id:ident = ($name:literal, $kind:expr, $default:literal, $mutable:literal, $help:literal); )*) => {
-        /// A directive, by its place in the table.
+    (@effect true) => { Effect::Mutable };
+    (@effect false) => { Effect::Immutable };
+    (@effect protected) => { Effect::Protected };
+    (
+        $( $id:ident = ($name:literal, $kind:expr, $default:literal, $mutable:tt, $help:literal); )*
+        @without_effect { $( ($nname:literal, $nkind:expr, $ndefault:expr, $neffect:ident, $nhelp:expr); )* }
+    ) => {
+        /// A directive with an effect, by its place in the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(usize)]
         pub enum Directive { $( #[doc = $help] $id, )* }
 
         /// Every directive.
         pub static DIRECTIVES: &[DirectiveRow] = &[
-            $( DirectiveRow { name: $name, kind: $kind, default: $default, mutable: $mutable, help: $help }, )*
+            $( DirectiveRow { name: $name, kind: $kind, default: $default, effect: directives!(@effect $mutable), help: $help }, )*
+            $( DirectiveRow { name: $nname, kind: $nkind, default: $ndefault, effect: Effect::$neffect, help: $nhelp }, )*
         ];
     };
 }
 
 const YES_NO: Kind = Kind::Choice(&["no", "yes"]);
+const INTEGER: Kind = Kind::Integer(0, i32::MAX as u64);
+const MEMORY: Kind = Kind::Memory(0, i64::MAX as u64);
+const WHO: Kind = Kind::Choice(&["no", "yes", "local"]);
 const GB: u64 = 1 << 30;
 const MB: u64 = 1 << 20;
 /// The longest request, in bytes.
@@ -79,8 +135,11 @@ directives! {
     ReadsInFlight = ("reads-in-flight", Kind::Integer(1, 1024), "4", false, "Reads of a connection whose batches may be out at once, for each shard; its socket is not read further until some are back (actor)");
     ReadSize = ("read-size", Kind::Memory(4096, 16 * MB), "64kb", false, "Bytes that one read from a connection takes in at most: the bound of what one batch to a shard holds");
     Channel = ("channel", Kind::Choice(&["flume", "tokio"]), "flume", false, "The channels that mailboxes are made of: flume's, or the runtime's mpsc (actor)");
-    Port = ("port", Kind::Integer(0, 65535), "6379", false, "TCP port; 0 lets the operating system choose");
-    Bind = ("bind", Kind::Text, "127.0.0.1", false, "Address to listen on");
+    Port = ("port", Kind::Integer(0, 65535), "6379", true, "TCP port; 0 lets the operating system choose, or is for none where there is a unixsocket");
+    Bind = ("bind", Kind::Words, "127.0.0.1", true, "Addresses or names to listen on: * for all of IPv4, ::* for all of IPv6; a - before one says that this machine may not have it");
+    Unixsocket = ("unixsocket", Kind::Text, "", false, "File of a unix socket to listen on; empty for none");
+    Unixsocketperm = ("unixsocketperm", Kind::Octal(0o777), "0", false, "Permissions of that file; 0 for those that the process's mask leaves");
+    ProtectedMode = ("protected-mode", YES_NO, "yes", true, "Without a password, refuse connections that are not from this machine");
     TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
     Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most, and no more than the limit on open files leaves beside the files of the log");
     Maxmemory = ("maxmemory", Kind::Memory(0, u64::MAX), "0", true, "Bytes that the allocator has given out above which keys are evicted as maxmemory-policy says, and commands that need memory are refused where none can be; 0 for no limit. What waits to be written to the log does not count");
@@ -90,16 +149,16 @@ directives! {
     LfuDecayTime = ("lfu-decay-time", Kind::Integer(0, i32::MAX as u64), "1", true, "Minutes without a use that take one from that counter; 0 for never");
     Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never. One that waits (BLPOP, WAIT), subscribes or monitors is not idle");
     Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
-    EnableDebugCommand = ("enable-debug-command", Kind::Choice(&["no", "yes", "local"]), "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
+    EnableDebugCommand = ("enable-debug-command", WHO, "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
+    EnableProtectedConfigs = ("enable-protected-configs", WHO, "no", false, "Who may change protected directives by CONFIG SET: nobody, everybody, or connections from this machine");
     Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
     Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
-    AofUseRdbPreamble = ("aof-use-rdb-preamble", Kind::Choice(&["no"]), "no", true, "Whether a rewritten log begins with a snapshot of Redis's: the log has one form, so only `no` is accepted");
     Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
     AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself, once in a second at most; 0 for never");
     AutoAofRewriteMinSize = ("auto-aof-rewrite-min-size", Kind::Memory(0, i64::MAX as u64), "64mb", true, "Bytes of the log up to which it is not rewritten by itself");
-    Dir = ("dir", Kind::Text, "./data", false, "Directory of the log");
+    Dir = ("dir", Kind::Dir, "./data", protected, "Directory of the log and of snapshots. CONFIG SET changes it where there is no log");
     Appenddirname = ("appenddirname", Kind::Text, "appendonlydir", false, "Directory of the log's files, under --dir");
-    Dbfilename = ("dbfilename", Kind::Text, "dump.rdb", false, "File of SAVE and BGSAVE, under --dir");
+    Dbfilename = ("dbfilename", Kind::FileName, "dump.rdb", protected, "File of SAVE and BGSAVE, under --dir");
     ListMaxListpackSize = ("list-max-listpack-size", Kind::Signed(i32::MIN as i64, i32::MAX as i64), "-2", true, "Elements of a listpack of a list at most; or from -1 to -5 its size at most, in steps from 4 to 64 KB");
     ListCompressDepth = ("list-compress-depth", Kind::Integer(0, i32::MAX as u64), "0", true, "WITHOUT EFFECT, kept for clients that set it: lists are not compressed");
     SetMaxIntsetEntries = ("set-max-intset-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Members of a set of integers at most that is an intset");
@@ -124,18 +183,183 @@ directives! {
     LatencyTracking = ("latency-tracking", YES_NO, "yes", true, "Keep a histogram of the times of each command, for INFO latencystats and LATENCY HISTOGRAM");
     StagesSample = ("stages-sample", Kind::Integer(0, 1_000_000), "128", true, "One read in so many, on average, is watched for INFO stages, which says where the time of requests goes; 0 for none");
     LatencyTrackingInfoPercentiles = ("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9", true, "Percentiles of the times of each command that INFO latencystats shows");
-    Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning"]), "notice", false, "What is logged; RUST_LOG takes precedence");
+    Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning", "nothing"]), "notice", true, "What is logged; at the start RUST_LOG takes precedence");
     Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr. SIGHUP opens it anew: what rotates log files has renamed it by then");
     LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
+    Pidfile = ("pidfile", Kind::Text, "", false, "File that holds the process id while the server runs; empty for none");
+    TcpKeepalive = ("tcp-keepalive", INTEGER, "300", true, "Seconds of silence after which a new connection is asked whether it is there; 0 for never");
+    Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches");
+    @without_effect {
+        ("daemonize", YES_NO, "no", Ignored, "The server stays in the foreground: what starts it puts it in the background");
+        ("supervised", Kind::Choice(&["no", "upstart", "systemd", "auto"]), "no", Ignored, "No supervisor is told when the server is ready: the log says so");
+        ("always-show-logo", YES_NO, "no", Ignored, "There is no logo");
+        ("set-proc-title", YES_NO, "no", Ignored, NO_TITLE);
+        ("proc-title-template", Kind::Text, "{title} {listen-addr} {server-mode}", Ignored, NO_TITLE);
+        ("locale-collate", Kind::Text, "", Ignored, "Texts are compared byte by byte");
+        ("syslog-enabled", YES_NO, "no", Ignored, NO_SYSLOG);
+        ("syslog-ident", Kind::Text, "redis", Ignored, NO_SYSLOG);
+        ("syslog-facility", Kind::Choice(&["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"]), "local0", Ignored, NO_SYSLOG);
+        ("crash-log-enabled", YES_NO, "no", Ignored, "A crash leaves a line, and no report");
+        ("crash-memcheck-enabled", YES_NO, "no", Ignored, "A crash tests no memory");
+        ("ignore-warnings", Kind::Text, "", Ignored, "The start does not test the system");
+        ("io-threads", Kind::Integer(1, 128), "1", Ignored, "`threads` says how many threads run connections");
+        ("io-threads-do-reads", YES_NO, "no", Ignored, "The threads that run connections read and write");
+        ("server_cpulist", Kind::Text, "", Ignored, NO_PINNING);
+        ("bio_cpulist", Kind::Text, "", Ignored, NO_PINNING);
+        ("aof_rewrite_cpulist", Kind::Text, "", Ignored, NO_PINNING);
+        ("bgsave_cpulist", Kind::Text, "", Ignored, NO_PINNING);
+        ("oom-score-adj", Kind::Choice(&["no", "yes", "relative", "absolute"]), "no", Ignored, "The kernel's score of the process is left as it is");
+        ("oom-score-adj-values", Kind::Words, "0 200 800", Ignored, "The kernel's score of the process is left as it is");
+        ("disable-thp", YES_NO, "no", Ignored, "Keys are in huge pages where the kernel has them, and nothing is forked (docs/adr/0016)");
+        ("jemalloc-bg-thread", YES_NO, JEMALLOC_THREAD, Ignored, "The build decides whether the allocator has a thread");
+        ("activerehashing", YES_NO, "no", Ignored, "Tables grow and shrink in small steps, by the commands that change them");
+        ("dynamic-hz", YES_NO, "no", Ignored, "`hz` is the same for any number of connections");
+        ("active-expire-effort", Kind::Integer(1, 10), "1", Ignored, "Keys are removed in the order of their deadlines");
+        ("socket-mark-id", Kind::Integer(0, u32::MAX as u64), "0", Ignored, "Sockets have no mark");
+        ("rdbcompression", YES_NO, "no", Ignored, "Strings in snapshots are not compressed");
+        ("rdbchecksum", YES_NO, "yes", Ignored, "Snapshots have a checksum");
+        ("rdb-del-sync-files", YES_NO, "no", Ignored, NO_REPLICATION);
+        ("rdb-save-incremental-fsync", YES_NO, "no", Ignored, "A snapshot is synced once, at its end");
+        ("stop-writes-on-bgsave-error", YES_NO, "no", Ignored, "Writes go on when a snapshot fails");
+        ("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "yes", Ignored, "What RESTORE is given is always checked");
+        ("appendfilename", Kind::FileName, "", Ignored, "The files of the log are numbered");
+        ("no-appendfsync-on-rewrite", YES_NO, "no", Ignored, "`appendfsync` holds while the log is rewritten, too");
+        ("aof-load-truncated", YES_NO, "yes", Refused, "A torn end of the log is cut off by the start, which says so");
+        ("aof-use-rdb-preamble", YES_NO, "no", Ignored, "The log has one form");
+        ("aof-timestamp-enabled", YES_NO, "no", Ignored, "The log has no timestamps");
+        ("aof-rewrite-incremental-fsync", YES_NO, "no", Ignored, "A rewritten log is synced once, at its end");
+        ("lazyfree-lazy-eviction", YES_NO, "no", Ignored, NO_LAZY_FREEING);
+        ("lazyfree-lazy-expire", YES_NO, "no", Ignored, NO_LAZY_FREEING);
+        ("lazyfree-lazy-server-del", YES_NO, "no", Ignored, NO_LAZY_FREEING);
+        ("lazyfree-lazy-user-del", YES_NO, "no", Ignored, NO_LAZY_FREEING);
+        ("lazyfree-lazy-user-flush", YES_NO, "no", Ignored, NO_LAZY_FREEING);
+        ("activedefrag", YES_NO, "no", Ignored, NO_DEFRAGMENTATION);
+        ("active-defrag-ignore-bytes", MEMORY, "100mb", Ignored, NO_DEFRAGMENTATION);
+        ("active-defrag-threshold-lower", Kind::Integer(0, 1000), "10", Ignored, NO_DEFRAGMENTATION);
+        ("active-defrag-threshold-upper", Kind::Integer(0, 1000), "100", Ignored, NO_DEFRAGMENTATION);
+        ("active-defrag-cycle-min", Kind::Integer(1, 99), "1", Ignored, NO_DEFRAGMENTATION);
+        ("active-defrag-cycle-max", Kind::Integer(1, 99), "25", Ignored, NO_DEFRAGMENTATION);
+        ("active-defrag-max-scan-fields", Kind::Integer(1, i64::MAX as u64), "1000", Ignored, NO_DEFRAGMENTATION);
+        ("maxmemory-eviction-tenacity", Kind::Integer(0, 100), "10", Ignored, "Keys are evicted in slices of their own, beside the commands");
+        ("maxmemory-clients", Kind::Text, "0", Refused, "The buffers of connections have no limit in common, only one each (`client-output-buffer-limit`, `client-query-buffer-limit`)");
+        ("tracking-table-max-keys", Kind::Integer(0, i64::MAX as u64), "1000000", Ignored, "There is no client-side caching");
+        ("busy-reply-threshold", Kind::Integer(0, i64::MAX as u64), "5000", Ignored, NO_SCRIPTS);
+        ("lua-replicate-commands", Kind::Line, "", Ignored, NO_SCRIPTS);
+        ("list-max-ziplist-entries", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
+        ("list-max-ziplist-value", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
+        ("shutdown-timeout", INTEGER, "10", Ignored, NO_REPLICATION);
+        ("shutdown-on-sigint", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
+        ("shutdown-on-sigterm", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
+        ("enable-module-command", WHO, "no", Ignored, NO_MODULES);
+        ("loadmodule", Kind::Line, "", Refused, NO_MODULES);
+        ("aclfile", Kind::Text, "", Refused, NO_USERS);
+        ("user", Kind::Line, "", Refused, NO_USERS);
+        ("acl-pubsub-default", Kind::Choice(&["resetchannels", "allchannels"]), "resetchannels", Ignored, NO_USERS);
+        ("acllog-max-len", Kind::Integer(0, i64::MAX as u64), "128", Ignored, NO_USERS);
+        ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
+        ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
+        ("tls-port", Kind::Integer(0, 65535), "0", Refused, NO_TLS);
+        ("tls-cert-file", Kind::Text, "", Refused, NO_TLS);
+        ("tls-key-file", Kind::Text, "", Refused, NO_TLS);
+        ("tls-key-file-pass", Kind::Text, "", Refused, NO_TLS);
+        ("tls-client-cert-file", Kind::Text, "", Refused, NO_TLS);
+        ("tls-client-key-file", Kind::Text, "", Refused, NO_TLS);
+        ("tls-client-key-file-pass", Kind::Text, "", Refused, NO_TLS);
+        ("tls-dh-params-file", Kind::Text, "", Refused, NO_TLS);
+        ("tls-ca-cert-file", Kind::Text, "", Refused, NO_TLS);
+        ("tls-ca-cert-dir", Kind::Text, "", Refused, NO_TLS);
+        ("tls-auth-clients", Kind::Choice(&["no", "yes", "optional"]), "yes", Refused, NO_TLS);
+        ("tls-replication", YES_NO, "no", Refused, NO_TLS);
+        ("tls-cluster", YES_NO, "no", Refused, NO_TLS);
+        ("tls-protocols", Kind::Text, "", Refused, NO_TLS);
+        ("tls-ciphers", Kind::Text, "", Refused, NO_TLS);
+        ("tls-ciphersuites", Kind::Text, "", Refused, NO_TLS);
+        ("tls-prefer-server-ciphers", YES_NO, "no", Refused, NO_TLS);
+        ("tls-session-caching", YES_NO, "yes", Refused, NO_TLS);
+        ("tls-session-cache-size", INTEGER, "20480", Refused, NO_TLS);
+        ("tls-session-cache-timeout", INTEGER, "300", Refused, NO_TLS);
+        ("replicaof", Kind::Words, "", Refused, NO_REPLICATION);
+        ("masterauth", Kind::Text, "", Ignored, NO_REPLICATION);
+        ("masteruser", Kind::Text, "", Ignored, NO_REPLICATION);
+        ("bind-source-addr", Kind::Text, "", Ignored, NO_REPLICATION);
+        ("replica-serve-stale-data", YES_NO, "yes", Ignored, NO_REPLICATION);
+        ("replica-read-only", YES_NO, "yes", Ignored, NO_REPLICATION);
+        ("replica-lazy-flush", YES_NO, "no", Ignored, NO_REPLICATION);
+        ("replica-priority", INTEGER, "100", Ignored, NO_REPLICATION);
+        ("replica-announced", YES_NO, "yes", Ignored, NO_REPLICATION);
+        ("replica-announce-ip", Kind::Text, "", Ignored, NO_REPLICATION);
+        ("replica-announce-port", Kind::Integer(0, 65535), "0", Ignored, NO_REPLICATION);
+        ("replica-ignore-maxmemory", YES_NO, "yes", Ignored, NO_REPLICATION);
+        ("replica-ignore-disk-write-errors", YES_NO, "no", Ignored, NO_REPLICATION);
+        ("repl-diskless-sync", YES_NO, "yes", Ignored, NO_REPLICATION);
+        ("repl-diskless-sync-delay", INTEGER, "5", Ignored, NO_REPLICATION);
+        ("repl-diskless-sync-max-replicas", INTEGER, "0", Ignored, NO_REPLICATION);
+        ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Ignored, NO_REPLICATION);
+        ("repl-disable-tcp-nodelay", YES_NO, "no", Ignored, NO_REPLICATION);
+        ("repl-ping-replica-period", Kind::Integer(1, i32::MAX as u64), "10", Ignored, NO_REPLICATION);
+        ("repl-timeout", Kind::Integer(1, i32::MAX as u64), "60", Ignored, NO_REPLICATION);
+        ("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "1mb", Ignored, NO_REPLICATION);
+        ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600", Ignored, NO_REPLICATION);
+        ("min-replicas-to-write", INTEGER, "0", Refused, NO_REPLICATION);
+        ("min-replicas-max-lag", INTEGER, "10", Ignored, NO_REPLICATION);
+        ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore", Ignored, NO_REPLICATION);
+        ("cluster-enabled", YES_NO, "no", Refused, "There is no cluster");
+        ("cluster-config-file", Kind::Text, "nodes.conf", Ignored, NO_OTHER_NODES);
+        ("cluster-node-timeout", Kind::Integer(0, i64::MAX as u64), "15000", Ignored, NO_OTHER_NODES);
+        ("cluster-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
+        ("cluster-announce-ip", Kind::Text, "", Ignored, NO_OTHER_NODES);
+        ("cluster-announce-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
+        ("cluster-announce-tls-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
+        ("cluster-announce-bus-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
+        ("cluster-announce-hostname", Kind::Text, "", Ignored, NO_OTHER_NODES);
+        ("cluster-announce-human-nodename", Kind::Text, "", Ignored, NO_OTHER_NODES);
+        ("cluster-preferred-endpoint-type", Kind::Choice(&["ip", "hostname", "unknown-endpoint"]), "ip", Ignored, NO_OTHER_NODES);
+        ("cluster-link-sendbuf-limit", MEMORY, "0", Ignored, NO_OTHER_NODES);
+        ("cluster-require-full-coverage", YES_NO, "yes", Ignored, NO_OTHER_NODES);
+        ("cluster-allow-reads-when-down", YES_NO, "no", Ignored, NO_OTHER_NODES);
+        ("cluster-allow-pubsubshard-when-down", YES_NO, "yes", Ignored, NO_OTHER_NODES);
+        ("cluster-allow-replica-migration", YES_NO, "yes", Ignored, NO_OTHER_NODES);
+        ("cluster-migration-barrier", INTEGER, "1", Ignored, NO_OTHER_NODES);
+        ("cluster-replica-no-failover", YES_NO, "no", Ignored, NO_OTHER_NODES);
+        ("cluster-replica-validity-factor", INTEGER, "10", Ignored, NO_OTHER_NODES);
+    }
 }
 
-/// Names from before listpacks, and the directives that they mean.
-pub const ALIASES: [(&str, Directive); 5] = [
-    ("list-max-ziplist-size", Directive::ListMaxListpackSize),
-    ("hash-max-ziplist-entries", Directive::HashMaxListpackEntries),
-    ("hash-max-ziplist-value", Directive::HashMaxListpackValue),
-    ("zset-max-ziplist-entries", Directive::ZsetMaxListpackEntries),
-    ("zset-max-ziplist-value", Directive::ZsetMaxListpackValue),
+const NO_REPLICATION: &str = "There is no replication";
+const NO_OTHER_NODES: &str = "There are no other nodes";
+const NO_DEFRAGMENTATION: &str = "Memory is not defragmented: the allocator's bins are reused";
+const NO_LAZY_FREEING: &str = "What is removed is freed by whoever removes it";
+const NO_PINNING: &str = "Threads are not bound to processors";
+const NO_SYSLOG: &str = "Log lines go to a file or to standard error";
+const NO_SCRIPTS: &str = "There are no scripts";
+const NO_TITLE: &str = "The process keeps its title";
+const NO_TLS: &str = "There is no TLS: what is sent could be read on the way";
+const NO_USERS: &str = "There is no user but the default one, with its password (`requirepass`)";
+const NO_MODULES: &str = "There are no modules";
+/// Whether jemalloc has a thread that gives memory back.
+const JEMALLOC_THREAD: &str = if cfg!(feature = "jemalloc") { "yes" } else { "no" };
+
+/// Other names, and the names of the directives that they mean.
+pub const ALIASES: [(&str, &str); 19] = [
+    ("list-max-ziplist-size", "list-max-listpack-size"),
+    ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
+    ("hash-max-ziplist-value", "hash-max-listpack-value"),
+    ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
+    ("zset-max-ziplist-value", "zset-max-listpack-value"),
+    ("slaveof", "replicaof"),
+    ("slave-serve-stale-data", "replica-serve-stale-data"),
+    ("slave-read-only", "replica-read-only"),
+    ("slave-ignore-maxmemory", "replica-ignore-maxmemory"),
+    ("slave-lazy-flush", "replica-lazy-flush"),
+    ("slave-announce-ip", "replica-announce-ip"),
+    ("slave-announce-port", "replica-announce-port"),
+    ("slave-priority", "replica-priority"),
+    ("repl-ping-slave-period", "repl-ping-replica-period"),
+    ("min-slaves-to-write", "min-replicas-to-write"),
+    ("min-slaves-max-lag", "min-replicas-max-lag"),
+    ("cluster-slave-no-failover", "cluster-replica-no-failover"),
+    ("cluster-slave-validity-factor", "cluster-replica-validity-factor"),
+    ("lua-time-limit", "busy-reply-threshold"),
 ];
 
 /// The directives that are limits of small collections.
@@ -241,25 +465,31 @@ pub struct Config {
     texts: RwLock<Vec<String>>,
     /// The file that it was read from.
     file: Option<PathBuf>,
+    /// What the operator is to be told: a line for each directive that was given and has no effect.
+    warnings: Vec<String>,
 }
 
 impl Config {
     /// Reads the command line, and the config file it names. The error is the text to print; the server exits with 1.
     pub fn from_command_line(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, CommandLineEnd> {
-        let matches = flags().try_get_matches_from(arguments)?;
-        let mut config = Self::default();
-        if let Some(path) = matches.get_one::<String>("config-file") {
-            config.file = Some(path.into());
-            config.read_file(path).map_err(CommandLineEnd::Refused)?;
-        }
-        for row in DIRECTIVES {
-            if let Some(value) = matches.get_one::<String>(row.name) {
-                config
-                    .assign(row, value)
-                    .map_err(|reason| CommandLineEnd::Refused(format!("--{} {value}: {reason}", row.name)))?;
+        let CommandLine { file, reads_stdin, options } = CommandLine::parse(arguments)?;
+        let mut config = Self { file: file.as_ref().map(PathBuf::from), ..Self::default() };
+        let mut intake = Intake::of(&config);
+        let read = || -> Result<Vec<String>, String> {
+            file.iter().try_for_each(|path| intake.read_file(path))?;
+            if reads_stdin {
+                intake.read_stdin()?;
             }
-        }
+            options.iter().try_for_each(|(name, words)| intake.take_flag(name, words))?;
+            intake.end()
+        };
+        config.warnings = read().map_err(CommandLineEnd::Refused)?;
         Ok(config)
+    }
+
+    /// What the operator is to be told of it.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// A number, a number of bytes, or the position of a word in its choice.
@@ -327,7 +557,17 @@ impl Config {
     pub fn get(&self, index: usize) -> String {
         match DIRECTIVES[index].kind {
             Kind::Memory(..) => self.numbers[index].load(Ordering::Relaxed).to_string(),
+            Kind::Dir => absolute(&self.texts.read()[index]),
             _ => self.texts.read()[index].clone(),
+        }
+    }
+
+    /// Whether a value is what a directive has already.
+    pub fn has(&self, index: usize, value: &str) -> bool {
+        match DIRECTIVES[index].kind {
+            Kind::Memory(..) => parse_memory(value) == Some(self.numbers[index].load(Ordering::Relaxed)),
+            Kind::Dir => absolute(value) == self.get(index),
+            _ => self.get(index).eq_ignore_ascii_case(value),
         }
     }
 
@@ -340,6 +580,21 @@ impl Config {
             self.assign(&DIRECTIVES[*index], value).expect("the value was checked above");
         }
         Ok(())
+    }
+
+    /// What the present values of directives are, for [`restore`](Self::restore).
+    pub fn values_of(&self, indices: impl Iterator<Item = usize>) -> Vec<(usize, u64, String)> {
+        let texts = self.texts.read();
+        indices.map(|index| (index, self.numbers[index].load(Ordering::Relaxed), texts[index].clone())).collect()
+    }
+
+    /// Takes back changes.
+    pub fn restore(&self, values: Vec<(usize, u64, String)>) {
+        let mut texts = self.texts.write();
+        for (index, number, text) in values {
+            self.numbers[index].store(number, Ordering::Relaxed);
+            texts[index] = text;
+        }
     }
 
     fn assign(&self, row: &'static DirectiveRow, value: &str) -> Result<(), String> {
@@ -356,29 +611,6 @@ impl Config {
         };
         Ok(())
     }
-
-    fn read_file(&self, path: &str) -> Result<(), String> {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("can't read config file {path}: {error}"))?;
-        for (index, line) in text.lines().enumerate() {
-            self.read_line(line).map_err(|reason| format!("{path}, line {}: '{line}': {reason}", index + 1))?;
-        }
-        Ok(())
-    }
-
-    fn read_line(&self, line: &str) -> Result<(), String> {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            return Ok(());
-        }
-        let words = crate::resp::split_line(line.as_bytes()).ok_or("unbalanced quotes")?;
-        let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-        let (name, values) = words.split_first().ok_or("no directive")?;
-        let index = index_of(&name.to_lowercase()).ok_or_else(|| format!("unknown directive '{name}'"))?;
-        if values.is_empty() {
-            return Err("wrong number of arguments".into());
-        }
-        self.assign(&DIRECTIVES[index], &values.join(" "))
-    }
 }
 
 impl Default for Config {
@@ -388,6 +620,7 @@ impl Default for Config {
             numbers: DIRECTIVES.iter().map(number).collect(),
             texts: RwLock::new(DIRECTIVES.iter().map(|row| row.default.to_owned()).collect()),
             file: None,
+            warnings: Vec::new(),
         }
     }
 }
@@ -401,59 +634,30 @@ pub enum CommandLineEnd {
     Refused(String),
 }
 
-impl From<clap::Error> for CommandLineEnd {
-    fn from(error: clap::Error) -> Self {
-        match error.use_stderr() {
-            true => Self::Refused(error.to_string()),
-            false => Self::Asked(error.to_string()),
-        }
-    }
-}
-
 /// The place of a directive in the table.
 pub fn index_of(name: &str) -> Option<usize> {
-    static PLACES: std::sync::LazyLock<HashMap<&str, usize>> = std::sync::LazyLock::new(|| names().collect());
+    static PLACES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+        let mut places: HashMap<_, _> = DIRECTIVES.iter().enumerate().map(|(index, row)| (row.name, index)).collect();
+        ALIASES.iter().for_each(|(alias, name)| _ = places.insert(alias, places[name]));
+        places
+    });
     PLACES.get(name).copied()
 }
 
-/// Every name, aliases behind the others, with its place in the table.
-pub fn names() -> impl Iterator<Item = (&'static str, usize)> {
-    let aliases = ALIASES.iter().map(|&(alias, directive)| (alias, directive as usize));
-    DIRECTIVES.iter().enumerate().map(|(index, row)| (row.name, index)).chain(aliases)
+/// The place of a parameter of CONFIG.
+pub fn parameter(name: &str) -> Option<usize> {
+    index_of(name).filter(|&index| DIRECTIVES[index].kind.is_parameter())
 }
 
-fn flags() -> Command {
-    let file = Arg::new("config-file").value_name("CONFIG FILE").help("Lines of 'directive value', as in redis.conf");
-    let directives = DIRECTIVES.iter().enumerate().map(|(index, row)| {
-        Arg::new(row.name)
-            .long(row.name)
-            .aliases(names().filter(|&(name, of)| of == index && name != row.name).map(|(name, _)| name))
-            .value_name(value_name(row.kind))
-            .action(ArgAction::Set)
-            .allow_hyphen_values(true)
-            .help(match row.default {
-                "" => row.help.to_owned(),
-                default => format!("{} [default: {default}]", row.help),
-            })
-    });
-    Command::new("shardrace")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("A Redis-compatible in-memory server whose concurrency architecture is a flag")
-        .after_help("shardrace check-aof DIR explains the log in a directory, and repairs it; see its --help.")
-        .arg(file)
-        .args(directives)
+/// Every name of a parameter of CONFIG, aliases after the others, with its place in the table.
+pub fn parameters() -> impl Iterator<Item = (&'static str, usize)> {
+    let names = DIRECTIVES.iter().map(|row| row.name).chain(ALIASES.iter().map(|(alias, _)| *alias));
+    names.filter_map(|name| Some((name, parameter(name)?)))
 }
 
-fn value_name(kind: Kind) -> String {
-    match kind {
-        Kind::Integer(..) | Kind::Signed(..) => "N".into(),
-        Kind::Memory(..) => "BYTES".into(),
-        Kind::Choice(words) => words.join("|"),
-        Kind::Text => "TEXT".into(),
-        Kind::OutputLimit => "LIMIT".into(),
-        Kind::Events => "LETTERS".into(),
-        Kind::Percentiles => "PERCENTILES".into(),
-    }
+fn absolute(path: &str) -> String {
+    // It fails for an empty path alone.
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// The number behind a value, or why there is none.
@@ -480,7 +684,13 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
                 _ => format!("argument(s) must be one of the following: {}", words.join(", ")),
             })
         }
-        Kind::Text => Ok(0),
+        Kind::Octal(most) => match u64::from_str_radix(value, 8) {
+            Ok(number) if number <= most => Ok(number),
+            Ok(_) => Err(format!("argument must be between 0 and {most:o} inclusive")),
+            Err(_) => Err("argument couldn't be parsed as an octal number".into()),
+        },
+        Kind::FileName if value.contains(['/', '\\']) => Err(format!("{} can't be a path, just a filename", row.name)),
+        Kind::Text | Kind::Words | Kind::FileName | Kind::Dir | Kind::Include | Kind::Line => Ok(0),
         Kind::OutputLimit => OutputLimits::DEFAULT.changed(value).map(|_| 0).map_err(str::to_owned),
         Kind::Percentiles => percentiles(value).map(|_| 0).map_err(str::to_owned),
         Kind::Events => {

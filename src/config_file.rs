@@ -1,6 +1,6 @@
 //! CONFIG REWRITE: the configuration as it is, written into its file. Comments and the order of lines stay.
 
-use crate::config::{Config, DIRECTIVES, index_of};
+use crate::config::{Config, DIRECTIVES, DirectiveRow, Effect, parameter};
 use crate::resp::split_line;
 use std::fs::File;
 use std::io::{self, Write};
@@ -34,10 +34,8 @@ fn rewritten(text: &str, config: &Config) -> String {
             Some(index) => lines.push(line_of(index, config)),
         }
     }
-    let is_default = |index: &usize| {
-        let default = Config::default();
-        default.get(*index) == config.get(*index)
-    };
+    let defaults = Config::default();
+    let is_default = |index: &usize| defaults.get(*index) == config.get(*index);
     let added: Vec<usize> =
         (0..DIRECTIVES.len()).filter(|&index| !is_written[index]).filter(|index| !is_default(index)).collect();
     if !added.is_empty() && !lines.iter().any(|line| line == SIGNATURE) {
@@ -47,15 +45,20 @@ fn rewritten(text: &str, config: &Config) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The directive of a line; none of a comment, or of nothing.
+/// The directive of a line whose value may be another; none of a comment, of nothing, or of what has no effect here.
 fn directive_of(line: &str) -> Option<usize> {
     let words = split_line(line.trim().as_bytes())?;
     let name = String::from_utf8_lossy(words.first()?).to_lowercase();
-    index_of(&name)
+    parameter(&name).filter(|&index| !matches!(DIRECTIVES[index].effect, Effect::Ignored | Effect::Refused))
 }
 
 fn line_of(index: usize, config: &Config) -> String {
-    format!("{} {}", DIRECTIVES[index].name, quoted(&config.get(index)))
+    let DirectiveRow { name, kind, .. } = DIRECTIVES[index];
+    let value = config.get(index);
+    match value.is_empty() || !kind.takes_words() {
+        true => format!("{name} {}", quoted(&value)),
+        false => format!("{name} {value}"),
+    }
 }
 
 /// A value as one word.

@@ -20,16 +20,13 @@ use crate::server::Server;
 use crate::stages::{self, Stage};
 use crate::ticks;
 use bytes::BufMut;
-use socket2::SockRef;
 use std::future::{Future, poll_fn};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 /// Unsent replies, in bytes, above which a connection's socket is not read: a client that takes no replies gives no
 /// more work.
@@ -327,7 +324,7 @@ impl<S: Session> Connection<S> {
             return self.read_on(start);
         }
         buffers::with_scratch(|scratch| {
-            let result = read_once(&self.requests.client.stream, scratch);
+            let result = self.requests.client.stream.read_once(scratch);
             let Some(len) = self.note_read(result, start)? else { return Ok(()) };
             let consumed = self.take_on(&scratch[..len]);
             self.partial.extend_from_slice(&scratch[consumed..len]);
@@ -733,19 +730,6 @@ impl<S: Session> Requests<S> {
     }
 }
 
-/// Reads once. Fewer bytes than there is room for are all that there were: the readiness of the stream ends with them, as
-/// in tokio's `AsyncRead`, and epoll begins it again. `try_read` asks the kernel once more to find that out: a second
-/// system call for each read of a connection that reads on while its replies are on their way.
-fn read_once(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut len = 0;
-    let result = stream.try_io(Interest::READABLE, || {
-        len = (&*SockRef::from(stream)).read(buffer)?;
-        let is_drained = (1..buffer.len()).contains(&len);
-        if is_drained { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
-    });
-    if len > 0 { Ok(len) } else { result.map(|()| 0) }
-}
-
 #[inline]
 fn tell_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
     let slow = session.slow();
@@ -907,12 +891,7 @@ fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), Comm
     const TEXT: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can \
                         run it from a local connection, otherwise you need to set this option in the configuration \
                         file, and then restart the server.";
-    let is_allowed = match server.config.text(Directive::EnableDebugCommand).as_str() {
-        "yes" => true,
-        "local" => client.address.ip().is_loopback(),
-        _ => false,
-    };
-    if is_allowed { Ok(()) } else { Err(CommandError::Text(TEXT)) }
+    if server.allows(Directive::EnableDebugCommand, client) { Ok(()) } else { Err(CommandError::Text(TEXT)) }
 }
 
 /// What a refusal does to a transaction, and how it is replied: where EXEC itself is refused, the transaction is gone.

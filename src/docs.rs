@@ -1,7 +1,7 @@
 //! The documents that are written from the tables: docs/COMMANDS.md and docs/CONFIG.md.
 
 use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
-use crate::config::{DIRECTIVES, DirectiveRow, Kind};
+use crate::config::{DIRECTIVES, DirectiveRow, Effect, Kind};
 use std::fmt::Write;
 
 const GROUPS: [Group; 14] = [
@@ -48,11 +48,25 @@ pub fn config_markdown() -> String {
         "# Configuration\n\n\
          Written from the table of directives (`make docs`); a test compares. Each directive is a flag \
          (`--maxclients 100`), a line of the config file (`maxclients 100`; the file is the first argument of \
-         `shardrace`), and a parameter of CONFIG GET. CONFIG SET changes those marked; of the others it \
-         accepts the value that they have. Bytes take units: 1k = 1000, 1kb = 1024.\n\n\
+         `shardrace`, or `-` for the standard input), and a parameter of CONFIG GET. Flags take values of several words \
+         (`--bind 127.0.0.1 -::1`) and override the file; of a directive that is given twice the last counts. CONFIG SET \
+         changes those marked (`protected`: for those whom `enable-protected-configs` names); of the others it accepts \
+         the value that they have. Bytes take units: 1k = 1000, 1kb = 1024. Paths are those of the directory in which \
+         the server was started.\n\n\
          | Directive | Value | Default | CONFIG SET | |\n|---|---|---|---|---|\n",
     );
-    DIRECTIVES.iter().for_each(|row| text.push_str(&directive_line(row)));
+    let (without_effect, with_effect): (Vec<_>, Vec<_>) =
+        DIRECTIVES.iter().partition(|row| matches!(row.effect, Effect::Ignored | Effect::Refused));
+    with_effect.into_iter().for_each(|row| text.push_str(&directive_line(row)));
+    text.push_str(
+        "\n## Directives of Redis without effect\n\n\
+         A redis.conf of Redis 7 is a config file. These directives in it do nothing. CONFIG GET replies what holds here, \
+         which is not always Redis's default. Another value in a file or a flag leads to one line of warning; where \
+         somebody may rely on what it asks for, there is no start with it (*refused*). CONFIG SET accepts the value that \
+         holds.\n\n\
+         | Directive | Holds here | Another value | |\n|---|---|---|---|\n",
+    );
+    without_effect.into_iter().for_each(|row| text.push_str(&line_without_effect(row)));
     text
 }
 
@@ -104,12 +118,30 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Memory(least, most) => format!("bytes, {least} to {most}"),
         Kind::Choice([""]) => "empty".to_owned(),
         Kind::Choice(words) => words.join(", "),
+        Kind::Octal(most) => format!("0 to {most:o}, in octal"),
         Kind::Text => "text".to_owned(),
+        Kind::Words | Kind::Line => "words".to_owned(),
+        Kind::FileName => "name of a file".to_owned(),
+        Kind::Dir => "directory".to_owned(),
+        Kind::Include => "path or pattern".to_owned(),
         Kind::OutputLimit => "`CLASS HARD SOFT SECONDS ...`".to_owned(),
         Kind::Events => "letters".to_owned(),
         Kind::Percentiles => "numbers from 0 to 100".to_owned(),
     };
-    let default = if row.default.is_empty() { "(empty)" } else { row.default };
-    let mutable = if row.mutable { "yes" } else { "" };
-    format!("| `{}` | {value} | {default} | {mutable} | {} |\n", row.name, row.help)
+    let changes = match row.effect {
+        Effect::Mutable => "yes",
+        Effect::Protected => "protected",
+        Effect::Immutable | Effect::Ignored | Effect::Refused => "",
+    };
+    format!("| `{}` | {value} | {} | {changes} | {} |\n", row.name, shown_default(row), row.help)
+}
+
+fn line_without_effect(row: &DirectiveRow) -> String {
+    let holds = if row.kind.is_parameter() { shown_default(row) } else { "(no parameter of CONFIG)" };
+    let another = if row.effect == Effect::Refused { "refused" } else { "warning" };
+    format!("| `{}` | {holds} | {another} | {} |\n", row.name, row.help)
+}
+
+fn shown_default(row: &DirectiveRow) -> &'static str {
+    if row.default.is_empty() { "(empty)" } else { row.default }
 }

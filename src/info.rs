@@ -81,7 +81,7 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         ("arch_bits", &usize::BITS),
         ("process_id", &std::process::id()),
         ("run_id", &server.run_id),
-        ("tcp_port", &server.port),
+        ("tcp_port", &server.listening.port()),
         ("server_time_usec", &server.clock.now_us()),
         ("uptime_in_seconds", &uptime_s),
         ("uptime_in_days", &(uptime_s / 86400)),

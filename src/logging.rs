@@ -7,25 +7,20 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing::{Dispatch, Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriter};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, Formatter, SubscriberBuilder};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, reload};
 
 /// Starts logging as the configuration says; RUST_LOG takes precedence over `--loglevel`.
 /// Gives the file that the lines go to, where they go to one.
 pub fn start(config: &Config) -> Result<Option<LogFile>, String> {
-    let level = match config.text(Directive::Loglevel).as_str() {
-        "debug" => "trace",
-        "verbose" => "debug",
-        "warning" => "warn",
-        _ => "info",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| filter(&config.text(Directive::Loglevel)));
     let log_file = log_file(config)?;
     let writer = match log_file.clone() {
         Some(file) => BoxMakeWriter::new(file),
@@ -35,10 +30,44 @@ pub fn start(config: &Config) -> Result<Option<LogFile>, String> {
     // A line that a full disk does not take is lost; to say so elsewhere would end the process where that is full, too.
     let builder = builder.log_internal_errors(false);
     match config.text(Directive::LogFormat).as_str() {
-        "json" => builder.json().init(),
-        _ => builder.event_format(RedisForm).init(),
+        "json" => begin(builder.json()),
+        _ => begin(builder.event_format(RedisForm)),
     }
     Ok(log_file)
+}
+
+/// Puts another filter in the place of that of the start. The lines of a process have one place to go, so it has one.
+static CHANGE_FILTER: OnceLock<Box<dyn Fn(EnvFilter) + Send + Sync>> = OnceLock::new();
+
+fn begin<N, E, W>(builder: SubscriberBuilder<N, E, EnvFilter, W>)
+where
+    Formatter<N, E, W>: Subscriber + Send + Sync + 'static,
+    SubscriberBuilder<N, E, reload::Layer<EnvFilter, Formatter<N, E, W>>, W>: Into<Dispatch> + SubscriberInitExt,
+    N: 'static,
+    E: 'static,
+    W: 'static,
+{
+    let builder = builder.with_filter_reloading();
+    let handle = builder.reload_handle();
+    // The subscriber, and the filter with it, is there until the process ends.
+    _ = CHANGE_FILTER.set(Box::new(move |filter| _ = handle.reload(filter)));
+    builder.init();
+}
+
+/// Lets lines of this level, and of those above it, be logged from now on.
+pub fn set_level(level: &str) {
+    // A server in a test logs nothing.
+    CHANGE_FILTER.get().into_iter().for_each(|change| change(filter(level)));
+}
+
+fn filter(level: &str) -> EnvFilter {
+    EnvFilter::new(match level {
+        "debug" => "trace",
+        "verbose" => "debug",
+        "warning" => "warn",
+        "nothing" => "off",
+        _ => "info",
+    })
 }
 
 fn log_file(config: &Config) -> Result<Option<LogFile>, String> {

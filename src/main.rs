@@ -27,6 +27,7 @@ fn serve() -> ExitCode {
         Ok(log_file) => log_file,
         Err(reason) => return refuse(&reason),
     };
+    config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     end_process_on_panic();
     match server::run(config, Ground { log_file, ..Ground::default() }) {
         Ok(()) => ExitCode::SUCCESS,

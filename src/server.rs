@@ -20,29 +20,31 @@ use crate::eviction::{Look, PRESSURE};
 use crate::keyspace::{Databases, Policy, Table};
 use crate::latency;
 use crate::limits::{self, Limit};
+use crate::listening::{Accepted, Listening};
 use crate::logging::{LogFile, Seldom};
 use crate::memory;
 use crate::parallel::cores;
 use crate::pause::Pause;
+use crate::pid_file::PidFile;
 use crate::pubsub::PubSub;
 use crate::rdb::SAVES;
 use crate::rewriting::Rewriting;
 use crate::slowlog::{Slow, SlowLog};
 use crate::stages;
+use crate::stream::{Address, Stream};
 use crate::ticks;
 use actors::{Channels, FlumeChannels, TokioChannels};
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -75,8 +77,8 @@ pub struct Server {
     pub run_id: String,
     /// The operating system.
     pub os: String,
-    /// The TCP port.
-    pub port: u16,
+    /// Where connections come from.
+    pub listening: Listening,
     /// Threads of the runtime.
     pub threads: usize,
     /// The policy of the log, and what is wrong with it.
@@ -175,6 +177,15 @@ impl Server {
         self.engine.get().is_none()
     }
 
+    /// Whether a directive of `no`, `yes` and `local` allows a connection something.
+    pub fn allows(&self, directive: Directive, client: &Client) -> bool {
+        match self.config.text(directive).as_str() {
+            "yes" => true,
+            "local" => client.address.is_local(),
+            _ => false,
+        }
+    }
+
     /// Whether what is written is logged.
     pub fn has_log(&self) -> bool {
         self.config.is_on(Directive::Appendonly)
@@ -183,6 +194,7 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.log_control.set_policy(self.config.number(Directive::Appendfsync) as u8);
+        SAVES.aim_at(snapshot_path(&self.config));
         self.config.apply_limits();
         self.config.apply_policy();
         limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
@@ -334,15 +346,12 @@ pub fn run(config: Config, ground: Ground) -> Result<(), String> {
     let cores = cores();
     let threads = threads(&config);
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
-    if config.text(Directive::Dbfilename).contains('/') {
-        return Err("dbfilename can't be a path, just a filename".into());
-    }
     runtime.block_on(async {
-        let listener = listen(&config)?;
+        let listening = Listening::begin(&config)?;
         apply_limits(&config);
         let engine = config.text(Directive::Engine);
         let channel = config.text(Directive::Channel);
-        let start = Start { config, listener, ground, threads: threads.get(), cores };
+        let start = Start { config, listening, ground, threads: threads.get(), cores };
         match engine.as_str() {
             "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
@@ -393,16 +402,6 @@ fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
 /// and whoever else is on the machine.
 fn threads(config: &Config) -> NonZeroUsize {
     or_default(config.number(Directive::Threads), || (cores() - 1).max(1))
-}
-
-fn listen(config: &Config) -> Result<TcpListener, String> {
-    let address = format!("{}:{}", config.text(Directive::Bind), config.number(Directive::Port));
-    let describe = |error: io::Error| format!("can't listen on {address}: {error}");
-    let parsed: SocketAddr = address.parse().map_err(|error| format!("can't listen on {address}: {error}"))?;
-    let socket = if parsed.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(describe)?;
-    socket.set_reuseaddr(true).map_err(describe)?;
-    socket.bind(parsed).map_err(describe)?;
-    socket.listen(config.number(Directive::TcpBacklog) as u32).map_err(describe)
 }
 
 /// How the engine divides the data. Two shards on one thread do no more than one, in smaller turns (docs/adr/0005).
@@ -485,7 +484,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
 /// Everything that is ready before the data.
 struct Start {
     config: Config,
-    listener: TcpListener,
+    listening: Listening,
     ground: Ground,
     threads: usize,
     cores: usize,
@@ -495,17 +494,18 @@ impl Start {
     /// Serves until it is told to stop: at first with -LOADING, while the log is read; then with the engine that `build`
     /// makes of what it held.
     async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
-        let Self { config, listener, ground, threads, cores } = self;
-        let port = listener.local_addr().map_err(|error| format!("can't tell the port: {error}"))?.port();
-        let server = new_server(config, port, threads, ground.clock.clone())?;
+        let Self { config, listening, ground, threads, cores } = self;
+        let server = new_server(config, listening, threads, ground.clock.clone())?;
+        let _pid_file = PidFile::write(&server.config.text(Directive::Pidfile));
         let tasks = TaskTracker::new();
         let mut stop = pin!(stop_signal(server.stop.clone(), ground.log_file.clone())?);
         tokio::spawn(keep_house(Arc::clone(&server)));
         tokio::spawn(watch_memory(Arc::clone(&server)));
 
         if server.has_log() {
-            let address = server.config.text(Directive::Bind);
-            tracing::info!("Reading the append only file; meanwhile -LOADING is replied on tcp {address}:{port}");
+            for place in server.listening.places() {
+                tracing::info!("Reading the append only file; meanwhile -LOADING is replied on {place}");
+            }
         }
         let (loaded, engine) = watch::channel(None);
         let loading = load(&server, ground, cores)?;
@@ -516,7 +516,7 @@ impl Start {
                 // The log is as it would be after a crash; the thread that reads it ends with the process.
                 () = &mut stop => return Ok(()),
                 result = loading => result.expect("the thread that loads does not panic")?,
-                never = accept(&listener, &server, admit) => match never {},
+                never = accept(&server, admit) => match never {},
             }
         };
         rewriter.into_iter().for_each(|rewriter| server.rewriting.begin(rewriter));
@@ -534,9 +534,9 @@ impl Start {
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         tokio::select! {
             () = stop => {}
-            never = accept(&listener, &server, admit) => match never {},
+            never = accept(&server, admit) => match never {},
         }
-        drop(listener);
+        server.listening.end();
         drain(&server, &tasks, &logs).await;
         // The log's own threads write and sync; this one has nothing else left to run.
         let finished = logs.finish();
@@ -547,7 +547,7 @@ impl Start {
     }
 }
 
-fn new_server(config: Config, port: u16, threads: usize, clock: Clock) -> Result<Arc<Server>, String> {
+fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock) -> Result<Arc<Server>, String> {
     fit_maxclients(&config)?;
     let server = Arc::new(Server {
         clients: Clients::default(),
@@ -557,7 +557,7 @@ fn new_server(config: Config, port: u16, threads: usize, clock: Clock) -> Result
         run_id: (0..40).map(|_| fastrand::digit(16)).collect(),
         os: operating_system(),
         pubsub: Arc::default(),
-        port,
+        listening,
         threads,
         log_control: LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8)),
         rewriting: Rewriting::default(),
@@ -678,8 +678,9 @@ fn announce(server: &Server) {
             server.config.text(Directive::Appendfsync)
         );
     }
-    let address = server.config.text(Directive::Bind);
-    tracing::info!("Ready to accept connections tcp on {address}:{}", server.port);
+    for place in server.listening.places() {
+        tracing::info!("Ready to accept connections {place}");
+    }
 }
 
 /// Resolves when the server is told to stop. A second signal ends it at once. SIGHUP lets the log lines go on in a new
@@ -715,10 +716,10 @@ fn stop_signal(token: CancellationToken, log_file: Option<LogFile>) -> Result<im
 }
 
 /// Accepts connections until it is dropped.
-async fn accept<T>(listener: &TcpListener, server: &Server, begin: impl Fn(Arc<Client>) -> T) -> Infallible {
+async fn accept<T>(server: &Server, begin: impl Fn(Arc<Client>) -> T) -> Infallible {
     loop {
-        match listener.accept().await {
-            Ok((stream, address)) => _ = admit(stream, address, server).map(&begin),
+        match server.listening.accept().await {
+            Ok(accepted) => _ = admit(accepted, server).map(&begin),
             Err(error) => {
                 // Out of files, say: connections wait in the backlog until some are closed.
                 tracing::warn!("Accepting client connection: {error}");
@@ -729,26 +730,52 @@ async fn accept<T>(listener: &TcpListener, server: &Server, begin: impl Fn(Arc<C
 }
 
 /// Takes a connection in, or refuses it.
-fn admit(stream: TcpStream, address: SocketAddr, server: &Server) -> Option<Arc<Client>> {
+fn admit(accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
     server.stats.connections.fetch_add(1, Ordering::Relaxed);
+    if is_protected_from(&accepted.address, server) {
+        return turn_away(&accepted.stream, DENIED, server);
+    }
     // A socket that fails here is closed already; its task will see that.
-    let _ = stream.set_nodelay(true);
-    let client = Arc::new(new_client(stream, address, server));
+    let _ = accepted.stream.prepare(server.config.number(Directive::TcpKeepalive));
+    let client = Arc::new(new_client(accepted, server));
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
-        server.stats.rejected.fetch_add(1, Ordering::Relaxed);
-        // The client may be gone; it would have been turned away in any case.
-        let _ = client.stream.try_write(b"-ERR max number of clients reached\r\n");
-        return None;
+        return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
     }
     Some(client)
 }
 
-fn new_client(stream: TcpStream, address: SocketAddr, server: &Server) -> Client {
+fn is_protected_from(address: &Address, server: &Server) -> bool {
+    !address.is_local()
+        && server.config.is_on(Directive::ProtectedMode)
+        && server.config.text(Directive::Requirepass).is_empty()
+}
+
+fn turn_away(stream: &Stream, reason: &str, server: &Server) -> Option<Arc<Client>> {
+    server.stats.rejected.fetch_add(1, Ordering::Relaxed);
+    // The client may be gone; it would have been turned away in any case.
+    let _ = stream.try_write(reason.as_bytes());
+    None
+}
+
+/// What protected mode tells connections from elsewhere; the words are Redis's, which clients and people know.
+const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set \
+    for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect \
+    from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode \
+    sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same \
+    host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use \
+    CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing \
+    the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If \
+    you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an \
+    authentication password for the default user. NOTE: You only need to do one of the above things in order for the \
+    server to start accepting connections from the outside.\r\n";
+
+fn new_client(accepted: Accepted, server: &Server) -> Client {
+    let Accepted { stream, address, local_address } = accepted;
     let now_ms = uptime_ms();
     Client {
         id: server.clients.next_id(),
         address,
-        local_address: stream.local_addr().unwrap_or(address),
+        local_address,
         stream,
         connected_ms: now_ms,
         last_seen_ms: AtomicU64::new(now_ms),

@@ -5,6 +5,7 @@ use super::{CommandError, Outcome};
 use crate::clients::Client;
 use crate::pause::Paused;
 use crate::resp::{Args, Reply, parse_i64, quoted};
+use crate::stream::Address;
 use std::net::Shutdown;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ impl Filters {
         let mut filters = Self { tests: Vec::new(), spares_me: true };
         if args.len() == 3 {
             filters.spares_me = false;
-            filters.add_address(&args[2], |client| client.address);
+            filters.add_address(&args[2], |client| &client.address);
             return Ok(filters);
         }
         for position in (2..args.len()).step_by(2) {
@@ -54,9 +55,9 @@ impl Filters {
         } else if args.is(position, "TYPE") {
             self.tests.push(Box::new(type_filter(value)?));
         } else if args.is(position, "ADDR") {
-            self.add_address(value, |client| client.address);
+            self.add_address(value, |client| &client.address);
         } else if args.is(position, "LADDR") {
-            self.add_address(value, |client| client.local_address);
+            self.add_address(value, |client| &client.local_address);
         } else if args.is(position, "USER") {
             if value != b"default" {
                 let given = quoted(value, usize::MAX);
@@ -74,7 +75,7 @@ impl Filters {
         Ok(())
     }
 
-    fn add_address(&mut self, wanted: &[u8], address: fn(&Client) -> std::net::SocketAddr) {
+    fn add_address(&mut self, wanted: &[u8], address: fn(&Client) -> &Address) {
         let wanted = wanted.to_vec();
         self.tests.push(Box::new(move |client| address(client).to_string().as_bytes() == wanted));
     }

@@ -51,6 +51,23 @@ fn top_level() -> impl Iterator<Item = &'static Command> + Clone {
     COMMANDS.iter().filter(|row| row.container().is_none())
 }
 
+/// CLIENT HELP, COMMAND HELP, CONFIG HELP: O(N), N = subcommands
+pub fn help(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let name = String::from_utf8_lossy(&args[0]).to_uppercase();
+    let container = find(&args[0]).map(command).expect("its subcommand was found");
+    let rows = subcommands_of(container).filter_map(|row| Some((row, row.container()?.1)));
+    let rows: Vec<_> = rows.filter(|(_, subcommand)| *subcommand != "help").collect();
+    reply.array(2 * rows.len() + 3);
+    reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    for (row, subcommand) in rows {
+        reply.simple(format!("{} {}", subcommand.to_uppercase(), row.syntax).trim_end());
+        reply.simple(&format!("    {}", row.summary));
+    }
+    reply.simple("HELP");
+    reply.simple("    Print this help.");
+    Ok(())
+}
+
 fn subcommands_of(container: &Command) -> impl Iterator<Item = &'static Command> + Clone {
     COMMANDS.iter().filter(move |row| row.container().is_some_and(|(name, _)| name == container.name))
 }

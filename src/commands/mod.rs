@@ -10,6 +10,7 @@ mod bitfield;
 mod bits;
 pub mod blocking;
 mod clients;
+mod configuration;
 pub mod debug;
 mod digest;
 mod double;

@@ -1,6 +1,5 @@
 //! Commands that run in the connection: about itself and about the server.
 
-use super::glob;
 use super::keys::database_number;
 use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
@@ -9,7 +8,7 @@ use super::{CommandError, Context, Outcome};
 use crate::calls;
 use crate::clients::Client;
 use crate::clock::uptime_ms;
-use crate::config::{DIRECTIVES, Directive};
+use crate::config::Directive;
 use crate::keyspace::Watch;
 use crate::pubsub::Subscription;
 use crate::resp::{Args, Reply, parse_i64, parse_u64, quoted};
@@ -34,6 +33,11 @@ pub struct LocalCall<'a> {
 }
 
 impl LocalCall<'_> {
+    /// Whether a directive of `no`, `yes` and `local` allows this connection something.
+    pub fn may(&self, directive: Directive) -> bool {
+        self.server.allows(directive, self.client)
+    }
+
     fn choose_database(&mut self, number: u16) {
         self.state.context.database = number;
         self.client.database.store(number, Ordering::Relaxed);
@@ -527,92 +531,8 @@ fn on_or_off(args: Args<'_>) -> Result<bool, CommandError> {
     }
 }
 
-/// CONFIG GET parameter [parameter ...]: O(N), N = directives
-pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    // A name that is given in full is replied as it was given.
-    let name_for = |name: &'static str| {
-        let mut patterns = args.from(2).iter();
-        let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name.as_bytes()))?;
-        Some(if pattern.eq_ignore_ascii_case(name.as_bytes()) { pattern } else { name.as_bytes() })
-    };
-    let names = crate::config::names();
-    let wanted: Vec<(usize, &[u8])> = names.filter_map(|(name, index)| Some((index, name_for(name)?))).collect();
-    reply.map(wanted.len());
-    for (index, name) in wanted {
-        reply.bulk(name);
-        reply.bulk(call.server.config.get(index).as_bytes());
-    }
-    Ok(())
-}
-
-/// CONFIG SET parameter value [parameter value ...]: O(N), N = directives given
-pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    if !args.len().is_multiple_of(2) {
-        return Err(CommandError::Syntax);
-    }
-    let mut values: Vec<(usize, String)> = Vec::new();
-    for position in (2..args.len()).step_by(2) {
-        let name = quoted(&args[position], usize::MAX);
-        let refuse = |reason: &str| {
-            CommandError::Owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
-        };
-        let index = crate::config::index_of(&name.to_lowercase()).ok_or_else(|| {
-            CommandError::Owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
-        })?;
-        // What is decided at the start has the value that it has: a client that sets all it has read is not refused.
-        let is_kept = || call.server.config.get(index).as_bytes().eq_ignore_ascii_case(&args[position + 1]);
-        if !DIRECTIVES[index].mutable && is_kept() {
-            continue;
-        }
-        if !DIRECTIVES[index].mutable {
-            return Err(refuse("can't set immutable config"));
-        }
-        if values.iter().any(|(other, _)| *other == index) {
-            return Err(refuse("duplicate parameter"));
-        }
-        if index == Directive::Maxclients as usize
-            && let Some(wanted) = parse_u64(&args[position + 1])
-        {
-            let most = call.server.clients_that_fit(wanted);
-            if most < wanted {
-                return Err(refuse(&format!(
-                    "The operating system is not able to handle the specified number of clients, try with {most}"
-                )));
-            }
-        }
-        values.push((index, String::from_utf8_lossy(&args[position + 1]).into_owned()));
-    }
-    call.server.config.set(&values).map_err(|(index, reason)| {
-        let name = DIRECTIVES[index].name;
-        CommandError::Owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
-    })?;
-    call.server.apply_config();
-    reply.ok();
-    Ok(())
-}
-
-/// CONFIG REWRITE: O(N), N = directives
-pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    const NO_FILE: &str = "ERR The server is running without a config file";
-    let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
-    crate::config_file::rewrite(path, &call.server.config).map_err(|error| {
-        tracing::warn!("CONFIG REWRITE failed: {error}");
-        CommandError::Owned(format!("ERR Rewriting config file: {error}"))
-    })?;
-    tracing::info!("CONFIG REWRITE executed with success.");
-    reply.ok();
-    Ok(())
-}
-
 /// LOLWUT [VERSION version]: O(1)
 pub fn lolwut(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.verbatim(&format!("Redis ver. {}\n", crate::info::REDIS_VERSION));
-    Ok(())
-}
-
-/// CONFIG RESETSTAT: O(1)
-pub fn config_resetstat(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    call.server.reset_stats();
-    reply.ok();
     Ok(())
 }

@@ -405,6 +405,7 @@ command_table! {
         ("client|list", -2, ADMIN, Connection, "2.4.0", "O(N), N = connections", "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "What is known of each connection.") => server::client_list;
         ("client|no-evict", 3, ADMIN, Connection, "7.0.0", "O(1)", "<ON | OFF>", "Keeps the connection when memory is short.") => server::client_no_evict;
         ("client|no-touch", 3, CONNECTION, Connection, "7.2.0", "O(1)", "<ON | OFF>", "Lets the connection read without marking keys as used.") => server::client_no_touch;
+        ("client|help", 2, STATUS, Connection, "5.0.0", "O(N), N = subcommands", "", "The subcommands.") => super::introspection::help;
         ("command|count", 2, STATUS, Server, "2.8.13", "O(1)", "", "How many commands there are.") => super::introspection::command_count;
         ("command|info", -2, STATUS, Server, "2.8.13", "O(N), N = commands named", "[command-name [command-name ...]]", "Describes commands to clients.") => super::introspection::command_info;
         ("command|docs", -2, STATUS, Server, "7.0.0", "O(N), N = commands named", "[command-name [command-name ...]]", "Describes commands to people.") => super::introspection::command_docs;
@@ -417,8 +418,9 @@ command_table! {
         ("pubsub|shardchannels", -2, PUBSUB, PubSub, "7.0.0", "O(N), N = shard channels that have subscribers", "[pattern]", "The shard channels that have subscribers.") => pubsub::shardchannels;
         ("pubsub|shardnumsub", -2, PUBSUB, PubSub, "7.0.0", "O(N), N = shard channels named", "[shardchannel [shardchannel ...]]", "How many subscribers shard channels have.") => pubsub::shardnumsub;
         ("pubsub|help", 2, STATUS, PubSub, "6.2.0", "O(1)", "", "What the subcommands do.") => pubsub::help;
-        ("config|get", -3, ADMIN, Server, "2.0.0", "O(N), N = directives", "parameter [parameter ...]", "Values of the configuration.") => server::config_get;
-        ("config|set", -4, ADMIN, Server, "2.0.0", "O(N), N = directives given", "parameter value [parameter value ...]", "Changes the configuration.") => server::config_set;
+        ("command|help", 2, STATUS, Server, "5.0.0", "O(N), N = subcommands", "", "The subcommands.") => super::introspection::help;
+        ("config|get", -3, ADMIN, Server, "2.0.0", "O(N), N = directives", "parameter [parameter ...]", "Values of the configuration.") => super::configuration::config_get;
+        ("config|set", -4, ADMIN, Server, "2.0.0", "O(N), N = directives given", "parameter value [parameter value ...]", "Changes the configuration.") => super::configuration::config_set;
         ("slowlog|get", -2, SLOW_LOG, Server, "2.2.12", "O(N), N = entries replied", "[count]", "The last commands that took long.") => observing::slowlog_get;
         ("slowlog|len", 2, SLOW_LOG, Server, "2.2.12", "O(1)", "", "How many entries the slow log has.") => observing::slowlog_len;
         ("slowlog|reset", 2, SLOW_LOG, Server, "2.2.12", "O(N), N = entries", "", "Forgets the entries of the slow log.") => observing::slowlog_reset;
@@ -432,7 +434,8 @@ command_table! {
         ("memory|stats", 2, NONE, Server, "4.0.0", "O(shards)", "", "What memory is used for.") => super::memory::stats;
         ("memory|doctor", 2, NONE, Server, "4.0.0", "O(1)", "", "How memory is used, in a sentence.") => super::memory::doctor;
         ("memory|help", 2, STATUS, Server, "4.0.0", "O(1)", "", "What the subcommands do.") => super::memory::help;
-        ("config|rewrite", 2, ADMIN, Server, "2.8.0", "O(N), N = directives", "", "Writes the configuration into its file.") => server::config_rewrite;
-        ("config|resetstat", 2, ADMIN, Server, "2.0.0", "O(1)", "", "Starts the counts of INFO anew.") => server::config_resetstat;
+        ("config|rewrite", 2, ADMIN, Server, "2.8.0", "O(N), N = directives", "", "Writes the configuration into its file.") => super::configuration::config_rewrite;
+        ("config|help", 2, STATUS, Server, "5.0.0", "O(N), N = subcommands", "", "The subcommands.") => super::introspection::help;
+        ("config|resetstat", 2, ADMIN, Server, "2.0.0", "O(1)", "", "Starts the counts of INFO anew.") => super::configuration::config_resetstat;
     }
 }

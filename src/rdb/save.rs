@@ -86,6 +86,11 @@ impl Saves {
         self.last_save_s.store(self.now_s(), Ordering::Relaxed);
     }
 
+    /// Says where snapshots go from now on.
+    pub fn aim_at(&self, target: PathBuf) {
+        *self.target.lock() = target;
+    }
+
     fn now_s(&self) -> u64 {
         self.clock.lock().now_ms() / 1000
     }

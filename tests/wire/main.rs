@@ -16,6 +16,7 @@ mod blocking;
 mod check_aof;
 mod clients;
 mod clock;
+mod configuration;
 mod connections;
 mod databases;
 mod debug;

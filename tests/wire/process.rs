@@ -35,9 +35,9 @@ fn a_bad_flag_is_named_with_the_reason() {
             ["--client-output-buffer-limit", "Wrong number of arguments in buffer limit"],
         ),
         (vec!["--proto-max-bulk-len", "1xb"], ["--proto-max-bulk-len", "bytes"]),
-        (vec!["--nosuchflag", "1"], ["--nosuchflag", "unexpected"]),
+        (vec!["--nosuchflag", "1"], ["--nosuchflag", "unknown directive"]),
         (vec!["--bind", "nowhere"], ["nowhere", "can't listen"]),
-        (vec!["--port"], ["--port", "value"]),
+        (vec!["--port"], ["--port", "wrong number of arguments"]),
         (vec!["/no/such/file.conf"], ["/no/such/file.conf", "can't read"]),
     ] {
         assert_refused(&run(&arguments), &texts);

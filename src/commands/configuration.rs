@@ -1,0 +1,171 @@
+//! CONFIG: the configuration, read, changed and written into its file.
+
+use super::glob;
+use super::server::LocalCall;
+use super::{CommandError, Outcome};
+use crate::config::{DIRECTIVES, Directive, Effect};
+use crate::logging;
+use crate::resp::{Args, Reply, parse_u64, quoted};
+use crate::server::Server;
+
+/// CONFIG GET parameter [parameter ...]: O(N), N = directives
+pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    // A name that is given in full is replied as it was given.
+    let name_for = |name: &'static str| {
+        let mut patterns = args.from(2).iter();
+        let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name.as_bytes()))?;
+        Some(if pattern.eq_ignore_ascii_case(name.as_bytes()) { pattern } else { name.as_bytes() })
+    };
+    let names = crate::config::parameters();
+    let wanted: Vec<(usize, &[u8])> = names.filter_map(|(name, index)| Some((index, name_for(name)?))).collect();
+    reply.map(wanted.len());
+    for (index, name) in wanted {
+        reply.bulk(name);
+        reply.bulk(call.server.config.get(index).as_bytes());
+    }
+    Ok(())
+}
+
+/// A directive that CONFIG SET changes: its place in the table, its name as it was given, and its value.
+struct Change {
+    index: usize,
+    name: String,
+    value: String,
+}
+
+/// CONFIG SET parameter value [parameter value ...]: O(N), N = directives given
+pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if !args.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    let mut changes: Vec<Change> = Vec::new();
+    for position in (2..args.len()).step_by(2) {
+        let change = Change::parse(&args[position], &args[position + 1])?;
+        if !change.is_allowed(call)? {
+            continue;
+        }
+        if changes.iter().any(|other| other.index == change.index) {
+            return Err(refusal(&change.name, "duplicate parameter"));
+        }
+        changes.push(change);
+    }
+    changes.iter().try_for_each(|change| change.check(call))?;
+    let moves = changes
+        .iter()
+        .find(|change| change.is_about_listening() && !call.server.config.has(change.index, &change.value));
+    let before = call.server.config.values_of(changes.iter().map(|change| change.index));
+    let values: Vec<(usize, String)> = changes.iter().map(|change| (change.index, change.value.clone())).collect();
+    call.server.config.set(&values).map_err(|(index, reason)| refusal(DIRECTIVES[index].name, &reason))?;
+    if let Some(change) = moves {
+        listen(call.server, change).inspect_err(|_| call.server.config.restore(before))?;
+    }
+    call.server.apply_config();
+    if changes.iter().any(|change| change.is_of(Directive::Loglevel)) {
+        logging::set_level(&call.server.config.text(Directive::Loglevel));
+    }
+    reply.ok();
+    Ok(())
+}
+
+impl Change {
+    fn parse(name: &[u8], value: &[u8]) -> Result<Self, CommandError> {
+        let name = quoted(name, usize::MAX);
+        let index = crate::config::parameter(&name.to_lowercase()).ok_or_else(|| {
+            CommandError::Owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
+        })?;
+        Ok(Self { index, name, value: String::from_utf8_lossy(value).into_owned() })
+    }
+
+    fn is_about_listening(&self) -> bool {
+        self.is_of(Directive::Bind) || self.is_of(Directive::Port)
+    }
+
+    fn is_of(&self, directive: Directive) -> bool {
+        self.index == directive as usize
+    }
+
+    /// Whether it changes something that it may change. What is decided at the start has the value that it has: a client
+    /// that sets all it has read is not refused.
+    fn is_allowed(&self, call: &LocalCall<'_>) -> Result<bool, CommandError> {
+        let row = &DIRECTIVES[self.index];
+        let refuse = match row.effect {
+            Effect::Mutable => return Ok(true),
+            Effect::Protected if call.may(Directive::EnableProtectedConfigs) => return Ok(true),
+            Effect::Protected => "can't set protected config".to_owned(),
+            Effect::Immutable => "can't set immutable config".to_owned(),
+            Effect::Ignored | Effect::Refused => format!("can't set immutable config: {}", row.help),
+        };
+        if call.server.config.has(self.index, &self.value) {
+            return Ok(false);
+        }
+        Err(refusal(&self.name, &refuse))
+    }
+
+    /// Refuses what the value's form does not rule out, but the state of the server.
+    fn check(&self, call: &LocalCall<'_>) -> Outcome {
+        if self.is_of(Directive::Dir) && !call.server.config.has(self.index, &self.value) {
+            return self.check_dir(call);
+        }
+        let Some(wanted) = parse_u64(self.value.as_bytes()).filter(|_| self.is_of(Directive::Maxclients)) else {
+            return Ok(());
+        };
+        let most = call.server.clients_that_fit(wanted);
+        if most < wanted {
+            return Err(refusal(
+                &self.name,
+                &format!("The operating system is not able to handle the specified number of clients, try with {most}"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_dir(&self, call: &LocalCall<'_>) -> Outcome {
+        if call.server.has_log() {
+            return Err(refusal(&self.name, "the log is in the directory of the start, and stays there"));
+        }
+        std::fs::read_dir(&self.value).map(drop).map_err(|error| {
+            let text = error.to_string();
+            refusal(&self.name, text.split(" (os error").next().unwrap_or_default())
+        })
+    }
+}
+
+/// Listens where the configuration says now, of which a change was the first.
+fn listen(server: &Server, change: &Change) -> Outcome {
+    let wanted = server.config.number(Directive::Port);
+    // A port that the system has chosen stays.
+    let has_chosen = wanted == 0 && change.is_of(Directive::Bind);
+    let port = if has_chosen { server.listening.port() } else { u16::try_from(wanted).expect("its row bounds it") };
+    server.listening.move_to(&server.config, port).map_err(|reason| {
+        tracing::warn!("{reason}: listening as before");
+        let reason = match change.is_of(Directive::Port) {
+            true => "Unable to listen on this port. Check server logs.",
+            false => "Failed to bind to specified addresses.",
+        };
+        refusal(&change.name, reason)
+    })
+}
+
+fn refusal(name: &str, reason: &str) -> CommandError {
+    CommandError::Owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+}
+
+/// CONFIG REWRITE: O(N), N = directives
+pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const NO_FILE: &str = "ERR The server is running without a config file";
+    let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
+    crate::config_file::rewrite(path, &call.server.config).map_err(|error| {
+        tracing::warn!("CONFIG REWRITE failed: {error}");
+        CommandError::Owned(format!("ERR Rewriting config file: {error}"))
+    })?;
+    tracing::info!("CONFIG REWRITE executed with success.");
+    reply.ok();
+    Ok(())
+}
+
+/// CONFIG RESETSTAT: O(1)
+pub fn config_resetstat(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.server.reset_stats();
+    reply.ok();
+    Ok(())
+}

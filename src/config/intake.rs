@@ -1,0 +1,154 @@
+//! Taking in the configuration: lines of files and flags, one after the other, the last of each directive counts.
+
+use super::{Config, DIRECTIVES, DirectiveRow, Effect, Kind, check, index_of};
+use crate::commands::glob;
+use crate::resp::split_line;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Files that are included, one in the other, at most: one that includes itself ends.
+const DEPTH_MAX: usize = 16;
+
+/// What has been taken in so far.
+#[derive(Debug)]
+pub(super) struct Intake<'a> {
+    config: &'a Config,
+    /// What was given of directives without effect, by their places in the table.
+    passed_over: BTreeMap<usize, PassedOver>,
+    depth: usize,
+}
+
+/// A directive without effect, as it was given last.
+#[derive(Debug)]
+struct PassedOver {
+    place: String,
+    /// Whether what was given is what holds in any case.
+    is_so: bool,
+}
+
+impl<'a> Intake<'a> {
+    /// Nothing yet.
+    pub fn of(config: &'a Config) -> Self {
+        Self { config, passed_over: BTreeMap::new(), depth: 0 }
+    }
+
+    /// Takes in the lines of a file.
+    pub fn read_file(&mut self, path: &str) -> Result<(), String> {
+        let bytes = std::fs::read(path).map_err(|error| format!("can't read config file {path}: {error}"))?;
+        self.read_lines(path, &String::from_utf8_lossy(&bytes))
+    }
+
+    /// Takes in the lines of the standard input.
+    pub fn read_stdin(&mut self) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map_err(|error| format!("can't read the standard input: {error}"))?;
+        self.read_lines("standard input", &String::from_utf8_lossy(&bytes))
+    }
+
+    /// Takes in a flag of the command line.
+    pub fn take_flag(&mut self, name: &str, words: &[String]) -> Result<(), String> {
+        self.take(name, words, "command line")
+            .map_err(|reason| format!("{}: {reason}", format!("--{name} {}", words.join(" ")).trim_end()))
+    }
+
+    /// Ends the taking in: warnings, a line for each directive that has no effect; or why one of them ends the start.
+    pub fn end(self) -> Result<Vec<String>, String> {
+        let mut warnings = Vec::new();
+        for (index, PassedOver { place, is_so }) in self.passed_over {
+            let DirectiveRow { name, effect, help, .. } = &DIRECTIVES[index];
+            match effect {
+                _ if is_so => {}
+                Effect::Refused => return Err(format!("{place}: '{name}' can't be honoured: {help}")),
+                _ => warnings.push(format!("{place}: '{name}' has no effect: {help}")),
+            }
+        }
+        Ok(warnings)
+    }
+
+    fn read_lines(&mut self, path: &str, text: &str) -> Result<(), String> {
+        for (index, line) in text.lines().enumerate() {
+            let place = format!("{path}, line {}", index + 1);
+            self.read_line(line, &place).map_err(|reason| format!("{place}: '{line}': {reason}"))?;
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, line: &str, place: &str) -> Result<(), String> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let words = split_line(line.as_bytes()).ok_or("unbalanced quotes")?;
+        let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let (name, values) = words.split_first().ok_or("no directive")?;
+        self.take(name, values, place)
+    }
+
+    fn take(&mut self, name: &str, values: &[String], place: &str) -> Result<(), String> {
+        let index = index_of(&name.to_lowercase()).ok_or_else(|| format!("unknown directive '{name}'"))?;
+        let row = &DIRECTIVES[index];
+        if values.is_empty() || (values.len() > 1 && !row.kind.takes_words()) {
+            return Err("wrong number of arguments".into());
+        }
+        let value = values.join(" ");
+        match (row.kind, row.effect) {
+            (Kind::Include, _) => self.include(&value),
+            (_, Effect::Ignored | Effect::Refused) => {
+                check(row, &value)?;
+                let is_so = row.kind.is_parameter() && self.config.has(index, &value);
+                self.passed_over.insert(index, PassedOver { place: place.to_owned(), is_so });
+                Ok(())
+            }
+            _ => self.config.assign(row, &value),
+        }
+    }
+
+    fn include(&mut self, path: &str) -> Result<(), String> {
+        if self.depth == DEPTH_MAX {
+            return Err(format!("more than {DEPTH_MAX} files include each other"));
+        }
+        self.depth += 1;
+        let is_pattern = path.contains(['*', '?', '[']);
+        let paths = if is_pattern { matching(path)? } else { vec![path.into()] };
+        paths.iter().try_for_each(|path| self.read_file(&path.to_string_lossy()))?;
+        self.depth -= 1;
+        Ok(())
+    }
+}
+
+/// The paths that match a pattern, in their order; there may be none.
+fn matching(pattern: &str) -> Result<Vec<PathBuf>, String> {
+    let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "" })];
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        let mut next = Vec::new();
+        for dir in found {
+            next.extend(entries(&dir, part)?);
+        }
+        found = next;
+    }
+    Ok(found)
+}
+
+/// The entries of a directory that match a part of a pattern, in their order.
+fn entries(dir: &Path, part: &str) -> Result<Vec<PathBuf>, String> {
+    if !part.contains(['*', '?', '[']) {
+        let path = dir.join(part);
+        return Ok(if path.exists() { vec![path] } else { Vec::new() });
+    }
+    let listed = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    if !listed.is_dir() {
+        return Ok(Vec::new());
+    }
+    let describe = |error: io::Error| format!("can't read directory {}: {error}", listed.display());
+    let names = std::fs::read_dir(listed).map_err(describe)?.map(|entry| Ok(entry.map_err(describe)?.file_name()));
+    let mut names = names.collect::<Result<Vec<_>, String>>()?;
+    names.sort();
+    // As in a shell, names that begin with a point are hidden from patterns that do not.
+    let is_hidden = |name: &[u8]| name.starts_with(b".") && !part.starts_with('.');
+    names.retain(|name| {
+        let name = name.as_encoded_bytes();
+        !is_hidden(name) && glob::matches(part.as_bytes(), name)
+    });
+    Ok(names.into_iter().map(|name| dir.join(name)).collect())
+}

@@ -1,0 +1,512 @@
+//! The configuration: files and command lines as Redis takes them, CONFIG, and where the server listens.
+
+use crate::harness::server::{BINARY, arguments};
+use crate::harness::{
+    Client, Data, EVERY_ENGINE, Ended, RedisOracle, Server, Setup, Value, check_script, on_every_engine,
+    run_to_its_end, wait_until,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+const STOCK: [&str; 2] = [include_str!("stock/redis-7.0-debian.conf"), include_str!("stock/redis-7.2.conf")];
+
+/// Writes a config file into the directory; its path.
+fn file(data: &Data, name: &str, text: &str) -> String {
+    let path = data.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A server with a config file, which the flags of the harness override.
+fn start_with(data: &Data, setup: Setup, text: &str, flags: &[&str]) -> Server {
+    let path = file(data, "server.conf", text);
+    let mut command = Command::new(BINARY);
+    command.arg(path).args(arguments(data, setup)).args(flags).env_remove("RUST_LOG").current_dir(data.path());
+    Server::spawn(&mut command, data.clone(), setup)
+}
+
+fn refused_with(text: &str) -> Ended {
+    let data = Data::new();
+    let path = file(&data, "server.conf", text);
+    run_to_its_end(Command::new(BINARY).arg(path).args(arguments(&data, EVERY_ENGINE[0])).current_dir(data.path()))
+}
+
+fn config(client: &mut Client, name: &str) -> String {
+    client.value(&["CONFIG", "GET", name]).elements()[1].text()
+}
+
+fn ok() -> Value {
+    Value::Simple(b"OK".to_vec())
+}
+
+/// Every parameter with its value.
+fn all(client: &mut Client) -> BTreeMap<String, String> {
+    let reply = client.value(&["CONFIG", "GET", "*"]);
+    reply.elements().chunks(2).map(|pair| (pair[0].text(), pair[1].text())).collect()
+}
+
+#[test]
+fn a_stock_redis_conf_starts_and_warns_once_of_each_directive_without_effect() {
+    for (setup, text) in EVERY_ENGINE.into_iter().flat_map(|setup| STOCK.map(|text| (setup, text))) {
+        let data = Data::new();
+        let pid_file = data.path().join("server.pid");
+        let flags = ["--logfile", "", "--pidfile", pid_file.to_str().unwrap()];
+        let server = start_with(&data, setup, text, &flags);
+        let mut client = server.client();
+        client.expect("SET k v", "+OK\r\n");
+        let log = server.log();
+        let warned: Vec<&str> = log
+            .lines()
+            .filter_map(|line| line.split_once("' has no effect: "))
+            .map(|(start, _)| start.rsplit('\'').next().unwrap())
+            .collect();
+        assert_eq!(warned.len(), warned.iter().collect::<BTreeSet<_>>().len(), "{warned:?}");
+        for name in ["set-proc-title", "rdbcompression", "dynamic-hz", "appendfilename"] {
+            assert!(warned.contains(&name), "{name} is not in {warned:?}");
+        }
+        assert_eq!(warned.contains(&"daemonize"), text.contains("daemonize yes"));
+        for name in ["port", "bind", "save", "hz", "appendonly", "timeout", "replica-priority", "loglevel"] {
+            assert!(!warned.contains(&name), "{name} is in {warned:?}");
+        }
+        // What has an effect has it.
+        for (name, value) in [
+            ("appendonly", "no"),
+            ("tcp-backlog", "511"),
+            ("bind", "127.0.0.1 -::1"),
+            ("protected-mode", "yes"),
+            ("tcp-keepalive", "300"),
+        ] {
+            assert_eq!(config(&mut client, name), value, "{name}");
+        }
+        assert!(config(&mut client, "client-output-buffer-limit").contains("slave 268435456 67108864 60"));
+        // And what has none says what holds.
+        assert_eq!(config(&mut client, "rdbcompression"), "no");
+        assert_eq!(std::fs::read_to_string(&pid_file).unwrap(), format!("{}\n", server.pid()));
+        server.stop();
+        assert!(!pid_file.exists());
+    }
+}
+
+#[test]
+fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
+    for (line, reason) in [
+        ("tls-port 6380", "'tls-port' can't be honoured: There is no TLS"),
+        ("tls-cert-file redis.crt", "'tls-cert-file' can't be honoured"),
+        ("aclfile /etc/redis/users.acl", "'aclfile' can't be honoured: There is no user but the default one"),
+        ("user worker on >secret ~* +@all", "'user' can't be honoured: There is no user but the default one"),
+        ("rename-command FLUSHALL \"\"", "'rename-command' can't be honoured: Commands keep their names"),
+        ("replicaof 127.0.0.1 6379", "'replicaof' can't be honoured: There is no replication"),
+        ("slaveof 127.0.0.1 6379", "'replicaof' can't be honoured"),
+        ("min-replicas-to-write 1", "'min-replicas-to-write' can't be honoured"),
+        ("loadmodule /usr/lib/x.so", "'loadmodule' can't be honoured: There are no modules"),
+        ("maxmemory-clients 5%", "'maxmemory-clients' can't be honoured"),
+        ("aof-load-truncated no", "'aof-load-truncated' can't be honoured"),
+        ("hz 10 20", "wrong number of arguments"),
+        ("rdbcompression perhaps", "argument must be 'yes' or 'no'"),
+        ("io-threads 0", "argument must be between 1 and 128 inclusive"),
+        ("include /no/such/file.conf", "can't read config file /no/such/file.conf"),
+        ("include server.conf", "files include each other"),
+        ("dbfilename a/b", "dbfilename can't be a path, just a filename"),
+        ("unixsocketperm 778", "octal"),
+    ] {
+        let ended = refused_with(&format!("# first\n{line}\n"));
+        assert_eq!(ended.status.code(), Some(1), "{line}: {ended:?}");
+        assert!(
+            ended.stderr.contains("server.conf, line 2") && ended.stderr.contains(reason),
+            "{line}: {}",
+            ended.stderr
+        );
+    }
+    // What counts is what was given last.
+    let data = Data::new();
+    start_with(&data, EVERY_ENGINE[0], "tls-port 6380\ndaemonize yes\n", &["--tls-port", "0", "--daemonize", "no"]);
+}
+
+#[test]
+fn secrets_of_directives_without_effect_are_not_logged() {
+    let data = Data::new();
+    let server = start_with(&data, EVERY_ENGINE[0], "masterauth hidden-word\n", &[]);
+    let log = server.log();
+    assert!(log.contains("server.conf, line 1: 'masterauth' has no effect: There is no replication"), "{log}");
+    assert!(!log.contains("hidden-word"), "{log}");
+}
+
+#[test]
+fn files_are_included_where_they_are_named_by_name_or_pattern() {
+    let data = Data::new();
+    std::fs::create_dir(data.path().join("conf.d")).unwrap();
+    for (name, text) in
+        [("conf.d/b.conf", "hz 30\n"), ("conf.d/a.conf", "hz 20\ntimeout 7\n"), ("conf.d/.x.conf", "hz 99\n")]
+    {
+        file(&data, name, text);
+    }
+    file(&data, "one.conf", "maxclients 50\n");
+    let text = "maxclients 40\ninclude one.conf\ninclude conf.d/*.conf\ninclude conf.d/nothing-*.conf\ntimeout 8\n";
+    let server = start_with(&data, EVERY_ENGINE[0], text, &[]);
+    let mut client = server.client();
+    for (name, value) in [("maxclients", "50"), ("hz", "30"), ("timeout", "8")] {
+        assert_eq!(config(&mut client, name), value, "{name}");
+    }
+}
+
+#[test]
+fn command_lines_are_those_of_redis() {
+    for setup in EVERY_ENGINE {
+        let data = Data::new();
+        let flags = [
+            "--save",
+            "",
+            "--loglevel",
+            "warning",
+            "--bind",
+            "127.0.0.1",
+            "-::1",
+            "--protected-mode",
+            "no",
+            "--HZ",
+            "20",
+            "--timeout=9",
+            "--maxclients 60",
+            "--client-output-buffer-limit",
+            "pubsub",
+            "1mb",
+            "1mb",
+            "5",
+            "--requirepass",
+            "--secret",
+        ];
+        let mut command = Command::new(BINARY);
+        command.args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG").current_dir(data.path());
+        // With this level it does not say where it listens.
+        command.args(["--unixsocket", "s.sock"]);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let path = data.path().join("s.sock");
+        wait_until("it listens", || UnixStream::connect(&path).is_ok());
+        let ask = |request: &str| {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(format!("AUTH --secret\r\n{request}\r\nQUIT\r\n").as_bytes()).unwrap();
+            let mut replies = String::new();
+            stream.read_to_string(&mut replies).unwrap();
+            replies
+        };
+        for (name, value) in [
+            ("bind", "127.0.0.1 -::1"),
+            ("hz", "20"),
+            ("timeout", "9"),
+            ("maxclients", "60"),
+            ("protected-mode", "no"),
+            ("loglevel", "warning"),
+        ] {
+            let replies = ask(&format!("CONFIG GET {name}"));
+            assert!(replies.contains(&format!("\r\n{value}\r\n")), "{name}: {replies:?}");
+        }
+        assert!(ask("CONFIG GET client-output-buffer-limit").contains("pubsub 1048576 1048576 5"));
+        child.kill().unwrap();
+        let mut log = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        child.wait().unwrap();
+        assert!(!log.contains("Ready"), "{log}");
+    }
+}
+
+#[test]
+fn the_standard_input_is_a_config_file() {
+    let data = Data::new();
+    let mut command = Command::new(BINARY);
+    command.args(arguments(&data, EVERY_ENGINE[0])).args(["--timeout", "5", "-"]).current_dir(data.path());
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"hz 44\ntimeout 6\nnosuch 1\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(stderr.contains("standard input, line 3: 'nosuch 1': unknown directive 'nosuch'"), "{stderr}");
+}
+
+#[test]
+fn every_parameter_of_redis_is_known_and_takes_the_value_that_it_has() {
+    let oracle = RedisOracle::start();
+    let of_redis = all(&mut oracle.client());
+    // Those that 7.2 has besides.
+    let newer = [
+        "set-max-listpack-entries",
+        "set-max-listpack-value",
+        "cluster-announce-human-nodename",
+        "locale-collate",
+        "enable-protected-configs",
+        "tracking-table-max-keys",
+        "latency-tracking-info-percentiles",
+    ];
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let of_ours = all(&mut client);
+        let wanted = of_redis.keys().map(String::as_str).chain(newer);
+        let missing: Vec<&str> = wanted.filter(|name| !of_ours.contains_key(*name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        for (name, value) in of_ours {
+            assert_eq!(client.value(&["CONFIG", "SET", &name, &value]), ok(), "{name}");
+            assert_eq!(config(&mut client, &name), value, "{name}");
+        }
+        server.assert_serving();
+    });
+}
+
+#[test]
+fn what_cannot_be_set_is_refused_with_the_reason() {
+    check_script(
+        r#"
+        !CONFIG SET rdbcompression yes
+        -ERR CONFIG SET failed (possibly related to argument 'rdbcompression') - can't set immutable config: Strings in snapshots are not compressed
+        !CONFIG SET rdbcompression no
+        +OK
+        !CONFIG SET daemonize yes appendfilename x
+        -ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set immutable config: The server stays in the foreground: what starts it puts it in the background
+        CONFIG SET Dir /nowhere
+        -ERR CONFIG SET failed (possibly related to argument 'Dir') - can't set protected config
+        CONFIG SET dbfilename other.rdb
+        -ERR CONFIG SET failed (possibly related to argument 'dbfilename') - can't set protected config
+        CONFIG SET timeout 5 nosuch 1 dir /nowhere
+        -ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'
+        CONFIG SET timeout 5 databases 3 nosuch 1
+        -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config
+        CONFIG GET timeout
+        *2 | $7 | timeout | $1 | 0
+        !CONFIG SET loglevel loud
+        -ERR CONFIG SET failed (possibly related to argument 'loglevel') - argument(s) must be one of the following: debug, verbose, notice, warning, nothing
+        !CONFIG SET include x
+        -ERR Unknown option or number of arguments for CONFIG SET - 'include'
+        "#,
+    );
+}
+
+#[test]
+fn the_level_of_the_log_changes_while_the_server_runs() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG SET loglevel warning", "+OK\r\n");
+        client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        wait_until("it is rewritten", || server.info_number("aof_rewrites") == 1);
+        assert!(!server.log().contains("rewriting"), "{}", server.log());
+        client.expect("CONFIG SET loglevel notice", "+OK\r\n");
+        client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        server.wait_for_log("rewriting");
+    });
+}
+
+#[test]
+fn protected_directives_change_for_those_who_may() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-protected-configs", "local", "--appendonly", "no"]);
+        let mut client = server.client();
+        let elsewhere = Data::new();
+        let dir = elsewhere.path().to_str().unwrap();
+        client.expect("SET k v", "+OK\r\n");
+        assert_eq!(client.value(&["CONFIG", "SET", "dir", dir, "dbfilename", "other.rdb"]), ok());
+        client.expect("SAVE", "+OK\r\n");
+        assert!(elsewhere.path().join("other.rdb").exists());
+        assert_eq!(config(&mut client, "dir"), dir);
+        let failed = "-ERR CONFIG SET failed (possibly related to argument 'dir') - ";
+        client.expect("CONFIG SET dir /no/such/place", &format!("{failed}No such file or directory\r\n"));
+        let with_log = Server::start(setup, &["--enable-protected-configs", "yes"]);
+        let stays = "the log is in the directory of the start, and stays there";
+        let refusal = format!("{failed}{stays}\r\n");
+        assert_eq!(with_log.client().call(&["CONFIG", "SET", "dir", dir]), refusal.as_bytes());
+    }
+}
+
+#[test]
+fn a_rewritten_config_file_keeps_the_lines_of_redis_and_starts_again() {
+    for text in STOCK {
+        let data = Data::new();
+        let server = start_with(&data, EVERY_ENGINE[0], text, &["--logfile", "", "--pidfile", ""]);
+        let mut client = server.client();
+        client.expect("CONFIG SET client-output-buffer-limit \"pubsub 1mb 1mb 7\" hz 33", "+OK\r\n");
+        client.expect("CONFIG REWRITE", "+OK\r\n");
+        server.stop();
+        let after = std::fs::read_to_string(data.path().join("server.conf")).unwrap();
+        for line in [
+            "rdbcompression yes",
+            "set-proc-title yes",
+            "hz 33",
+            "bind 127.0.0.1 -::1",
+            "oom-score-adj-values 0 200 800",
+        ] {
+            assert!(after.lines().any(|other| other == line), "{line} is not in {after}");
+        }
+        let limits = after.lines().filter(|line| line.starts_with("client-output-buffer-limit ")).collect::<Vec<_>>();
+        assert!(matches!(limits[..], [line] if line.ends_with("pubsub 1048576 1048576 7")), "{limits:?}");
+        let again = start_with(&data, EVERY_ENGINE[0], &after, &["--logfile", "", "--pidfile", ""]);
+        assert_eq!(config(&mut again.client(), "hz"), "33");
+    }
+}
+
+/// An address of this machine that is not the loopback's. No packet is sent.
+fn own_address() -> std::net::IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect("198.51.100.1:9").expect("a machine with a network: the test connects from another address of it");
+    socket.local_addr().unwrap().ip()
+}
+
+#[test]
+fn protected_mode_refuses_connections_from_elsewhere_until_there_is_a_password_or_it_is_off() {
+    let own = own_address().to_string();
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--bind", "127.0.0.1", &own]);
+        let mut local = server.client();
+        let elsewhere = SocketAddr::new(own.parse().unwrap(), server.address().port());
+        let greeting = || {
+            let mut stream = TcpStream::connect(elsewhere).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        };
+        let denied = greeting();
+        assert!(
+            denied.starts_with("-DENIED Redis is running in protected mode because protected mode is enabled and no")
+        );
+        assert!(
+            denied.ends_with("start accepting connections from the outside.\r\n") && denied.len() > 900,
+            "{denied}"
+        );
+        assert_eq!(server.info_number("rejected_connections"), 1);
+        for line in ["CONFIG SET protected-mode no", "CONFIG SET protected-mode yes requirepass secret"] {
+            local.expect(line, "+OK\r\n");
+            assert_eq!(greeting(), "", "{line}");
+        }
+        local.expect("CONFIG SET requirepass \"\"", "+OK\r\n");
+        assert_eq!(greeting(), denied);
+        let open = Server::start(setup, &["--bind", "127.0.0.1", &own, "--protected-mode", "no"]);
+        Client::connect(SocketAddr::new(own.parse().unwrap(), open.address().port())).expect("PING", "+PONG\r\n");
+    }
+}
+
+#[test]
+fn the_server_listens_at_several_addresses() {
+    for setup in EVERY_ENGINE {
+        for (bind, reached) in [
+            (&["127.0.0.1", "::1"] as &[&str], &["127.0.0.1", "::1"] as &[&str]),
+            (&["127.0.0.1", "-::1"], &["127.0.0.1", "::1"]),
+            (&["localhost"], &["127.0.0.1"]),
+            (&["127.0.0.1 127.0.0.2"], &["127.0.0.1", "127.0.0.2"]),
+            // Nobody has this address.
+            (&["127.0.0.1", "-203.0.113.99"], &["127.0.0.1"]),
+            (&["*", "-::*"], &["127.0.0.1", "127.0.0.3", "::1"]),
+        ] {
+            let flags: Vec<&str> = ["--bind"].iter().chain(bind).copied().collect();
+            let server = Server::start(setup, &flags);
+            for address in reached {
+                let address = SocketAddr::new(address.parse().unwrap(), server.address().port());
+                Client::connect(address).expect("PING", "+PONG\r\n");
+            }
+            assert_eq!(config(&mut server.client(), "bind"), bind.join(" "));
+        }
+    }
+    let data = Data::new();
+    let ended = run_to_its_end(Command::new(BINARY).args(arguments(&data, EVERY_ENGINE[0])).args([
+        "--bind",
+        "127.0.0.1",
+        "203.0.113.99",
+    ]));
+    assert!(ended.stderr.contains("can't listen on 203.0.113.99"), "{ended:?}");
+}
+
+#[test]
+fn the_addresses_and_the_port_change_while_the_server_runs() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let port = server.address().port();
+        let reaches =
+            |address: &str, port: u16| TcpStream::connect(SocketAddr::new(address.parse().unwrap(), port)).is_ok();
+        client.expect("CONFIG SET bind \"127.0.0.1 127.0.0.2\"", "+OK\r\n");
+        assert!(reaches("127.0.0.1", port) && reaches("127.0.0.2", port));
+        client.expect("CONFIG SET bind 127.0.0.2", "+OK\r\n");
+        assert!(!reaches("127.0.0.1", port) && reaches("127.0.0.2", port));
+        let failed = "-ERR CONFIG SET failed (possibly related to argument";
+        let reply = format!("{failed} 'bind') - Failed to bind to specified addresses.\r\n");
+        client.expect("CONFIG SET bind 203.0.113.99 hz 77", &reply);
+        assert_eq!(config(&mut client, "hz"), "10");
+        assert!(reaches("127.0.0.2", port), "it listens as before");
+        // Somebody else has that port.
+        let taken = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+        let other = taken.local_addr().unwrap().port();
+        let reply = format!("{failed} 'port') - Unable to listen on this port. Check server logs.\r\n");
+        client.expect(&format!("CONFIG SET port {other}"), &reply);
+        assert!(reaches("127.0.0.2", port));
+        drop(taken);
+        client.expect(&format!("CONFIG SET port {other} bind 127.0.0.1"), "+OK\r\n");
+        assert!(reaches("127.0.0.1", other) && !reaches("127.0.0.2", port));
+        assert_eq!(config(&mut client, "port"), other.to_string());
+        assert!(client.value(&["INFO", "server"]).text().contains(&format!("tcp_port:{other}\r\n")));
+        client.expect("PING", "+PONG\r\n");
+    });
+}
+
+#[test]
+fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
+    for setup in EVERY_ENGINE {
+        let data = Data::new();
+        let path = data.path().join("server.sock");
+        let name = path.to_str().unwrap();
+        // One that a server has left is taken, and nothing else is.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let server = data.start(setup, &["--unixsocket", name, "--unixsocketperm", "700"]);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        let value = "v".repeat(3 << 20);
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let requests = format!("SET k v\r\nCLIENT LIST\r\nSET big {value}\r\nGET big\r\nQUIT\r\n");
+        // Inline requests are short.
+        let requests = requests.replace(
+            &format!("SET big {value}\r\n"),
+            &format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${}\r\n{value}\r\n", value.len()),
+        );
+        stream.write_all(requests.as_bytes()).unwrap();
+        let mut replies = String::new();
+        stream.read_to_string(&mut replies).unwrap();
+        assert!(
+            replies.contains(&format!(" addr={name}:0 laddr={name}:0 ")) && replies.contains(" flags=U "),
+            "{replies:.300}"
+        );
+        assert!(replies.ends_with(&format!("${}\r\n{value}\r\n+OK\r\n", value.len())));
+        server.client().expect("GET k", "$1\r\nv\r\n");
+        let other = data.start_refused(setup, &["--appendonly", "no", "--unixsocket", name]);
+        assert!(other.stderr.contains(&format!("can't listen on {name}")), "{other:?}");
+        server.stop();
+        assert!(!path.exists());
+        // Whatever is no socket stays.
+        std::fs::write(&path, "mine").unwrap();
+        let refused = data.start_refused(setup, &["--unixsocket", name]);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    }
+}
+
+#[test]
+fn the_help_lists_the_subcommands_and_no_directive_without_effect() {
+    let help = run_to_its_end(Command::new(BINARY).arg("--help"));
+    for text in ["check-aof", "import", "--bind", "--protected-mode", "[CONFIG FILE]"] {
+        assert!(help.stdout.contains(text), "{text} is not in the help: {}", help.stdout);
+    }
+    assert!(!help.stdout.contains("--rdbcompression"), "{}", help.stdout);
+}
+
+#[test]
+fn every_container_explains_its_subcommands() {
+    let oracle = RedisOracle::start();
+    let names = ["CLIENT", "COMMAND", "CONFIG", "LATENCY", "MEMORY", "OBJECT", "PUBSUB", "SLOWLOG", "XGROUP", "XINFO"];
+    let lines = |client: &mut Client, name: &str| {
+        let reply = client.value(&[name, "HELP"]);
+        reply.elements().iter().map(Value::text).collect::<Vec<_>>()
+    };
+    on_every_engine(|server| {
+        for name in names {
+            let (ours, of_redis) = (lines(&mut server.client(), name), lines(&mut oracle.client(), name));
+            assert_eq!(ours[0], of_redis[0], "{name}");
+            assert_eq!(ours[ours.len() - 2], "HELP", "{name}");
+            let is_told = |word: &str| ours.iter().any(|line| line.split(' ').next() == Some(word));
+            assert!(ours.len() >= 4 && is_told("HELP"), "{name}: {ours:?}");
+        }
+    });
+}
