@@ -55,6 +55,8 @@ pub struct Client {
     pub awaits_replies: AtomicBool,
     /// What it says of itself.
     pub labels: Mutex<Labels>,
+    /// Whether it waits for something to take, and not for ever.
+    pub waits_until: AtomicBool,
     /// What it waits with while it waits for something to take.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// The queue of its messages, since its first SUBSCRIBE.
@@ -212,11 +214,6 @@ impl Clients {
     /// How many are open.
     pub fn len(&self) -> usize {
         self.open.lock().len()
-    }
-
-    /// How many wait for something to take.
-    pub fn waiting(&self) -> usize {
-        self.open.lock().values().filter(|client| client.is_waiting()).count()
     }
 
     /// Whether none is open.

@@ -17,6 +17,7 @@ use crate::server::Server;
 use crate::slowlog::Slow;
 use crate::ticks;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -92,6 +93,7 @@ impl Place {
     /// Shows that the connection waits: CLIENT LIST tells it, CLIENT UNBLOCK ends it.
     fn show(&self) {
         *self.client.waiter.lock() = Some(Arc::clone(&self.waiter));
+        self.client.waits_until.store(self.until.is_some(), Ordering::Relaxed);
     }
 }
 
@@ -100,6 +102,7 @@ impl Drop for Place {
         // What it was served already, it is served; that nobody reads the reply is no reason to put it back.
         let _ = self.waiter.give_up();
         *self.client.waiter.lock() = None;
+        self.client.waits_until.store(false, Ordering::Relaxed);
     }
 }
 

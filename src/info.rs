@@ -1,6 +1,7 @@
 //! INFO and STATS: what the server is, does and holds.
 
 use crate::calls::{self, Figures};
+use crate::clients::Client;
 use crate::clock::uptime;
 use crate::commands::CommandId;
 use crate::config::Directive;
@@ -10,16 +11,22 @@ use crate::rdb::SAVES;
 use crate::server::Server;
 use crate::stages::{self, Stage};
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The version of Redis whose commands these are: clients look at it to know what they may use.
 pub const REDIS_VERSION: &str = "7.2.0";
+
+/// The clock of the uses of keys has 24 bits in Redis, and so it is shown.
+const LRU_CLOCK_PERIOD_S: u64 = 1 << 24;
 
 type Fields = Vec<(String, String)>;
 type Section = (&'static str, fn(&Server, &EngineMetrics) -> Fields);
 
 /// The sections in the order they are shown.
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 15] = [
     ("Server", server_section),
     ("Clients", clients_section),
     ("Memory", memory_section),
@@ -27,9 +34,11 @@ const SECTIONS: [Section; 13] = [
     ("Stats", stats_section),
     ("Replication", replication_section),
     ("CPU", cpu_section),
+    ("Modules", modules_section),
     ("Commandstats", commandstats_section),
     ("Errorstats", errorstats_section),
     ("Latencystats", latencystats_section),
+    ("Cluster", cluster_section),
     ("Engine", engine_section),
     ("Stages", stages_section),
     ("Keyspace", keyspace_section),
@@ -73,42 +82,156 @@ fn fields<const N: usize>(fields: [(&str, &dyn std::fmt::Display); N]) -> Fields
 
 fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let uptime_s = server.started.elapsed().as_secs();
-    fields([
+    let hz = server.config.number(Directive::Hz);
+    let path = |path: io::Result<PathBuf>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut section = fields([
         ("redis_version", &REDIS_VERSION),
         ("shardrace_version", &env!("CARGO_PKG_VERSION")),
         ("redis_mode", &"standalone"),
         ("os", &server.os),
         ("arch_bits", &usize::BITS),
+        ("monotonic_clock", &"POSIX clock_gettime"),
+        ("multiplexing_api", &"epoll"),
         ("process_id", &std::process::id()),
+        ("process_supervised", &"no"),
         ("run_id", &server.run_id),
         ("tcp_port", &server.listening.port()),
         ("server_time_usec", &server.clock.now_us()),
         ("uptime_in_seconds", &uptime_s),
         ("uptime_in_days", &(uptime_s / 86400)),
-        ("hz", &server.config.number(Directive::Hz)),
+        ("hz", &hz),
+        ("configured_hz", &hz),
+        ("lru_clock", &(server.clock.now_ms() / 1000 % LRU_CLOCK_PERIOD_S)),
+        ("executable", &path(std::env::current_exe())),
+        ("config_file", &server.config.file().map(|file| path(std::path::absolute(file))).unwrap_or_default()),
         ("io_threads_active", &server.threads),
-    ])
+    ]);
+    let listeners = server.listening.described().into_iter().enumerate();
+    section.extend(listeners.map(|(index, described)| (format!("listener{index}"), described)));
+    section
 }
 
 fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let clients = server.clients.list();
+    let most = |figure: fn(&Client) -> u64| clients.iter().map(|client| figure(client)).max().unwrap_or(0);
     fields([
-        ("connected_clients", &server.clients.len()),
+        ("connected_clients", &clients.len()),
+        ("cluster_connections", &0),
         ("maxclients", &server.config.number(Directive::Maxclients)),
-        ("blocked_clients", &server.clients.waiting()),
+        ("client_recent_max_input_buffer", &most(|client| client.query_bytes.load(Ordering::Relaxed))),
+        ("client_recent_max_output_buffer", &most(Client::unread_bytes)),
+        ("blocked_clients", &clients.iter().filter(|client| client.is_waiting()).count()),
+        ("tracking_clients", &0),
+        (
+            "clients_in_timeout_table",
+            &clients.iter().filter(|client| client.waits_until.load(Ordering::Relaxed)).count(),
+        ),
     ])
 }
 
-fn memory_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let memory = crate::memory::read();
-    fields([
+    let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
+    let of_clients: u64 = server.clients.list().iter().map(buffers).sum();
+    let of_log = metrics.segments.iter().map(|segment| segment.buffered_bytes).sum::<u64>();
+    let overhead = server.startup_memory + of_clients + of_log;
+    let dataset = memory.allocated.saturating_sub(overhead);
+    let of_data = memory.allocated.saturating_sub(server.startup_memory);
+    let system = crate::memory::of_system();
+    let maxmemory = server.config.number(Directive::Maxmemory);
+    let mut section = fields([
         ("used_memory", &memory.allocated),
+        ("used_memory_human", &human(memory.allocated)),
         ("used_memory_rss", &memory.resident),
-        ("used_memory_peak", &memory.peak_resident),
-        ("mem_allocator", &crate::memory::ALLOCATOR),
-        ("maxmemory", &server.config.number(Directive::Maxmemory)),
-        ("mem_not_counted_for_evict", &server.uncounted_memory()),
+        ("used_memory_rss_human", &human(memory.resident)),
+        ("used_memory_peak", &memory.peak),
+        ("used_memory_peak_human", &human(memory.peak)),
+        ("used_memory_peak_perc", &percent(memory.allocated, memory.peak)),
+        ("used_memory_overhead", &overhead),
+        ("used_memory_startup", &server.startup_memory),
+        ("used_memory_dataset", &dataset),
+        ("used_memory_dataset_perc", &percent(dataset, of_data)),
+        ("allocator_allocated", &memory.allocated),
+        ("allocator_active", &memory.active),
+        ("allocator_resident", &memory.mapped),
+        ("total_system_memory", &system),
+        ("total_system_memory_human", &human(system)),
+        ("maxmemory", &maxmemory),
+        ("maxmemory_human", &human(maxmemory)),
         ("maxmemory_policy", &server.config.text(Directive::MaxmemoryPolicy)),
-    ])
+        ("allocator_frag_ratio", &ratio(memory.active, memory.allocated)),
+        ("allocator_frag_bytes", &difference(memory.active, memory.allocated)),
+        ("allocator_rss_ratio", &ratio(memory.mapped, memory.active)),
+        ("allocator_rss_bytes", &difference(memory.mapped, memory.active)),
+        ("rss_overhead_ratio", &ratio(memory.resident, memory.mapped)),
+        ("rss_overhead_bytes", &difference(memory.resident, memory.mapped)),
+        ("mem_fragmentation_ratio", &ratio(memory.resident, memory.allocated)),
+        ("mem_fragmentation_bytes", &difference(memory.resident, memory.allocated)),
+        ("mem_not_counted_for_evict", &server.uncounted_memory()),
+        ("mem_clients_normal", &of_clients),
+        ("mem_aof_buffer", &of_log),
+        ("mem_allocator", &crate::memory::ALLOCATOR),
+    ]);
+    section.extend(zeros(&[
+        // There are no scripts, no replicas and no other nodes; nothing is defragmented, and nothing freed in the
+        // background.
+        "used_memory_lua",
+        "used_memory_vm_eval",
+        "used_memory_scripts_eval",
+        "number_of_cached_scripts",
+        "number_of_functions",
+        "number_of_libraries",
+        "used_memory_vm_functions",
+        "used_memory_vm_total",
+        "used_memory_functions",
+        "used_memory_scripts",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+        "mem_cluster_links",
+        "active_defrag_running",
+        "lazyfree_pending_objects",
+        "lazyfreed_objects",
+    ]));
+    let none = human(0);
+    section.extend(fields([
+        ("used_memory_lua_human", &none),
+        ("used_memory_vm_total_human", &none),
+        ("used_memory_scripts_human", &none),
+    ]));
+    section
+}
+
+/// Fields of what is not here.
+fn zeros<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (String, String)> + 'a {
+    names.iter().map(|name| ((*name).to_owned(), "0".to_owned()))
+}
+
+/// Bytes as people read them: 1.50M
+fn human(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
+    let mut scaled = bytes as f64;
+    let mut unit = "B";
+    for larger in UNITS {
+        if scaled < 1024.0 {
+            break;
+        }
+        scaled /= 1024.0;
+        unit = larger;
+    }
+    if unit == "B" { format!("{bytes}B") } else { format!("{scaled:.2}{unit}") }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+fn ratio(of: u64, to: u64) -> String {
+    format!("{:.2}", of as f64 / to.max(1) as f64)
+}
+
+fn difference(of: u64, to: u64) -> i128 {
+    i128::from(of) - i128::from(to)
 }
 
 fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
@@ -119,6 +242,11 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let mut persistence = fields([
         ("loading", &u8::from(server.is_loading())),
         ("async_loading", &0),
+        // Nothing is forked.
+        ("current_cow_peak", &0),
+        ("current_cow_size", &0),
+        ("current_cow_size_age", &0),
+        ("current_fork_perc", &"0.00"),
         ("rdb_changes_since_last_save", &changes),
         ("rdb_bgsave_in_progress", &u8::from(SAVES.is_saving())),
         ("rdb_last_save_time", &SAVES.last_save_s()),
@@ -126,7 +254,6 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("rdb_last_bgsave_time_sec", &SAVES.took_s()),
         ("rdb_current_bgsave_time_sec", &SAVES.takes_s(server.clock.now_ms() / 1000)),
         ("rdb_saves", &SAVES.count()),
-        // Nothing is forked, and nothing is loaded from a snapshot.
         ("rdb_last_cow_size", &0),
         ("rdb_last_load_keys_expired", &0),
         ("rdb_last_load_keys_loaded", &0),
@@ -140,6 +267,11 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("aof_last_bgrewrite_status", &if rewriting.last_failure.is_some() { "err" } else { "ok" }),
         ("aof_last_bgrewrite_error", &rewriting.last_failure.unwrap_or_default()),
         ("aof_rewrites", &rewriting.count),
+        ("aof_rewrites_consecutive_failures", &rewriting.failures_in_a_row),
+        ("aof_last_cow_size", &0),
+        ("aof_pending_rewrite", &u8::from(rewriting.is_scheduled)),
+        ("module_fork_in_progress", &0),
+        ("module_fork_last_cow_size", &0),
         ("aof_fsync_policy", &server.config.text(Directive::Appendfsync)),
         ("aof_segments", &metrics.segments.len()),
         ("aof_current_size", &sum(|segment| segment.file_bytes)),
@@ -181,12 +313,17 @@ fn loading_figures(server: &Server) -> Fields {
 fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let totals = server.totals_since_reset(metrics);
     let names = server.pubsub.counts();
-    fields([
+    let per_s = |rate: &AtomicU64| format!("{:.2}", rate.load(Ordering::Relaxed) as f64 / 1024.0);
+    let mut section = fields([
         ("total_connections_received", &totals.connections),
         ("total_commands_processed", &totals.commands),
         ("instantaneous_ops_per_sec", &server.stats.ops_per_sec.load(Ordering::Relaxed)),
         ("total_net_input_bytes", &totals.input_bytes),
         ("total_net_output_bytes", &totals.output_bytes),
+        ("instantaneous_input_kbps", &per_s(&server.stats.input_per_sec)),
+        ("instantaneous_output_kbps", &per_s(&server.stats.output_per_sec)),
+        ("instantaneous_input_repl_kbps", &"0.00"),
+        ("instantaneous_output_repl_kbps", &"0.00"),
         ("rejected_connections", &totals.rejected),
         ("client_output_buffer_limit_disconnections", &totals.over_limit),
         ("total_error_replies", &calls::errors().iter().map(|(_, count)| count).sum::<u64>()),
@@ -200,7 +337,38 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("pubsub_channels", &names.channels),
         ("pubsub_patterns", &names.patterns),
         ("pubsubshard_channels", &names.shard_channels),
-    ])
+        ("acl_access_denied_auth", &totals.wrong_passwords),
+    ]);
+    section.extend(zeros(&[
+        // There are no replicas, no scripts, no MIGRATE, no client-side caching and no rules of users; nothing is forked or
+        // defragmented, no connection is closed for memory, and no thread serves input and output alone.
+        "total_net_repl_input_bytes",
+        "total_net_repl_output_bytes",
+        "sync_full",
+        "sync_partial_ok",
+        "sync_partial_err",
+        "evicted_clients",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+        "unexpected_error_replies",
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+        "acl_access_denied_cmd",
+        "acl_access_denied_key",
+        "acl_access_denied_channel",
+    ]));
+    section
 }
 
 /// There are no replicas: what clients look at before they write.
@@ -210,25 +378,43 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         ("connected_slaves", &0),
         ("master_failover_state", &"no-failover"),
         ("master_replid", &server.run_id),
+        ("master_replid2", &"0".repeat(server.run_id.len())),
         ("master_repl_offset", &0),
         ("second_repl_offset", &-1),
         ("repl_backlog_active", &0),
+        ("repl_backlog_size", &0),
+        ("repl_backlog_first_byte_offset", &0),
+        ("repl_backlog_histlen", &0),
     ])
 }
 
 fn cpu_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
-    let stat = procfs::process::Process::myself().and_then(|process| process.stat());
+    let process = procfs::process::Process::myself();
     let per_s = procfs::ticks_per_second() as f64;
     let seconds = |ticks: u64| format!("{:.6}", ticks as f64 / per_s);
     let child = |ticks: i64| seconds(u64::try_from(ticks).unwrap_or(0));
+    let stat = process.as_ref().ok().and_then(|process| process.stat().ok());
     let times = stat.map(|stat| (stat.stime, stat.utime, stat.cstime, stat.cutime));
     let (system, user, system_of_children, user_of_children) = times.unwrap_or_default();
+    let main = process.and_then(|process| process.task_from_tid(process.pid)?.stat());
+    let (system_of_main, user_of_main) = main.map(|stat| (stat.stime, stat.utime)).unwrap_or_default();
     fields([
         ("used_cpu_sys", &seconds(system)),
         ("used_cpu_user", &seconds(user)),
         ("used_cpu_sys_children", &child(system_of_children)),
         ("used_cpu_user_children", &child(user_of_children)),
+        ("used_cpu_sys_main_thread", &seconds(system_of_main)),
+        ("used_cpu_user_main_thread", &seconds(user_of_main)),
     ])
+}
+
+/// There are no modules.
+fn modules_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    Fields::new()
+}
+
+fn cluster_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    fields([("cluster_enabled", &0)])
 }
 
 fn commandstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
@@ -316,10 +502,12 @@ fn lock_figures(free: u64, waits: LatencySummary) -> Fields {
     ])
 }
 
-fn keyspace_section(_server: &Server, metrics: &EngineMetrics) -> Fields {
+fn keyspace_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let now_ms = server.clock.now_ms();
     let databases = metrics.databases.iter().enumerate().filter(|(_, database)| database.keys > 0);
-    let line = |(number, DatabaseMetrics { keys, expires }): (usize, &DatabaseMetrics)| {
-        (format!("db{number}"), format!("keys={keys},expires={expires},avg_ttl=0"))
+    let line = |(number, database): (usize, &DatabaseMetrics)| {
+        let DatabaseMetrics { keys, expires, .. } = database;
+        (format!("db{number}"), format!("keys={keys},expires={expires},avg_ttl={}", database.mean_ttl_ms(now_ms)))
     };
     databases.map(line).collect()
 }

@@ -89,6 +89,15 @@ impl Listening {
             .collect()
     }
 
+    /// What is listened to, as INFO tells it.
+    pub fn described(&self) -> Vec<String> {
+        let open = self.open.lock();
+        let address = |listener: &TcpListener| listener.local_addr().map(|address| format!("bind={},", address.ip()));
+        let addresses: String = open.tcp.iter().filter_map(|listener| address(listener).ok()).collect();
+        let tcp = (!open.tcp.is_empty()).then(|| format!("name=tcp,{addresses}port={}", self.port()));
+        tcp.into_iter().chain(open.unix.iter().map(|unix| format!("name=unix,bind={}", unix.path))).collect()
+    }
+
     /// Listens at other addresses, or another port; where that cannot be, at those of before.
     pub fn move_to(&self, config: &Config, port: u16) -> Result<(), String> {
         let mut open = self.open.lock();

@@ -1,5 +1,7 @@
 //! The allocator, and what it says of memory.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -23,23 +25,42 @@ pub const ALLOCATOR: &str = if cfg!(feature = "jemalloc") { "jemalloc" } else { 
 pub struct Memory {
     /// Asked for and not given back; the resident memory where the allocator does not say.
     pub allocated: u64,
+    /// The most that has been allocated whenever somebody looked.
+    pub peak: u64,
     /// In the machine's memory.
     pub resident: u64,
-    /// The most that has been resident.
-    pub peak_resident: u64,
+    /// In pages of the allocator that hold something.
+    pub active: u64,
+    /// In the machine's memory, of what the allocator has.
+    pub mapped: u64,
 }
+
+/// The most that [`used`] has found.
+static PEAK: AtomicU64 = AtomicU64::new(0);
 
 /// Memory as it is now.
 pub fn read() -> Memory {
     let status = procfs::process::Process::myself().and_then(|process| process.status());
-    let kilobytes = |value: Option<u64>| value.unwrap_or(0) * 1024;
-    let (resident, peak_resident) = status.map_or((0, 0), |status| (kilobytes(status.vmrss), kilobytes(status.vmhwm)));
-    Memory { allocated: allocated().unwrap_or(resident), resident, peak_resident }
+    let resident = status.ok().and_then(|status| status.vmrss).unwrap_or(0) * 1024;
+    let allocated = note_peak(allocated().unwrap_or(resident));
+    let (active, mapped) = pages().unwrap_or((allocated, allocated));
+    Memory { allocated, peak: PEAK.load(Ordering::Relaxed), resident, active, mapped }
 }
 
 /// Bytes asked for and not given back; the resident memory where the allocator does not say.
 pub fn used() -> u64 {
-    allocated().unwrap_or_else(|| read().resident)
+    allocated().map_or_else(|| read().resident, note_peak)
+}
+
+fn note_peak(used: u64) -> u64 {
+    PEAK.fetch_max(used, Ordering::Relaxed);
+    used
+}
+
+/// Bytes of the machine's memory.
+pub fn of_system() -> u64 {
+    use procfs::Current;
+    procfs::Meminfo::current().map_or(0, |memory| memory.mem_total)
 }
 
 /// Counts what the present thread gives back.
@@ -89,6 +110,18 @@ fn allocated() -> Option<u64> {
 
 #[cfg(not(feature = "jemalloc"))]
 fn allocated() -> Option<u64> {
+    None
+}
+
+/// As the allocator said when it was asked last: pages that hold something, and pages in memory.
+#[cfg(feature = "jemalloc")]
+fn pages() -> Option<(u64, u64)> {
+    use tikv_jemalloc_ctl::stats::{active, resident};
+    Some((active::read().ok()? as u64, resident::read().ok()? as u64))
+}
+
+#[cfg(not(feature = "jemalloc"))]
+fn pages() -> Option<(u64, u64)> {
     None
 }
 

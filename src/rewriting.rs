@@ -73,6 +73,8 @@ pub struct RewritingMetrics {
     pub last_failure: Option<String>,
     /// How many have come to their end.
     pub count: u64,
+    /// How many have failed since.
+    pub failures_in_a_row: u32,
     /// The length of the log that its growth is measured by.
     pub base_size: u64,
 }
@@ -120,6 +122,7 @@ impl Rewriting {
             current_s: seconds(state.began.map(|began| began.elapsed())),
             last_failure: state.last_failure.clone(),
             count: state.count,
+            failures_in_a_row: state.failures,
             base_size: state.base_size,
         }
     }

@@ -95,6 +95,8 @@ pub struct Server {
     pub latency: latency::Monitor,
     /// When a line of the log said last that somebody sends HTTP.
     pub attacks: Seldom,
+    /// Bytes that were in use before there was data.
+    pub startup_memory: u64,
     reply_bytes_max: Arc<Limit>,
     coarse_uptime_ms: AtomicU64,
     base: Mutex<Totals>,
@@ -111,6 +113,12 @@ pub struct Stats {
     pub over_limit: AtomicU64,
     /// Commands a second, over the last second.
     pub ops_per_sec: AtomicU64,
+    /// Bytes read a second, over the last second.
+    pub input_per_sec: AtomicU64,
+    /// Bytes written a second, over the last second.
+    pub output_per_sec: AtomicU64,
+    /// Passwords that were wrong.
+    pub wrong_passwords: AtomicU64,
     /// What connections that have ended had counted.
     departed: Mutex<Totals>,
 }
@@ -140,6 +148,8 @@ pub struct Totals {
     pub evicted: u64,
     /// For how many milliseconds memory was over the limit.
     pub exceeded_ms: u64,
+    /// Passwords that were wrong.
+    pub wrong_passwords: u64,
 }
 
 impl Totals {
@@ -162,6 +172,7 @@ impl Totals {
             expired: self.expired.saturating_sub(base.expired),
             evicted: self.evicted.saturating_sub(base.evicted),
             exceeded_ms: self.exceeded_ms.saturating_sub(base.exceeded_ms),
+            wrong_passwords: self.wrong_passwords - base.wrong_passwords,
         }
     }
 }
@@ -308,6 +319,7 @@ impl Server {
         totals.misses = metrics.keyspace.misses;
         totals.expired = metrics.keyspace.expired;
         totals.evicted = PRESSURE.evicted();
+        totals.wrong_passwords = self.stats.wrong_passwords.load(Ordering::Relaxed);
         totals.exceeded_ms = PRESSURE.exceeded(uptime()).0.as_millis() as u64;
         totals
     }
@@ -565,6 +577,7 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         stop: CancellationToken::new(),
         slow_log: SlowLog::default(),
         latency: latency::Monitor::default(),
+        startup_memory: memory::used(),
         reply_bytes_max: Arc::new(Limit::new(0)),
         coarse_uptime_ms: AtomicU64::new(uptime_ms()),
         attacks: Seldom::default(),
@@ -794,6 +807,7 @@ fn new_client(accepted: Accepted, server: &Server) -> Client {
         is_paused: AtomicBool::new(false),
         awaits_replies: AtomicBool::new(false),
         labels: Mutex::new(Labels::default()),
+        waits_until: AtomicBool::new(false),
         waiter: Mutex::default(),
         subscriber: OnceLock::new(),
     }
@@ -809,7 +823,7 @@ async fn watch_memory(server: Arc<Server>) {
 /// Tells the time to those who need it only roughly, and ends connections that idle or take no replies.
 async fn keep_house(server: Arc<Server>) {
     const LOOKS_PER_SECOND: u64 = 10;
-    let mut before = 0;
+    let mut before = Totals::default();
     for look in 0u64.. {
         tokio::time::sleep(HOUSEKEEPING).await;
         let now_ms = uptime_ms();
@@ -834,8 +848,17 @@ async fn keep_house(server: Arc<Server>) {
                 client.shut_down(Shutdown::Both);
             }
         }
-        server.stats.ops_per_sec.store(totals.commands.saturating_sub(before), Ordering::Relaxed);
-        before = totals.commands;
+        let stats = &server.stats;
+        for (rate, now, before) in [
+            (&stats.ops_per_sec, totals.commands, before.commands),
+            (&stats.input_per_sec, totals.input_bytes, before.input_bytes),
+            (&stats.output_per_sec, totals.output_bytes, before.output_bytes),
+        ] {
+            rate.store(now.saturating_sub(before), Ordering::Relaxed);
+        }
+        before = totals;
+        // The peak is what is seen.
+        memory::used();
     }
 }
 

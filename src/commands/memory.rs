@@ -128,7 +128,7 @@ pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
     let clients: u64 = call.server.clients.list().iter().map(|client| client.unread_bytes()).sum();
     let per_key = memory.allocated.checked_div(keys).unwrap_or(0);
     let figures = [
-        ("peak.allocated", memory.peak_resident),
+        ("peak.allocated", memory.peak),
         ("total.allocated", memory.allocated),
         ("clients.normal", clients),
         ("keys.count", keys),

@@ -316,6 +316,7 @@ fn authenticate(call: &mut LocalCall<'_>, user: &[u8], password: &[u8]) -> Outco
     let differs =
         wanted.iter().zip(password).fold(wanted.len() != password.len(), |differs, (a, b)| differs | (a != b));
     if user != b"default" || (differs && !wanted.is_empty()) {
+        call.server.stats.wrong_passwords.fetch_add(1, Ordering::Relaxed);
         return Err(CommandError::Text("WRONGPASS invalid username-password pair or user is disabled."));
     }
     call.state.is_authenticated = true;

@@ -275,6 +275,7 @@ impl<C: Channels> ActorEngine<C> {
             for (total, part) in databases.iter_mut().zip(&gauges.databases) {
                 total.keys += part.keys.load(Ordering::Relaxed);
                 total.expires += part.expires.load(Ordering::Relaxed);
+                total.deadlines_ms += f64::from_bits(part.deadlines_ms.load(Ordering::Relaxed));
             }
         }
         databases

@@ -86,10 +86,13 @@ impl Database {
     }
 
     fn metrics(&self) -> DatabaseMetrics {
-        DatabaseMetrics {
-            keys: self.map.len() as u64,
-            expires: self.sides.parts.iter().map(|side| side.lock().deadlines.len() as u64).sum(),
+        let mut metrics = DatabaseMetrics { keys: self.map.len() as u64, ..DatabaseMetrics::default() };
+        for side in &self.sides.parts {
+            let side = side.lock();
+            metrics.expires += side.deadlines.len() as u64;
+            metrics.deadlines_ms += side.deadlines.sum();
         }
+        metrics
     }
 }
 

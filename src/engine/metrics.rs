@@ -2,6 +2,7 @@
 
 use crate::aof::SegmentMetrics;
 use crate::keyspace::{KeyspaceStats, Segmented, Table};
+use crate::narrowing::whole_u64;
 use hdrhistogram::Histogram;
 
 /// One owner of data: a shard actor, or the whole of a shared table.
@@ -52,18 +53,27 @@ impl LatencySummary {
 }
 
 /// One database, over all shards.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct DatabaseMetrics {
     /// Keys in it.
     pub keys: u64,
     /// Keys that expire.
     pub expires: u64,
+    /// The sum of their deadlines, in milliseconds.
+    pub deadlines_ms: f64,
 }
 
 impl DatabaseMetrics {
     /// The figures of a table.
     pub fn of(table: &Segmented) -> Self {
-        Self { keys: table.len() as u64, expires: table.deadlines().len() as u64 }
+        let deadlines = table.deadlines();
+        Self { keys: table.len() as u64, expires: deadlines.len() as u64, deadlines_ms: deadlines.sum() }
+    }
+
+    /// For how many milliseconds a key that expires lives on, on average; 0 where there is none.
+    pub fn mean_ttl_ms(&self, now_ms: u64) -> u64 {
+        let mean_ms = self.deadlines_ms / self.expires.max(1) as f64;
+        whole_u64((mean_ms - now_ms as f64).max(0.0))
     }
 }
 

@@ -8,9 +8,13 @@ use std::collections::BTreeSet;
 
 /// The deadlines of a part of the keyspace.
 ///
-/// Invariant: for each node with an expiry there is an entry (expire_at, hash of its key). Two keys may share one.
+/// Invariants: for each node with an expiry there is an entry (expire_at, hash of its key). Two keys may share one. `sum`
+/// is that of the deadlines of all entries.
 #[derive(Debug, Default)]
-pub struct Deadlines(BTreeSet<(u64, u64)>);
+pub struct Deadlines {
+    entries: BTreeSet<(u64, u64)>,
+    sum: u128,
+}
 
 impl Deadlines {
     /// Notes that the deadline of the key with this hash changes.
@@ -19,59 +23,81 @@ impl Deadlines {
             return;
         }
         if let Some(at) = old {
-            self.0.remove(&(at, hash));
+            self.remove((at, hash));
         }
-        if let Some(at) = new {
-            self.0.insert((at, hash));
+        if let Some(at) = new
+            && self.entries.insert((at, hash))
+        {
+            self.sum += u128::from(at);
         }
+    }
+
+    /// The sum of the deadlines.
+    pub fn sum(&self) -> f64 {
+        self.sum as f64
     }
 
     /// The earliest deadline and the hash of its key.
     pub fn first(&self) -> Option<(u64, u64)> {
-        self.0.first().copied()
+        self.entries.first().copied()
     }
 
     /// A deadline at random: those that stand alone in a long stretch of time are more likely, and stretches that are
     /// near count as much as longer ones that are far, since deadlines do not spread evenly. O(log n)
     pub fn draw(&self, random: &mut fastrand::Rng) -> Option<(u64, u64)> {
-        let (first, last) = (self.0.first()?.0, self.0.last()?.0);
+        let (first, last) = (self.entries.first()?.0, self.entries.last()?.0);
         let span = ((last - first) as f64 + 1.0).ln();
         let at = first.saturating_add(whole_u64((random.f64() * span).exp()));
         // Of one that many keys share, any.
         let from = (at.saturating_sub(u64::from(random.bool())), random.u64(..));
-        self.0.range(from..).next().or(self.0.last()).copied()
+        self.entries.range(from..).next().or(self.entries.last()).copied()
     }
 
     /// Takes out the deadlines of the keys whose hashes are chosen. O(n)
     pub fn split_off(&mut self, is_chosen: impl Fn(u64) -> bool) -> Self {
-        let (chosen, rest) = std::mem::take(&mut self.0).into_iter().partition(|(_, hash)| is_chosen(*hash));
-        self.0 = rest;
-        Self(chosen)
+        let (chosen, rest) = std::mem::take(&mut self.entries).into_iter().partition(|(_, hash)| is_chosen(*hash));
+        let chosen = Self::of(chosen);
+        self.entries = rest;
+        self.sum -= chosen.sum;
+        chosen
     }
 
     /// Takes over the deadlines of other keys. O(n)
     pub fn unite(&mut self, mut other: Self) {
-        self.0.append(&mut other.0);
+        let both = self.len() + other.len();
+        self.entries.append(&mut other.entries);
+        if self.len() == both {
+            self.sum += other.sum;
+        } else {
+            *self = Self::of(std::mem::take(&mut self.entries));
+        }
+    }
+
+    fn of(entries: BTreeSet<(u64, u64)>) -> Self {
+        let sum = entries.iter().map(|(at, _)| u128::from(*at)).sum();
+        Self { entries, sum }
     }
 
     /// Forgets an entry.
     pub fn remove(&mut self, deadline: (u64, u64)) {
-        self.0.remove(&deadline);
+        if self.entries.remove(&deadline) {
+            self.sum -= u128::from(deadline.0);
+        }
     }
 
     /// How many keys have a deadline.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 
     /// Whether no key has a deadline.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 }
 
@@ -81,6 +107,23 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn the_mean_is_that_of_the_deadlines(changes: Vec<(u8, Option<u64>, Option<u64>)>, chosen: u8) {
+            let mut deadlines = Deadlines::default();
+            let is_right = |deadlines: &Deadlines| {
+                let sum: u128 = deadlines.entries.iter().map(|(at, _)| u128::from(*at)).sum();
+                deadlines.sum == sum
+            };
+            for (hash, old, new) in changes {
+                deadlines.change(u64::from(hash), old, new);
+                prop_assert!(is_right(&deadlines));
+            }
+            let rest = deadlines.split_off(|hash| hash < u64::from(chosen));
+            prop_assert!(is_right(&deadlines) && is_right(&rest));
+            deadlines.unite(rest);
+            prop_assert!(is_right(&deadlines));
+        }
+
         #[test]
         fn a_deadline_is_drawn_where_there_is_one(all: Vec<(u64, u64)>, seed: u64) {
             let mut deadlines = Deadlines::default();

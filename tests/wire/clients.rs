@@ -147,7 +147,7 @@ fn config_get_replies_what_clients_ask_first() {
         let both = client.value(&["CONFIG", "GET", "append*", "appendonly", "hz"]);
         let mut names: Vec<String> = both.elements().iter().step_by(2).map(Value::text).collect();
         names.sort();
-        assert_eq!(names, ["appenddirname", "appendfsync", "appendonly", "hz"]);
+        assert_eq!(names, ["appenddirname", "appendfilename", "appendfsync", "appendonly", "hz"]);
     });
 }
 
@@ -168,7 +168,7 @@ fn info_has_its_sections_and_counts() {
         assert_eq!(info["tcp_port"], server.address().port().to_string());
         assert_eq!(info["loading"], "0");
         assert_eq!(info["aof_enabled"], "1");
-        assert_eq!(info["db0"], "keys=3,expires=1,avg_ttl=0");
+        assert!(info["db0"].starts_with("keys=3,expires=1,avg_ttl="), "{}", info["db0"]);
         assert_eq!(info["keyspace_hits"], "2");
         assert_eq!(info["keyspace_misses"], "1");
         assert_eq!(info["run_id"].len(), 40);

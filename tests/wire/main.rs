@@ -31,6 +31,7 @@ mod geo;
 mod hashes;
 mod hostile;
 mod hyperloglog;
+mod info;
 mod introspection;
 mod keys;
 mod lists;

@@ -46,6 +46,8 @@ pub struct Gauges {
 pub struct DatabaseGauges {
     pub keys: AtomicU64,
     pub expires: AtomicU64,
+    /// The sum of their deadlines, as the bits of a float.
+    pub deadlines_ms: AtomicU64,
 }
 
 impl Gauges {
@@ -308,6 +310,7 @@ impl KeyspaceShard {
         for (gauges, table) in gauges.databases.iter().zip(store.tables()) {
             gauges.keys.store(table.len() as u64, Ordering::Relaxed);
             gauges.expires.store(table.deadlines().len() as u64, Ordering::Relaxed);
+            gauges.deadlines_ms.store(table.deadlines().sum().to_bits(), Ordering::Relaxed);
         }
         for (gauge, value) in [
             (&gauges.first_deadline_ms, store.first_deadline().map_or(0, |(_, (at, _))| at.max(1))),

@@ -96,13 +96,16 @@ impl Data {
 
     /// Starts a server that is expected to refuse.
     pub fn start_refused(&self, setup: Setup, flags: &[&str]) -> Ended {
-        run_to_its_end(command(self, setup).args(flags))
+        run_to_its_end(&mut command(self, setup, flags))
     }
 }
 
-fn command(data: &Data, setup: Setup) -> Command {
+/// A config file stands before all flags.
+fn command(data: &Data, setup: Setup, flags: &[&str]) -> Command {
+    let (file, flags) = flags.split_at(flags.first().is_some_and(|first| !first.starts_with('-')).into());
     let mut command = Command::new(BINARY);
-    command.args(arguments(data, setup)).env_remove("RUST_LOG").current_dir(data.path());
+    command.args(file).args(arguments(data, setup)).args(flags);
+    command.env_remove("RUST_LOG").current_dir(data.path());
     command
 }
 
@@ -222,7 +225,7 @@ impl Server {
     }
 
     fn start_in(data: Data, setup: Setup, flags: &[&str]) -> Self {
-        Self::spawn(command(&data, setup).args(flags), data, setup)
+        Self::spawn(&mut command(&data, setup, flags), data, setup)
     }
 
     /// Starts one by a command that becomes the server, with this data.

@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""Runs the test suites of client libraries, unmodified, against this server, or another.
+
+    tests/clients/run.py [--suite NAME ...] [--engine ENGINE] [--server PATH | --peer PATH] [--sources DIR] [--work DIR]
+
+Each suite is checked out at a tag, and what it needs is installed, under --work (outside the tree). It runs in a network
+namespace of its own, with the server on port 6379 and on a unix socket: no other server is in its reach, and it is in
+reach of nobody. `--peer` is a redis-server or valkey-server that takes the place of ours, for the baseline. Prints a line
+for each suite and a line for each test that fails; `--json FILE` keeps both. Exits with 1 when a suite did not run.
+
+Sources are cloned from GitHub, or from --sources/OWNER+NAME/repo where that is there.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOCKET = "/tmp/shardrace-clients.sock"
+
+SUITES = {
+    "redis-py": {"repository": "redis/redis-py", "tag": "v5.0.8"},
+    "ioredis": {"repository": "redis/ioredis", "tag": "v5.11.0"},
+    "go-redis": {"repository": "redis/go-redis", "tag": "v9.7.0"},
+    "django-redis": {"repository": "jazzband/django-redis", "tag": "5.4.0"},
+    "kombu": {"repository": "celery/kombu", "tag": "v5.6.2"},
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", action="append", choices=SUITES, help="may be given several times; all by default")
+    parser.add_argument("--engine", default="actor")
+    parser.add_argument("--server", type=pathlib.Path, default=ROOT / "target/release/shardrace")
+    parser.add_argument("--peer", type=pathlib.Path, help="a redis-server to run the suites against instead")
+    parser.add_argument("--sources", type=pathlib.Path, default=pathlib.Path("/nowhere"))
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("/tmp/shardrace-clients"))
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--inside", choices=SUITES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        return run_inside(options.inside, options)
+    options.work.mkdir(parents=True, exist_ok=True)
+    results = {}
+    for name in options.suite or SUITES:
+        checkout(name, options)
+        INSTALL[name](source(name, options), options)
+        results[name] = run_in_namespace(name, options)
+        report(name, results[name])
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    return 0 if all(result["tests"] for result in results.values()) else 1
+
+
+def source(name, options):
+    return options.work / name
+
+
+def checkout(name, options):
+    directory = source(name, options)
+    if directory.exists():
+        return
+    repository, tag = SUITES[name]["repository"], SUITES[name]["tag"]
+    stored = options.sources / repository.replace("/", "+") / "repo"
+    url = str(stored) if stored.exists() else f"https://github.com/{repository}.git"
+    depth = [] if stored.exists() else ["--depth", "1"]
+    run(["git", "clone", "-q", *depth, "-c", "advice.detachedHead=false", "--branch", tag, url, str(directory)])
+
+
+def run(command, **more):
+    print("+", *command, file=sys.stderr)
+    subprocess.run(command, check=True, **more)
+
+
+def python(name, options):
+    """The interpreter of a suite, in an environment of its own."""
+    environment = options.work / f"python-{name}"
+    if not environment.exists():
+        run([sys.executable, "-m", "venv", str(environment)])
+    return environment / "bin/python"
+
+
+def pip(name, options, *packages):
+    marker = options.work / f"python-{name}" / "installed"
+    if not marker.exists():
+        run([str(python(name, options)), "-m", "pip", "install", "-q", *packages])
+        marker.write_text("\n".join(packages))
+
+
+def install_redis_py(directory, options):
+    needed = ["pytest<8.3", "pytest-asyncio<0.24", "pytest-timeout", "mock", "packaging", "uvloop", "cryptography", "numpy"]
+    pip("redis-py", options, *needed, str(directory))
+
+
+def install_django_redis(directory, options):
+    needed = ["Django<5", "redis<5.1", "msgpack", "lz4", "pyzstd", "pytest<8", "pytest-django", "pytest-mock"]
+    pip("django-redis", options, *needed, "pytest-pythonpath", str(directory))
+
+
+def install_kombu(directory, options):
+    needed = ["redis<6.5", "pytest<9", "pytest-freezer", "hypothesis<7", "Pyro4", "pytz", "vine", "msgpack", "pyyaml"]
+    pip("kombu", options, *needed, str(directory))
+
+
+def install_ioredis(directory, _options):
+    if not (directory / "node_modules").exists():
+        run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=directory)
+
+
+def install_go_redis(directory, _options):
+    run(["go", "test", "-c", "-o", "suite.test", "."], cwd=directory)
+
+
+INSTALL = {
+    "redis-py": install_redis_py,
+    "ioredis": install_ioredis,
+    "go-redis": install_go_redis,
+    "django-redis": install_django_redis,
+    "kombu": install_kombu,
+}
+
+
+def run_in_namespace(name, options):
+    """Runs this script again where there is no network but the loopback."""
+    result = options.work / f"{name}.result.json"
+    result.unlink(missing_ok=True)
+    flags = [f"--engine={options.engine}", f"--server={options.server.resolve()}", f"--work={options.work}"]
+    flags += [f"--peer={options.peer.resolve()}"] if options.peer else []
+    mapping = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    # The mount namespace is for /etc/hosts, where a suite may need names.
+    command = ["unshare", *mapping, "--net", "--mount", sys.executable, __file__, f"--inside={name}", *flags]
+    with (options.work / f"{name}.log").open("w") as log:
+        subprocess.run(command, stdout=log, stderr=log)
+    return json.loads(result.read_text()) if result.exists() else {"tests": {}}
+
+
+def run_inside(name, options):
+    run(["ip", "link", "set", "lo", "up"])
+    directory = options.work / f"{name}.data"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    pathlib.Path(SOCKET).unlink(missing_ok=True)
+    server = start_server(directory, options)
+    try:
+        started = time.time()
+        tests = RUN[name](source(name, options), options)
+        lived = server.poll() is None
+        result = {"tests": tests, "seconds": round(time.time() - started), "server_lived": lived}
+        (options.work / f"{name}.result.json").write_text(json.dumps(result))
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(timeout=30)
+    return 0
+
+
+def start_server(directory, options):
+    common = ["--port", "6379", "--dir", str(directory), "--unixsocket", SOCKET, "--enable-debug-command", "yes"]
+    if options.peer:
+        command = [str(options.peer), *common, "--save", ""]
+    else:
+        command = [str(options.server), *common, "--engine", options.engine, "--appendonly", "no"]
+    server = subprocess.Popen(command, stdout=(directory / "log").open("w"), stderr=subprocess.STDOUT, cwd=directory)
+    deadline = time.time() + 30
+    while "Ready to accept connections" not in (directory / "log").read_text():
+        if server.poll() is not None or time.time() > deadline:
+            raise SystemExit(f"the server did not start: {(directory / 'log').read_text()}")
+        time.sleep(0.05)
+    return server
+
+
+def run_pytest(name, directory, options, *arguments, environment=None, prefix=""):
+    file = options.work / f"{name}.xml"
+    file.unlink(missing_ok=True)
+    command = [str(python(name, options)), "-m", "pytest", "-q", f"--junitxml={file}", *arguments]
+    subprocess.run(command, cwd=directory, env={**os.environ, **(environment or {})})
+    return outcomes_of_junit(file, prefix)
+
+
+def outcomes_of_junit(file, prefix=""):
+    if not file.exists():
+        return {}
+    tests = {}
+    for case in ElementTree.parse(file).iter("testcase"):
+        test = f"{prefix}{case.get('classname')}::{case.get('name')}"
+        kinds = {child.tag: child for child in case}
+        if "failure" in kinds or "error" in kinds:
+            reason = (kinds.get("failure") if "failure" in kinds else kinds["error"]).get("message") or ""
+            tests[test] = "failed: " + " ".join(reason.split())[:300]
+        elif "skipped" in kinds:
+            tests[test] = "skipped"
+        else:
+            tests[test] = "passed"
+    return tests
+
+
+def run_redis_py(directory, options):
+    # What needs modules, a cluster, TLS or Sentinels is told apart by the suite's own marks.
+    marks = "not redismod and not onlycluster and not ssl"
+    arguments = ["tests", "-m", marks, "--redis-url=redis://localhost:6379/9", "--timeout=60", "-p", "no:cacheprovider"]
+    return run_pytest("redis-py", directory, options, *arguments)
+
+
+def run_django_redis(directory, options):
+    tests = {}
+    for settings in sorted((directory / "tests/settings").glob("sqlite*.py")):
+        # Those of Sentinels have none here.
+        if "sentinel" in settings.stem:
+            continue
+        arguments = [f"--ds=settings.{settings.stem}", "tests", "-p", "no:cacheprovider"]
+        environment = {"PYTHONPATH": str(directory / "tests")}
+        tests |= run_pytest("django-redis", directory, options, *arguments, environment=environment, prefix=settings.stem + " ")
+    return tests
+
+
+def run_kombu(directory, options):
+    return run_pytest("kombu", directory, options, "t/integration/test_redis.py", "-E", "redis", "-p", "no:cacheprovider")
+
+
+def run_ioredis(directory, _options):
+    command = ["npx", "mocha", "--reporter", "json", "--reporter-option", "output=result.json", "--exit"]
+    command += ["test/helpers/*.ts", "test/functional/**/*.ts"]
+    environment = {**os.environ, "TS_NODE_TRANSPILE_ONLY": "true", "NODE_ENV": "test"}
+    (directory / "result.json").unlink(missing_ok=True)
+    subprocess.run(command, cwd=directory, env=environment)
+    if not (directory / "result.json").exists():
+        return {}
+    result = json.loads((directory / "result.json").read_text())
+    tests = {test["fullTitle"]: "passed" for test in result["passes"]}
+    tests |= {test["fullTitle"]: "skipped" for test in result["pending"]}
+    for test in result["failures"]:
+        tests[test["fullTitle"]] = "failed: " + " ".join(test["err"].get("message", "").split())[:300]
+    return tests
+
+
+def run_go_redis(directory, options):
+    # RE_CLUSTER is the suite's mode in which one server is there already: it starts none itself.
+    environment = {**os.environ, "RE_CLUSTER": "true"}
+    file = options.work / "go-redis.xml"
+    file.unlink(missing_ok=True)
+    skipped = "|".join(["RedisTimeseries", "Probabilistic", "JSON Commands", "RediSearch", "Gears", "ClusterClient", "Sentinel", "Ring"])
+    command = ["./suite.test", "-test.v", "-test.timeout=30m", f"-ginkgo.skip={skipped}", f"-ginkgo.junit-report={file}"]
+    subprocess.run(command, cwd=directory, env=environment)
+    return outcomes_of_junit(file)
+
+
+RUN = {
+    "redis-py": run_redis_py,
+    "ioredis": run_ioredis,
+    "go-redis": run_go_redis,
+    "django-redis": run_django_redis,
+    "kombu": run_kombu,
+}
+
+
+def report(name, result):
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for outcome in result["tests"].values():
+        counts[re.split(":", outcome)[0]] += 1
+    numbers = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    lived = "" if result.get("server_lived", True) else ", THE SERVER ENDED"
+    print(f"{name} {SUITES[name]['tag']}: {numbers}{lived} ({result.get('seconds', 0)} s)")
+    for test, outcome in sorted(result["tests"].items()):
+        if outcome.startswith("failed"):
+            print(f"  {test}: {outcome}")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
