@@ -819,9 +819,9 @@ fn accepted<S: Session>(
     if state.is_monitor() && (command.is_write() || command.flags.has(Flags::READONLY)) {
         return Err(CommandError::Text("ERR Replica can't interact with the keyspace"));
     }
-    if PRESSURE.is_over()
+    if !PRESSURE.is_free()
         && may_need_memory(command, state)
-        && !server.finds_room(|| session.make_room(args.byte_len()))
+        && !server.finds_room(args.byte_len(), || session.make_room(args.byte_len()))
     {
         return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
     }

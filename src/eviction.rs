@@ -4,16 +4,20 @@
 //! nearer the limit is, and what is over is a debt. The owners of the keys pay it: in slices by themselves, and where a
 //! command that needs memory finds a debt, it pays first. What a slice gives back is counted exactly, by the thread that
 //! evicts. So writers cannot outrun the eviction; what they take between two looks is how far memory is over the limit.
+//!
+//! Where nothing is evicted, writers count what they may take themselves: each thread adds up what its commands bring,
+//! and when that comes to half of what was free at the last look, there is another before more is taken.
 
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The memory of this process, which has one server.
 pub static PRESSURE: Pressure = Pressure::none();
 
-/// Between two looks at the memory where the limit is far, or nothing is evicted.
+/// Between two looks at the memory where the limit is far, or there is none.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Near the limit, where nothing changes.
 const LOOK_NEAR: Duration = Duration::from_millis(10);
@@ -26,11 +30,34 @@ const STILL: u64 = 16 * 1024;
 /// One part of the limit in so many is freed at most beyond what is over, for what is written until the next look.
 const AHEAD: u64 = 256;
 
+/// Bytes that commands bring before a thread tells the others: how far a count may be off for each thread.
+const TOLD_TOGETHER: u64 = 32 * 1024;
+/// Bytes that commands may bring until the next look at least, however little is free: looks take time.
+const ALLOWANCE_MIN: u64 = 128 * 1024;
+/// Bytes that a command takes beside those of its arguments, roughly.
+pub const COMMAND: usize = 128;
+
+thread_local! {
+    /// Bytes that commands of this thread have brought and that were not told.
+    static UNTOLD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// As far as is known, there is no limit, or eviction keeps it.
+const FREE: u8 = 0;
+/// Memory is within a limit that nothing but refusing commands keeps.
+const GUARDED: u8 = 1;
+/// More memory is in use than the limit.
+const OVER: u8 = 2;
+
 /// How far memory is over the limit, and what is done about it.
 #[derive(Debug)]
 pub struct Pressure {
-    /// Whether more memory is in use than the limit, as far as is known.
-    is_over: AtomicBool,
+    /// One of the three above: what a command looks at.
+    state: AtomicU8,
+    /// Bytes that commands have brought, where memory is guarded.
+    brought: AtomicU64,
+    /// How many they may have brought before the next look.
+    brought_until: AtomicU64,
     /// Bytes that are still to be freed.
     debt: AtomicI64,
     /// Keys evicted so far.
@@ -47,6 +74,8 @@ pub struct Pressure {
 pub struct Look {
     /// When that was, by [`uptime`](crate::clock::uptime).
     pub at: Duration,
+    /// Bytes that commands had [brought](Pressure::brought) before.
+    pub brought: u64,
     /// Bytes in use.
     pub used: u64,
     /// The limit; 0 for none.
@@ -68,7 +97,9 @@ impl Pressure {
     /// Nothing is known yet.
     const fn none() -> Self {
         Self {
-            is_over: AtomicBool::new(false),
+            state: AtomicU8::new(FREE),
+            brought: AtomicU64::new(0),
+            brought_until: AtomicU64::new(0),
             debt: AtomicI64::new(0),
             evicted: AtomicU64::new(0),
             freed: AtomicU64::new(0),
@@ -81,12 +112,36 @@ impl Pressure {
     /// Whether more memory is in use than the limit.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
+        self.state.load(Ordering::Relaxed) == OVER
+    }
+
+    /// Whether a command that needs memory may run without another question.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FREE
+    }
+
+    /// Takes in what a command brings that needs memory, with arguments of so many bytes. True when memory has to be
+    /// looked at first.
+    pub fn has_used_up(&self, argument_bytes: usize) -> bool {
+        let untold = UNTOLD.get() + (argument_bytes + COMMAND) as u64;
+        if untold < TOLD_TOGETHER {
+            UNTOLD.set(untold);
+            return false;
+        }
+        UNTOLD.set(0);
+        self.brought.fetch_add(untold, Ordering::Relaxed) + untold >= self.brought_until.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that commands have brought so far. Asked for before a look at the memory: what comes meanwhile counts against
+    /// what it allows.
+    pub fn brought(&self) -> u64 {
+        self.brought.load(Ordering::Relaxed)
     }
 
     /// Takes in what a look has found; gives when to look again.
     pub fn note(&self, look: Look) -> Duration {
-        let Look { at, used, most, evicts } = look;
+        let Look { at, brought, used, most, evicts } = look;
         let is_over = most > 0 && used > most;
         let freed = self.freed.load(Ordering::Relaxed);
         let before = self.looks.lock().take_in(look, freed, is_over);
@@ -98,12 +153,19 @@ impl Pressure {
                 .min(most / AHEAD)
         });
         self.debt.store(if is_over && evicts { (used - most + ahead) as i64 } else { 0 }, Ordering::Relaxed);
-        self.is_over.store(is_over, Ordering::Relaxed);
+        let allowance = (most.saturating_sub(used) / 2).max(ALLOWANCE_MIN);
+        self.brought_until.store(brought.saturating_add(allowance), Ordering::Relaxed);
+        let state = match is_over {
+            true => OVER,
+            false if most > 0 && !evicts => GUARDED,
+            false => FREE,
+        };
+        self.state.store(state, Ordering::Relaxed);
         if is_over && evicts {
             self.has_debt.notify_one();
         }
         let is_still = before.is_some_and(|(before, _)| used.abs_diff(before.used) < STILL);
-        until_next_look(used, most, evicts, is_still)
+        until_next_look(used, most, is_still)
     }
 
     /// Ends the wait for the next look: the limit is another.
@@ -139,7 +201,7 @@ impl Pressure {
         self.freed.fetch_add(freed.max(0) as u64, Ordering::Relaxed);
         if self.debt.fetch_sub(freed, Ordering::Relaxed) <= freed {
             // A look that comes between finds out soon if that is not so.
-            self.is_over.store(false, Ordering::Relaxed);
+            self.state.store(FREE, Ordering::Relaxed);
         }
     }
 
@@ -171,8 +233,8 @@ impl Looks {
     }
 }
 
-fn until_next_look(used: u64, most: u64, evicts: bool, is_still: bool) -> Duration {
-    if most == 0 || !evicts {
+fn until_next_look(used: u64, most: u64, is_still: bool) -> Duration {
+    if most == 0 {
         return LOOK_MAX;
     }
     let near = if is_still { LOOK_NEAR } else { LOOK_MIN };
@@ -186,7 +248,7 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     fn look(at_ms: u64, used: u64) -> Look {
-        Look { at: Duration::from_millis(at_ms), used, most: 100 * MB, evicts: true }
+        Look { at: Duration::from_millis(at_ms), brought: 0, used, most: 100 * MB, evicts: true }
     }
 
     #[test]
@@ -233,12 +295,39 @@ mod tests {
 
     #[test]
     fn looks_are_the_more_frequent_the_nearer_the_limit_is() {
-        let look = |used, is_still| until_next_look(used, 100 * MB, true, is_still);
+        let look = |used, is_still| until_next_look(used, 100 * MB, is_still);
         assert_eq!(look(10 * MB, false), LOOK_MAX);
         assert_eq!(look(95 * MB, false), Duration::from_millis(20));
         assert_eq!((look(100 * MB, false), look(200 * MB, false)), (LOOK_MIN, LOOK_MIN));
         assert_eq!(look(100 * MB, true), LOOK_NEAR);
-        assert_eq!(until_next_look(200 * MB, 100 * MB, false, false), LOOK_MAX);
-        assert_eq!(until_next_look(200 * MB, 0, true, false), LOOK_MAX);
+        assert_eq!(until_next_look(200 * MB, 0, false), LOOK_MAX);
+    }
+
+    #[test]
+    fn where_nothing_is_evicted_commands_bring_half_of_what_is_free_before_the_next_look() {
+        let pressure = Pressure::none();
+        assert!(pressure.is_free());
+        let brought_until_used_up = |used: u64| {
+            pressure.note(Look { evicts: false, brought: pressure.brought(), ..look(1000, used) });
+            assert!(!pressure.is_free() && !pressure.is_over());
+            let mut brought = 0;
+            while !pressure.has_used_up(1000 - COMMAND) {
+                brought += 1000;
+            }
+            brought
+        };
+        let near = |brought: u64, wanted: u64| brought.abs_diff(wanted) <= TOLD_TOGETHER + 1000;
+        assert!(near(brought_until_used_up(60 * MB), 20 * MB));
+        assert!(near(brought_until_used_up(100 * MB - 1), ALLOWANCE_MIN));
+        // What came while memory was looked at counts.
+        let before = pressure.brought();
+        while !pressure.has_used_up(1000 - COMMAND) {}
+        pressure.note(Look { evicts: false, brought: before, ..look(1000, 100 * MB - 2 * TOLD_TOGETHER) });
+        assert!((0..TOLD_TOGETHER / 500).any(|_| pressure.has_used_up(1000 - COMMAND)));
+        pressure.note(Look { evicts: false, ..look(1001, 100 * MB + 1) });
+        assert!(pressure.is_over());
+        // Where eviction keeps the limit, commands go on as where there is none.
+        pressure.note(look(1002, 50 * MB));
+        assert!(pressure.is_free());
     }
 }

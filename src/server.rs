@@ -250,10 +250,18 @@ impl Server {
         }
     }
 
-    /// Whether a command that needs memory may run, though more is in use than `maxmemory`: `make_room` evicts some keys,
-    /// if there are any to evict.
+    /// Whether a command that needs memory may run, with arguments of so many bytes. Where more is in use than
+    /// `maxmemory`, `make_room` evicts some keys, if there are any to evict.
     #[cold]
-    pub fn finds_room(&self, make_room: impl FnOnce()) -> bool {
+    pub fn finds_room(&self, argument_bytes: usize, make_room: impl FnOnce()) -> bool {
+        if !PRESSURE.is_over() {
+            if PRESSURE.has_used_up(argument_bytes) {
+                self.look_at_memory();
+            }
+            if !PRESSURE.is_over() {
+                return true;
+            }
+        }
         let policy = Policy::now();
         if !policy.evicts() {
             return false;
@@ -270,8 +278,9 @@ impl Server {
     /// Looks at how much memory is in use; gives when to look again.
     fn look_at_memory(&self) -> Duration {
         let most = self.config.number(Directive::Maxmemory);
+        let brought = PRESSURE.brought();
         let used = if most > 0 { memory::used().saturating_sub(self.uncounted_memory()) } else { 0 };
-        PRESSURE.note(Look { at: uptime(), used, most, evicts: Policy::now().evicts() })
+        PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: Policy::now().evicts() })
     }
 
     /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.

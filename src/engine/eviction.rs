@@ -2,7 +2,7 @@
 
 use super::expiration::TimeSlice;
 use crate::commands::blocking::serve_ready;
-use crate::eviction::PRESSURE;
+use crate::eviction::{COMMAND, PRESSURE};
 use crate::keyspace::{Evictable, Keyspace, Policy};
 use crate::limits::is_frozen;
 use crate::memory::Meter;
@@ -10,9 +10,6 @@ use std::time::Duration;
 
 /// How long to wait where nothing could be evicted.
 pub const PAUSE: Duration = Duration::from_millis(1);
-
-/// Bytes that a command takes beside those of its arguments, roughly.
-const COMMAND: usize = 128;
 
 /// How many bytes of a debt a command pays before it runs, which has arguments of so many bytes: twice what it takes, as
 /// far as one can know, so that the debt shrinks however many write.

@@ -238,6 +238,44 @@ fn memory_stays_within_the_limit_and_writes_go_on() {
     }
 }
 
+/// Twenty connections that set values of so many bytes, so many at a time, until each was refused; gives the most that
+/// counted towards the limit then.
+fn burst(server: &Server, value_len: usize, pipeline: usize) -> u64 {
+    const CONNECTIONS: usize = 20;
+    let value = "v".repeat(value_len);
+    std::thread::scope(|scope| {
+        for connection in 0..CONNECTIONS {
+            let value = &value;
+            scope.spawn(move || {
+                let mut client = server.client();
+                let is_refused = (0..).any(|round| {
+                    let set = |n: usize| vec!["SET".to_owned(), format!("{connection}:{round}:{n}"), value.clone()];
+                    let replies = client.pipeline(&(0..pipeline).map(set).collect::<Vec<_>>());
+                    replies.iter().any(|reply| matches!(reply, Value::Error(_)))
+                });
+                assert!(is_refused);
+            });
+        }
+    });
+    counted(server)
+}
+
+#[test]
+fn a_burst_of_writes_is_refused_within_a_tenth_of_the_limit_where_nothing_is_evicted() {
+    const LIMIT: u64 = 20 * MB;
+    for setup in EVERY_ENGINE {
+        for (value_len, pipeline) in [(3, 1000), (64, 64), (1000, 500), (10_000, 16), (100_000, 4)] {
+            let server = Server::start(setup, &["--maxmemory", "20mb", "--maxmemory-policy", "noeviction"]);
+            let used = burst(&server, value_len, pipeline);
+            println!("{setup:?}, {pipeline} values of {value_len} bytes at a time: {} KB", used / KB);
+            assert!(used < LIMIT + LIMIT / 10, "{setup:?}, {pipeline} values of {value_len} bytes: {used} bytes");
+            assert!(used > LIMIT / 2, "{setup:?}, {pipeline} values of {value_len} bytes: {used} bytes");
+            let mut client = server.client();
+            client.expect("GET nosuch", "$-1\r\n");
+        }
+    }
+}
+
 /// A table that kept its room would be what is left in memory, and a key in it hard to find.
 #[test]
 fn keys_that_are_gone_give_back_the_room_of_the_table_too() {
