@@ -175,7 +175,7 @@ directives! {
     ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
     HllSparseMaxBytes = ("hll-sparse-max-bytes", Kind::Memory(0, GB), "3000", true, "Longest HyperLogLog in the sparse encoding; a longer one becomes dense");
     ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, QUERY_BYTES_MAX), "1gb", true, "Bytes of a request that has not ended");
-    ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 268435456 33554432 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
+    ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
     NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
     SlowlogLogSlowerThan = ("slowlog-log-slower-than", Kind::Signed(-1, i64::MAX), "10000", true, "Microseconds from which on a command is kept in the slow log; -1 for never");
     SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
@@ -421,7 +421,7 @@ pub struct OutputLimits {
 
 impl OutputLimits {
     const DEFAULT: Self = Self {
-        normal: OutputLimit::new(256 * MB, 32 * MB, 60),
+        normal: OutputLimit::new(0, 0, 0),
         slave: OutputLimit::new(256 * MB, 64 * MB, 60),
         pubsub: OutputLimit::new(32 * MB, 8 * MB, 60),
     };
@@ -767,7 +767,7 @@ mod tests {
         assert_eq!(config.output_limits(), OutputLimits::DEFAULT);
         let index = Directive::ClientOutputBufferLimit as usize;
         config.set(&[(index, "replica 1 2 3 pubsub 1mb 1k 9".to_owned())]).expect("valid");
-        assert_eq!(config.get(index), "normal 268435456 33554432 60 slave 1 2 3 pubsub 1048576 1000 9");
+        assert_eq!(config.get(index), "normal 0 0 0 slave 1 2 3 pubsub 1048576 1000 9");
         for (value, reason) in [
             ("", "Wrong number"),
             ("pubsub 1 2", "Wrong number"),

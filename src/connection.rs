@@ -13,6 +13,7 @@ use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::deferred::{self, Deferred, Parties};
 use crate::engine::{LoadingSession, Session};
 use crate::eviction::PRESSURE;
+use crate::keyspace::Class;
 use crate::monitor;
 use crate::replies::Output;
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
@@ -171,6 +172,9 @@ impl<S: Session> Connection<S> {
             self.send_replies().await?;
             // Last: what was collected on the way may be what a deferred request waits for.
             if self.requests.go_on(&mut self.out) {
+                continue;
+            }
+            if self.requests.session.goes_on(self.out.unsent() < OUTPUT_HIGH_WATER) {
                 continue;
             }
             if self.is_finished() {
@@ -566,7 +570,7 @@ impl<S: Session> Requests<S> {
         let mut consumed = 0;
         let mut commands = 0;
         let has_stopped = loop {
-            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > TAKEN_ON_AT_ONCE;
+            let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > TAKEN_ON_AT_ONCE || self.session.is_full();
             if has_enough || self.state.is_closing || self.deferred.is_some() {
                 break true;
             }
@@ -671,6 +675,9 @@ impl<S: Session> Requests<S> {
                     return false;
                 }
                 let is_local = command.request == Request::Local && !command.defers(args);
+                if server.pubsub.notified() != Class::NONE && !is_local && !session.keeps_events_in_order(id, args) {
+                    return false;
+                }
                 // What the connection itself runs is shown when it has run: it may be what ends the showing.
                 if server.pubsub.has_monitors() && !is_local {
                     monitor::show(server, client, state, id, args);
@@ -715,6 +722,7 @@ impl<S: Session> Requests<S> {
     /// Gives up a request that waits.
     async fn end(&mut self) {
         if let Some(transaction) = self.deferred.take().and_then(Deferred::end) {
+            self.session.forget_rest();
             self.session.begin(transaction);
             self.session.flush().await;
         }

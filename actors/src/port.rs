@@ -114,6 +114,16 @@ impl<S: Shard, C: Channels> Port<S, C> {
         self.router.place(placement).await.map_err(|Closed(())| PortClosed)
     }
 
+    /// Lets batches be executed again after one came back [unfinished](Shard::is_unfinished): what is left of all that
+    /// came back is sent next, in the order in which it was sent first.
+    ///
+    /// # Panics
+    /// When something is in flight: it may be left undone on one shard, and what is sent now overtake it.
+    pub fn resume(&mut self) {
+        assert!(self.in_flight == 0, "a port resumes when all that it sent is back");
+        self.replies.set_held(false);
+    }
+
     /// Takes back a batch that is done, if there is one.
     pub fn try_recv(&mut self) -> Option<S::Batch> {
         if self.in_flight == 0 {

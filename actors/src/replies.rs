@@ -8,6 +8,7 @@ use crate::channel::{Channels, ReplyQueue};
 use atomic_waker::AtomicWaker;
 use crossbeam_queue::ArrayQueue;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
 /// Finished batches that their connection has not taken.
@@ -15,11 +16,14 @@ use std::task::{Poll, Waker};
 /// Invariant: there is room for every batch that the connection has in flight.
 pub(crate) struct Replies<B: Send + 'static, C: Channels> {
     queue: C::ReplyQueue<B>,
+    /// Whether a batch came back unfinished, and the rest of it was not sent again. Whoever has to see a change of it
+    /// comes after it through a mailbox or this queue.
+    is_held: AtomicBool,
 }
 
 impl<B: Send + 'static, C: Channels> Replies<B, C> {
     pub(crate) fn new(window: usize) -> Self {
-        Self { queue: C::ReplyQueue::with_capacity(window) }
+        Self { queue: C::ReplyQueue::with_capacity(window), is_held: AtomicBool::new(false) }
     }
 
     /// Gives a batch back and wakes the connection. It may be gone, and nobody will take the batch then.
@@ -27,6 +31,16 @@ impl<B: Send + 'static, C: Channels> Replies<B, C> {
         let rejected = self.queue.push(batch).is_err();
         assert!(!rejected, "the in-flight window bounds the reply queue");
         self.queue.wake();
+    }
+
+    /// Whether what the connection has sent comes back undone.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_held(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::Relaxed);
     }
 
     pub(crate) fn pop(&self) -> Option<B> {

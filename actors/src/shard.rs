@@ -23,6 +23,20 @@ pub trait Shard: Send + 'static {
     /// Does the work of one batch and leaves the results in it.
     fn execute(&mut self, batch: &mut Self::Batch);
 
+    /// Whether the shard stopped within the batch, because its results have grown large, say. It goes home as it is,
+    /// and what its port has sent after it is [left](Self::leave), until the port says [`resume`](crate::Port::resume).
+    fn is_unfinished(batch: &Self::Batch) -> bool {
+        let _ = batch; // the default finishes every batch
+        false
+    }
+
+    /// Leaves a batch undone, to go home as it is: an earlier one of its port is unfinished. False where it has to be
+    /// executed all the same, since it takes effect together with others.
+    fn leave(&mut self, batch: &mut Self::Batch) -> bool {
+        let _ = batch; // the default finishes every batch
+        false
+    }
+
     /// Whether a turn that begins with this batch first lets other tasks add theirs. Small batches cost less together;
     /// a large one is best served while its bytes are in the cache.
     fn gathers(&self, first: &Self::Batch) -> bool {
@@ -222,6 +236,19 @@ async fn pass<S: Shard, C: Channels>(sequenced: Sequenced<S, C>, shard: S, turn:
     }
 }
 
+fn run_batch<S: Shard, C: Channels>(shard: &mut S, Ready { batch, reply_to }: &mut Ready<S::Batch, C>) {
+    let is_held = reply_to.as_ref().is_some_and(|replies| replies.is_held());
+    if is_held && shard.leave(batch) {
+        return;
+    }
+    shard.execute(batch);
+    if S::is_unfinished(batch)
+        && let Some(replies) = reply_to
+    {
+        replies.set_held(true);
+    }
+}
+
 fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Ready<S::Batch, C>>) {
     shard.begin_turn();
     for group in turn.chunks_mut(LOOK_AHEAD) {
@@ -229,7 +256,7 @@ fn run_turn<S: Shard, C: Channels>(shard: &mut S, turn: &mut Vec<Ready<S::Batch,
         if group.len() >= LOOK_AHEAD_MIN {
             group.iter().for_each(|ready| shard.look_ahead(&ready.batch));
         }
-        group.iter_mut().for_each(|ready| shard.execute(&mut ready.batch));
+        group.iter_mut().for_each(|ready| run_batch(shard, ready));
     }
     shard.end_turn(&mut turn.iter_mut().map(|ready| &mut ready.batch));
     for Ready { batch, reply_to } in turn.drain(..) {

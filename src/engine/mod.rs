@@ -147,6 +147,26 @@ pub trait Session: Send + Sync + 'static {
     /// Waits until these marks are on the disk. Dropping the future loses nothing.
     fn synced(&self, marks: &[LogMark]) -> impl Future<Output = ()> + Send;
 
+    /// Whether the events of keys that a command makes come after those of the commands before it.
+    fn keeps_events_in_order(&self, _id: CommandId, _args: Args<'_>) -> bool {
+        true
+    }
+
+    /// Whether no more commands are taken on before a [`flush`](Self::flush).
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Whether there is something to [`flush`](Self::flush) that had to wait: commands whose replies would not have been
+    /// read, where the output has room now; or what must not overtake them.
+    fn goes_on(&mut self, _has_output_room: bool) -> bool {
+        false
+    }
+
+    /// Forgets what is left of the commands taken on: nobody reads their replies. What is begun from now on need not
+    /// wait for them.
+    fn forget_rest(&mut self) {}
+
     /// Evicts keys before a command that needs memory, with arguments of so many bytes; where that is not left to the
     /// owners of the keys.
     fn make_room(&mut self, _argument_bytes: usize) {}

@@ -479,6 +479,38 @@ fn the_events_of_a_transaction_come_in_order_and_together() {
 }
 
 #[test]
+fn the_events_of_a_pipeline_come_in_the_order_of_its_requests_whatever_shards_have_the_keys() {
+    const KEYS: usize = 1000;
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("CONFIG SET notify-keyspace-events KA", "+OK\r\n");
+        let mut listener = server.client();
+        listener.call(&["PSUBSCRIBE", "__keyspace@0__:*"]);
+        let (mut requests, mut wanted) = (Vec::new(), Vec::new());
+        for key in 0..KEYS {
+            requests.push(words(&format!("SET {key} value")));
+            wanted.push(format!("{key} set"));
+            if key % 7 == 0 {
+                requests.push(words(&format!("MSET m{key} 1 n{key} 2")));
+                wanted.extend([format!("m{key} set"), format!("n{key} set")]);
+            }
+            if key % 11 == 0 {
+                requests.extend(["MULTI", "INCR counter", &format!("DEL {key}"), "EXEC"].map(words));
+                wanted.extend(["counter incrby".to_owned(), format!("{key} del")]);
+            }
+        }
+        client.pipeline(&requests);
+        let said = |message: &Value| {
+            let [.., channel, payload] = message.elements() else { panic!("{message:?}") };
+            format!("{} {}", channel.text().trim_start_matches("__keyspace@0__:"), payload.text())
+        };
+        let seen: Vec<String> = listener.values(wanted.len()).iter().map(said).collect();
+        let first = (0..wanted.len()).find(|&index| seen[index] != wanted[index]);
+        assert_eq!(first.map(|index| (index, &seen[index], &wanted[index])), None, "{:?}", server.setup());
+    });
+}
+
+#[test]
 fn only_the_classes_and_forms_that_are_chosen_are_told() {
     for classes in ["", "KE", "A", "Kg", "E$", "Kl", "Ex", "Kn", "Em", "KEh$"] {
         let script = "SET a 1 PX 10\nSLEEP\nGET a\nLPUSH l a\nRENAME l m\nHSET h a 1\nDEL m h";

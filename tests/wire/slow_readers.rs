@@ -94,6 +94,131 @@ fn clients_that_do_not_read_take_bounded_memory_and_slow_nobody() {
 }
 
 #[test]
+fn clients_that_do_not_read_take_little_memory_though_nothing_limits_their_output() {
+    const SLOW: u64 = 4;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        let keys = set_megabytes_everywhere(&server);
+        let before = server.resident_bytes();
+        let requests: Vec<u8> = keys.iter().cycle().take(2_000).flat_map(|key| request(&["GET", key])).collect();
+        let slow: Vec<Client> = (0..SLOW).map(|_| send_without_reading(&server, &requests)).collect();
+        server.assert_serving();
+        std::thread::sleep(Duration::from_millis(500));
+        let grown = (server.peak_resident_bytes() - before) / MB;
+        println!("{setup:?}: {grown} MB for {SLOW} slow readers");
+        // For each: what is to be sent, and for each shard a buffer and one reply more.
+        let bound = SLOW * 2 * (setup.shards.max(1) as u64 + 1) + 16;
+        assert!(grown < bound, "{setup:?}: {grown} MB for {SLOW} slow readers, of {bound}");
+        drop(slow);
+        wait_until("they are gone", || server.info_number("connected_clients") == 1);
+        server.assert_serving();
+    }
+}
+
+/// Keys of strings of one megabyte, on all shards.
+fn set_megabytes_everywhere(server: &Server) -> Vec<String> {
+    let value = "v".repeat(MB as usize);
+    let mut client = server.client();
+    let keys: Vec<String> = (0..6).map(|key| format!("big{key}")).collect();
+    keys.iter().for_each(|key| _ = client.call(&["SET", key, &value]));
+    keys
+}
+
+fn send_without_reading(server: &Server, requests: &[u8]) -> Client {
+    let client = server.client();
+    client.stream().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    // The server stops reading: that ends it.
+    let _ = client.stream().write_all(requests);
+    client
+}
+
+#[test]
+fn pipelined_large_replies_take_no_more_memory_than_what_is_on_its_way() {
+    const REPLIES: usize = 300;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        let keys = set_megabytes_everywhere(&server);
+        let before = server.resident_bytes();
+        let mut client = server.client();
+        let requests: Vec<u8> = keys.iter().cycle().take(REPLIES).flat_map(|key| request(&["GET", key])).collect();
+        client.send(&requests);
+        skip(&client, REPLIES as u64 * bulk_len(1));
+        let grown = (server.peak_resident_bytes() - before) / MB;
+        println!("{setup:?}: {grown} MB for replies of {REPLIES} MB");
+        assert!(grown < REPLIES as u64 / 6, "{setup:?}: {grown} MB for replies of {REPLIES} MB");
+        client.expect("PING", "+PONG\r\n");
+    }
+}
+
+#[test]
+fn what_is_asked_after_replies_that_wait_to_be_read_runs_in_order_and_in_one_step() {
+    const ROUNDS: usize = 40;
+    let relaxed: [&[&str]; 2] = [&["--appendonly", "no"], &["--appendonly", "no", "--multi-key", "relaxed"]];
+    for (setup, flags) in EVERY_ENGINE.into_iter().flat_map(|setup| relaxed.map(|flags| (setup, flags))) {
+        let server = Server::start(setup, flags);
+        let keys = set_megabytes_everywhere(&server);
+        let (mut requests, mut wanted) = (Vec::new(), Vec::new());
+        let mut ask = |line: String, reply: String| {
+            requests.extend(request(&words(&line)));
+            wanted.push(reply);
+        };
+        for round in 0..ROUNDS {
+            let numbers = format!("[{round}, {round}, {round}]");
+            ask(format!("GET {}", keys[round % keys.len()]), format!("{MB} bytes"));
+            ask("INCR a".into(), format!("{}", 2 * round + 1));
+            ask(format!("MSET x {round} y {round} z {round}"), "OK".into());
+            (1..3).for_each(|more| ask(format!("GET {}", keys[(round + more) % keys.len()]), format!("{MB} bytes")));
+            ask("MGET x y z".into(), numbers.clone());
+            ask("MULTI".into(), "OK".into());
+            ask("INCR a".into(), "QUEUED".into());
+            ask("MGET x y z".into(), "QUEUED".into());
+            ask("EXEC".into(), format!("[{}, {numbers}]", 2 * round + 2));
+            ask(format!("LPUSH list {round}"), "1".into());
+            ask(format!("GET {}", keys[(round + 3) % keys.len()]), format!("{MB} bytes"));
+            ask("RPOPLPUSH list other".into(), round.to_string());
+            ask("BLPOP other 0".into(), format!("[other, {round}]"));
+        }
+        let mut client = server.client();
+        let mut writer = client.stream().try_clone().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || writer.write_all(&requests).unwrap());
+            std::thread::sleep(Duration::from_millis(200));
+            for (index, wanted) in wanted.iter().enumerate() {
+                assert_eq!(&short(&client.value_of_next()), wanted, "{setup:?} {flags:?}: reply {index}");
+            }
+        });
+    }
+}
+
+/// A reply for people, without what is large of it.
+fn short(value: &Value) -> String {
+    match value {
+        Value::Array(elements) => format!("[{}]", elements.iter().map(short).collect::<Vec<_>>().join(", ")),
+        Value::Integer(number) => number.to_string(),
+        other if other.bytes().len() as u64 >= MB => format!("{} bytes", other.bytes().len()),
+        other => other.text(),
+    }
+}
+
+#[test]
+fn a_client_that_goes_while_its_replies_wait_leaves_nothing() {
+    on_every_engine(|server| {
+        let keys = set_megabytes_everywhere(server);
+        let gets: Vec<u8> = keys.iter().cycle().take(60).flat_map(|key| request(&["GET", key])).collect();
+        for last in ["BLPOP list 0", "MGET a b c", "SET written 1"] {
+            let slow = send_without_reading(server, &[&gets[..], &request(&words(last))].concat());
+            std::thread::sleep(Duration::from_millis(100));
+            drop(slow);
+        }
+        wait_until("they are gone", || server.info_number("connected_clients") == 1);
+        let mut client = server.client();
+        client.expect("LPUSH list element", ":1\r\n");
+        client.expect("LRANGE list 0 -1", "*1\r\n$7\r\nelement\r\n");
+        server.assert_serving();
+    });
+}
+
+#[test]
 fn a_client_that_starts_to_read_late_gets_every_reply_in_order() {
     const REPLIES: usize = 3_000;
     for setup in EVERY_ENGINE {

@@ -3,7 +3,7 @@
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::images::ImagePart;
 use crate::pool::{Pool, Pooled};
-use crate::replies::Replies;
+use crate::replies::{FULL, Replies};
 use crate::resp::{Args, Span};
 use crate::slowlog::Slow;
 use crate::stages::{self, Stage};
@@ -71,6 +71,8 @@ pub struct Batch {
     shard: u16,
     has_parts: bool,
     has_writes: bool,
+    /// The first command that has not run, where the shard stopped before the end.
+    left_at: Option<usize>,
     /// Whether replies were dropped because they grew over the output limit.
     pub overflowed: bool,
     /// The position in the shard's log that covers what the replies show.
@@ -168,6 +170,7 @@ impl Batch {
         self.work = Work::Commands;
         self.has_parts = false;
         self.has_writes = false;
+        self.left_at = None;
         self.overflowed = false;
         self.lsn = 0;
         self.since = 0;
@@ -255,6 +258,68 @@ impl Batch {
         matches!(self.work, Work::Walk { is_complete: true })
     }
 
+    /// Whether it holds parts of commands over several shards.
+    #[inline]
+    pub fn has_parts(&self) -> bool {
+        self.has_parts
+    }
+
+    /// Whether some of it has not run.
+    #[inline]
+    pub fn is_unfinished(&self) -> bool {
+        self.left_at.is_some()
+    }
+
+    /// How many commands have run.
+    #[inline]
+    pub fn ran(&self) -> usize {
+        self.left_at.unwrap_or(self.ops.len())
+    }
+
+    /// Leaves all of it for later; false where it takes effect together with batches of other shards.
+    pub fn leave(&mut self) -> bool {
+        if self.has_parts {
+            return false;
+        }
+        self.left_at = Some(0);
+        self.since = 0;
+        true
+    }
+
+    /// Where it stands among the batches of its connection.
+    pub fn order(&self) -> u64 {
+        // A transaction is the last that its connection sends before it is back.
+        if self.transaction.is_some() { u64::MAX } else { self.first_seq }
+    }
+
+    /// Takes out the commands that have run, with their replies, and leaves those that have not; none where none has.
+    pub fn take_run(&mut self) -> Option<Box<Self>> {
+        let ran = self.left_at.take().filter(|&ran| ran > 0)?;
+        let mut done = Self::take(self.shard());
+        done.first_seq = self.first_seq;
+        done.ops.extend(self.ops.drain(..ran));
+        let spans = done.ops.last().map_or(0, |op| op.spans_end);
+        done.has_writes = self.has_writes;
+        done.overflowed = std::mem::take(&mut self.overflowed);
+        done.lsn = std::mem::take(&mut self.lsn);
+        done.since = std::mem::take(&mut self.since);
+        std::mem::swap(&mut done.replies, &mut self.replies);
+        std::mem::swap(&mut done.slow, &mut self.slow);
+        self.count_from(spans);
+        Some(done)
+    }
+
+    /// Counts from the first command that is left, whose arguments begin at span `spans`.
+    fn count_from(&mut self, spans: u32) {
+        let seq = self.ops.first().expect("a batch that is unfinished has commands left").seq;
+        self.first_seq += u64::from(seq);
+        self.spans.drain(..spans as usize);
+        for op in &mut self.ops {
+            op.seq -= seq;
+            op.spans_end -= spans;
+        }
+    }
+
     /// Whether it may change something.
     pub fn is_write(&self) -> bool {
         self.has_writes || self.transaction.as_ref().is_some_and(|transaction| transaction.is_write())
@@ -314,24 +379,31 @@ impl Batch {
     }
 
     /// Calls `run` for each command with its arguments, and with what the log is to say of a part; `run` appends its
-    /// reply to the batch's replies. Before each group of commands, `look_ahead` is called with the group.
+    /// reply to the batch's replies. Before each group of commands, `look_ahead` is called with the group. Where the
+    /// replies have grown to a full buffer, the rest is left: its connection asks again when its client has read them.
     pub fn run<C>(
         &mut self,
         context: &mut C,
         look_ahead: impl Fn(&mut C, &mut dyn Iterator<Item = (CommandId, Args<'_>)>),
         run: impl Fn(&mut C, &Op, Args<'_>, Option<&[u8]>, &mut Replies),
     ) {
-        let Self { arena, spans, first_seq, ops, replies, wholes, .. } = self;
-        let mut start = 0;
-        for ops in ops.chunks_mut(GROUP) {
+        let Self { arena, spans, first_seq, ops, replies, wholes, has_parts, left_at, .. } = self;
+        // What takes effect together with others on other shards is not left for later.
+        let reply_bytes_max = if *has_parts { usize::MAX } else { FULL };
+        let (mut start, count) = (0, ops.len());
+        for (group, ops) in ops.chunks_mut(GROUP).enumerate() {
             look_ahead(context, &mut with_args(arena, spans, ops, start));
-            for op in ops {
+            for (index, op) in ops.iter_mut().enumerate() {
                 let end = op.spans_end as usize;
                 let is_its = |seq: u64| op.is_part && seq == *first_seq + u64::from(op.seq);
                 let whole = wholes.iter().find(|(seq, _)| is_its(*seq)).map(|(_, payload)| &payload[..]);
                 run(context, op, Args::new(arena, &spans[start..end]), whole, replies);
                 op.reply_end = replies.end_reply();
                 start = end;
+                if op.reply_end >= reply_bytes_max {
+                    *left_at = Some(group * GROUP + index + 1).filter(|&next| next < count);
+                    return;
+                }
             }
         }
     }

@@ -20,6 +20,9 @@ use std::sync::Arc;
 
 /// A connection waits for its transaction before it goes on.
 const TRANSACTIONS_IN_FLIGHT: usize = 1;
+/// Commands that take effect together at most where one of them is over several shards. They run to their end however
+/// large their replies are.
+const TOGETHER_MAX: u64 = 64;
 
 /// Where a reply stands until its turn comes.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +64,15 @@ pub struct ActorSession<C: Channels> {
     touched: Vec<usize>,
     /// Whether the gathered batches hold parts of one command, so that they must take effect together.
     has_parts: bool,
+    /// The sequence number up to which commands are gathered then.
+    parts_until: u64,
+    /// Batches with parts that are out, or back and not taken in.
+    parts_out: usize,
+    /// Batches that came back before all of their commands had run, or any. No other is sent before their rest.
+    #[expect(clippy::vec_box, reason = "batches travel and are used again in their boxes")]
+    left: Vec<Box<Batch>>,
+    /// Whether they are sent again.
+    resumes: bool,
     reorder: ReorderBuffer<Piece>,
     held: Vec<Option<Held>>,
     /// Replies made in the connection whose turn has not come.
@@ -101,6 +113,10 @@ impl<C: Channels> ActorSession<C> {
             gathering: (0..shards).map(|_| None).collect(),
             touched: Vec::new(),
             has_parts: false,
+            parts_until: 0,
+            parts_out: 0,
+            left: Vec::new(),
+            resumes: false,
             reorder: ReorderBuffer::default(),
             held: Vec::new(),
             here: Replies::default(),
@@ -139,6 +155,13 @@ impl<C: Channels> ActorSession<C> {
         slot.get_or_insert_with(|| Batch::take(shard))
     }
 
+    /// What is gathered takes effect together.
+    fn gather_together(&mut self) {
+        if !std::mem::replace(&mut self.has_parts, true) {
+            self.parts_until = self.next_seq + TOGETHER_MAX;
+        }
+    }
+
     fn submit_to_shards_of_keys(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
         let shards = self.gathering.len();
         let key_shards: Vec<u16> =
@@ -166,7 +189,7 @@ impl<C: Channels> ActorSession<C> {
             }
         }
         self.note_whole(command, seq, args, context, key_shards.iter().copied().map(usize::from).collect());
-        self.has_parts = true;
+        self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, key_shards, parts));
     }
 
@@ -213,17 +236,17 @@ impl<C: Channels> ActorSession<C> {
             batch.end_part(id, seq, context, shard == 0);
         }
         self.note_whole(command, seq, args, context, (0..shards).collect());
-        self.has_parts = true;
+        self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), shards));
     }
 
     /// Sends what is gathered, unless that takes waiting, or more than sending a batch; true when nothing is left.
     #[inline]
     fn try_flush(&mut self) -> bool {
-        if self.has_parts || self.is_watched || self.begun.is_some() {
+        if self.has_parts || self.is_watched || self.begun.is_some() || self.resumes {
             return false;
         }
-        let was_idle = !self.is_waiting() && self.reorder.is_empty();
+        let was_idle = !self.is_out() && self.reorder.is_empty();
         for sent in 0..self.touched.len() {
             let shard = self.touched[sent];
             let batch = take_gathered(&mut self.gathering, shard);
@@ -238,8 +261,64 @@ impl<C: Channels> ActorSession<C> {
         true
     }
 
-    async fn send_gathered(&mut self, is_group: bool) {
+    /// Whether something that was sent is not taken in yet.
+    fn is_out(&self) -> bool {
+        self.port.in_flight() > 0 || self.arriving.is_some()
+    }
+
+    /// Whether something is out that may come back unfinished, or has. It must not be overtaken.
+    fn has_unfinished(&self) -> bool {
+        !self.left.is_empty() || self.arriving.is_some() || self.port.in_flight() > self.parts_out
+    }
+
+    /// Whether something waits to be sent.
+    fn has_unsent(&self) -> bool {
+        !self.touched.is_empty() || self.begun.is_some()
+    }
+
+    /// Sends what is gathered and what is begun, as far as it need not wait for what is out.
+    async fn send_off(&mut self) {
+        if std::mem::take(&mut self.resumes) {
+            self.send_left().await;
+        }
+        if self.has_parts && self.has_unfinished() {
+            return;
+        }
+        let is_watched = self.is_watched;
+        self.send_gathered().await;
+        self.send_begun(is_watched).await;
+    }
+
+    /// Sends the rest of what came back unfinished, in the order of the requests: of what comes next, and of all where no
+    /// reply waits for another. So what waits for its turn is a buffer for each shard at most.
+    async fn send_left(&mut self) {
+        self.port.resume();
+        self.left.sort_unstable_by_key(|batch| batch.order());
+        let count = if self.reorder.is_empty() { self.left.len() } else { 1 };
+        for batch in self.left.drain(..count) {
+            self.port.send(batch.shard(), batch).await.expect("shards live as long as the server");
+        }
+    }
+
+    async fn send_begun(&mut self, is_watched: bool) {
+        let Some(transaction) = self.begun.take() else { return };
+        let shards = self.shards_of(&transaction);
+        if shards.len() > 1 && self.has_unfinished() {
+            self.begun = Some(transaction);
+            return;
+        }
+        self.send_transaction(shards, transaction, is_watched).await;
+    }
+
+    async fn send_gathered(&mut self) {
         self.stamp_gathered();
+        self.is_watched = false;
+        let has_parts = std::mem::take(&mut self.has_parts);
+        let is_group = has_parts && self.engine.is_multi_key_atomic;
+        if has_parts {
+            let holds_parts = |&&shard: &&usize| self.gathering[shard].as_ref().is_some_and(|batch| batch.has_parts());
+            self.parts_out += self.touched.iter().filter(holds_parts).count();
+        }
         let Self { touched, gathering, port, .. } = self;
         let mut gathered = touched.drain(..).map(|shard| (shard, take_gathered(gathering, shard)));
         let sent = if is_group {
@@ -262,8 +341,7 @@ impl<C: Channels> ActorSession<C> {
         }
     }
 
-    async fn send_transaction(&mut self, transaction: Box<Transaction>, is_watched: bool) {
-        let shards = self.shards_of(&transaction);
+    async fn send_transaction(&mut self, shards: Vec<usize>, transaction: Box<Transaction>, is_watched: bool) {
         let mut batch = Batch::of_transaction(shards[0], transaction);
         if is_watched {
             batch.since = ticks::now();
@@ -308,11 +386,15 @@ impl<C: Channels> ActorSession<C> {
         if batch.is_write() {
             self.note_written(&batch);
         }
+        if batch.is_unfinished() {
+            return self.accept_unfinished(batch, out);
+        }
         if let Some(transaction) = batch.transaction.take() {
             self.has_watched |= batch.since != 0;
             self.finished = Some(transaction);
             return batch.recycle();
         }
+        self.parts_out -= usize::from(batch.has_parts());
         self.is_over_limit |= batch.overflowed;
         if self.is_over_limit {
             // The connection closes without another reply: a part that was dropped makes no whole.
@@ -323,6 +405,15 @@ impl<C: Channels> ActorSession<C> {
         } else {
             self.accept_pieces(batch);
         }
+    }
+
+    /// Takes in the replies of the commands that have run, and keeps the others.
+    #[cold]
+    fn accept_unfinished(&mut self, mut batch: Box<Batch>, out: &mut Output) {
+        if let Some(done) = batch.take_run() {
+            self.accept(done, out);
+        }
+        self.left.push(batch);
     }
 
     fn note_written(&mut self, batch: &Batch) {
@@ -553,12 +644,41 @@ impl<C: Channels> Session for ActorSession<C> {
         if self.try_flush() {
             return;
         }
-        let is_group = std::mem::take(&mut self.has_parts) && self.engine.is_multi_key_atomic;
-        self.send_gathered(is_group).await;
-        let is_watched = std::mem::take(&mut self.is_watched);
-        if let Some(transaction) = self.begun.take() {
-            self.send_transaction(transaction, is_watched).await;
+        self.send_off().await;
+    }
+
+    /// Each shard tells the events of its keys when it has its turn: what is out, or goes out with this command, has to
+    /// be for the shard of this command.
+    fn keeps_events_in_order(&self, id: CommandId, args: Args<'_>) -> bool {
+        let command = commands::command(id);
+        if self.gathering.len() == 1 || self.replied() == self.taken_on() {
+            return true;
         }
+        let shard = match command.request {
+            Request::OneShard | Request::MultiShard | Request::Joint => self.shard_of_all(command, args),
+            Request::AllShards | Request::Cursor | Request::Local => None,
+        };
+        !self.is_out() && shard.is_some_and(|shard| self.touched == [shard])
+    }
+
+    fn is_full(&self) -> bool {
+        self.has_parts && self.next_seq >= self.parts_until
+    }
+
+    fn goes_on(&mut self, has_output_room: bool) -> bool {
+        if self.left.is_empty() {
+            return self.has_unsent() && !self.has_unfinished();
+        }
+        self.resumes = has_output_room && !self.is_out();
+        self.resumes
+    }
+
+    fn forget_rest(&mut self) {
+        self.left.clear();
+        self.arriving = None;
+        self.touched.drain(..).for_each(|shard| take_gathered(&mut self.gathering, shard).recycle());
+        self.has_parts = false;
+        self.parts_out = self.port.in_flight();
     }
 
     fn watch(&mut self) {
@@ -590,11 +710,14 @@ impl<C: Channels> Session for ActorSession<C> {
     }
 
     fn is_waiting(&self) -> bool {
-        self.port.in_flight() > 0 || self.arriving.is_some()
+        self.is_out() || !self.left.is_empty() || self.has_unsent()
     }
 
     fn has_room(&self) -> bool {
-        self.port.room() >= self.gathering.len() + TRANSACTIONS_IN_FLIGHT && self.arriving.is_none()
+        self.port.room() >= self.gathering.len() + TRANSACTIONS_IN_FLIGHT
+            && self.arriving.is_none()
+            && self.left.is_empty()
+            && !self.has_unsent()
     }
 
     async fn wait(&mut self) {

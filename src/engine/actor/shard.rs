@@ -167,8 +167,6 @@ impl KeyspaceShard {
     }
 
     fn run_commands(&mut self, batch: &mut Batch) {
-        self.commands += batch.ops.len() as u64;
-        self.largest_batch = self.largest_batch.max(batch.ops.len() as u64);
         self.reply_bytes_now = self.reply_bytes_max.get();
         let is_large = batch.ops.len() >= LARGE;
         let fetch_if_large = |shard: &mut Self, ahead: &mut dyn Iterator<Item = (CommandId, Args<'_>)>| {
@@ -177,6 +175,9 @@ impl KeyspaceShard {
             }
         };
         batch.run(self, fetch_if_large, Self::run_command);
+        let ran = batch.ran() as u64;
+        self.commands += ran;
+        self.largest_batch = self.largest_batch.max(ran);
         batch.slow.append(self.keyspace.slow());
         batch.overflowed = self.obstacles & OVERFLOW != 0;
         self.obstacles &= !OVERFLOW;
@@ -394,6 +395,14 @@ impl Shard for KeyspaceShard {
             batch.end_stage(Stage::Execute);
             self.has_watched = true;
         }
+    }
+
+    fn is_unfinished(batch: &Box<Batch>) -> bool {
+        batch.is_unfinished()
+    }
+
+    fn leave(&mut self, batch: &mut Box<Batch>) -> bool {
+        batch.leave()
     }
 
     fn gathers(&self, first: &Box<Batch>) -> bool {
