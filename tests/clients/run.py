@@ -24,13 +24,11 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOCKET = "/tmp/shardrace-clients.sock"
-
 SUITES = {
     "redis-py": {"repository": "redis/redis-py", "tag": "v5.0.8"},
     "ioredis": {"repository": "redis/ioredis", "tag": "v5.11.0"},
     "go-redis": {"repository": "redis/go-redis", "tag": "v9.7.0"},
-    "django-redis": {"repository": "jazzband/django-redis", "tag": "5.4.0"},
+    "django-redis": {"repository": "jazzband/django-redis", "tag": "5.4.0", "socket": "/tmp/redis.sock"},
     "kombu": {"repository": "celery/kombu", "tag": "v5.6.2"},
 }
 
@@ -101,8 +99,8 @@ def install_redis_py(directory, options):
 
 
 def install_django_redis(directory, options):
-    needed = ["Django<5", "redis<5.1", "msgpack", "lz4", "pyzstd", "pytest<8", "pytest-django", "pytest-mock"]
-    pip("django-redis", options, *needed, "pytest-pythonpath", str(directory))
+    needed = ["Django<5", "redis<5.1", "msgpack", "lz4", "pyzstd", "pytest<8", "pytest-django<4.9", "pytest-mock", "pytest-cov"]
+    pip("django-redis", options, *needed, str(directory))
 
 
 def install_kombu(directory, options):
@@ -147,8 +145,7 @@ def run_inside(name, options):
     directory = options.work / f"{name}.data"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    pathlib.Path(SOCKET).unlink(missing_ok=True)
-    server = start_server(directory, options)
+    server = start_server(directory, SUITES[name].get("socket", str(directory / "server.sock")), options)
     try:
         started = time.time()
         tests = RUN[name](source(name, options), options)
@@ -161,12 +158,15 @@ def run_inside(name, options):
     return 0
 
 
-def start_server(directory, options):
-    common = ["--port", "6379", "--dir", str(directory), "--unixsocket", SOCKET, "--enable-debug-command", "yes"]
+def start_server(directory, socket, options):
+    common = ["--port", "6379", "--dir", str(directory), "--unixsocket", socket, "--enable-debug-command", "yes"]
+    # There is a config file for CONFIG REWRITE.
+    file = directory / "server.conf"
+    file.touch()
     if options.peer:
-        command = [str(options.peer), *common, "--save", ""]
+        command = [str(options.peer), str(file), *common, "--save", ""]
     else:
-        command = [str(options.server), *common, "--engine", options.engine, "--appendonly", "no"]
+        command = [str(options.server), str(file), *common, "--engine", options.engine, "--appendonly", "no"]
     server = subprocess.Popen(command, stdout=(directory / "log").open("w"), stderr=subprocess.STDOUT, cwd=directory)
     deadline = time.time() + 30
     while "Ready to accept connections" not in (directory / "log").read_text():
