@@ -39,6 +39,12 @@ pub const fn low_u64(bits: u128) -> u64 {
     bits as u64
 }
 
+/// A number, or the highest of what is above: of the units of a duration, say.
+#[inline]
+pub fn clamped_u64(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
 /// The whole part of a number; 0 of what is below, and of NaN, and the highest of what is above.
 #[inline]
 pub const fn whole_u64(number: f64) -> u64 {
@@ -61,6 +67,15 @@ mod tests {
         assert_eq!((low_u8(bits), low_u16(bits), low_u32(bits)), (0xef, 0xcdef, 0x89ab_cdef));
         assert_eq!(low_u64(u128::from(bits) << 8 | 1), 0x2345_6789_abcd_ef01);
         assert_eq!(size(u64::MAX), usize::MAX);
+    }
+
+    #[test]
+    fn what_is_above_is_the_highest() {
+        let most = u128::from(u64::MAX);
+        assert_eq!(
+            [most - 1, most, most + 1, u128::MAX].map(clamped_u64),
+            [u64::MAX - 1, u64::MAX, u64::MAX, u64::MAX]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod images;
 mod view;
 
 use super::eviction::{Evicted, evict_within};
-use super::expiration::{Slice, TimeSlice, expire_slice};
+use super::expiration::{Slice, TimeSlice, expire_slice, period};
 use super::gather::Gather;
 use super::images::ImagePart;
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
@@ -21,6 +21,7 @@ use crate::eviction::PRESSURE;
 use crate::keyspace::{
     Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store, Table, hash_of,
 };
+use crate::narrowing::size;
 use crate::parallel::in_parallel;
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
@@ -30,7 +31,6 @@ use images::SharedImaging;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 use view::View;
 
 /// The table: the node is key and value, so the map's own value is empty.
@@ -68,7 +68,7 @@ impl Database {
 
     /// Where the keys of a hash live: the number of the shard of the map.
     fn shard_of(&self, hash: u64) -> usize {
-        self.map.determine_shard(hash as usize)
+        self.map.determine_shard(size(hash))
     }
 
     /// How many shards the map has.
@@ -275,7 +275,7 @@ impl DashmapEngine {
                 })
                 .collect()
         };
-        let key_shards = (0..parts.len()).map(|part| part as u16).collect();
+        let key_shards = (0..parts.len()).collect();
         let mut gather = Gather::new(command.response, reply.is_resp3(), key_shards, parts.len());
         parts.iter().enumerate().for_each(|(part, encoded)| _ = gather.add(part, encoded));
         let mut whole = Vec::new();
@@ -466,7 +466,7 @@ impl Engine for DashmapEngine {
     }
 
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
-        let period = Duration::from_secs(1) / hz.max(1) as u32;
+        let period = period(hz);
         let mut random = self.seeds.lock().fork();
         loop {
             let mut all = Slice::default();

@@ -14,6 +14,11 @@ const SLICE: Duration = Duration::from_micros(500);
 /// Keys removed between two looks at the clock.
 const KEYS_PER_LOOK: usize = 16;
 
+/// The time between two looks for expired keys, where there are so many a second.
+pub fn period(hz: u64) -> Duration {
+    Duration::from_secs(1) / u32::try_from(hz.max(1)).expect("`hz` is at most 500")
+}
+
 /// Time in which keys may be removed.
 #[derive(Debug)]
 pub struct TimeSlice {

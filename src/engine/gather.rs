@@ -9,7 +9,7 @@ pub struct Gather {
     response: Response,
     resp3: bool,
     /// For each key in the order of the request, the shard that has it.
-    key_shards: Vec<u16>,
+    key_shards: Vec<usize>,
     parts_left: usize,
     /// The replies so far, with their shards.
     parts: Vec<(usize, Vec<u8>)>,
@@ -19,7 +19,7 @@ pub struct Gather {
 
 impl Gather {
     /// A gather of `parts` replies.
-    pub fn new(response: Response, resp3: bool, key_shards: Vec<u16>, parts: usize) -> Self {
+    pub fn new(response: Response, resp3: bool, key_shards: Vec<usize>, parts: usize) -> Self {
         Self { response, resp3, key_shards, parts_left: parts, parts: Vec::with_capacity(parts), since: 0 }
     }
 
@@ -64,9 +64,7 @@ impl Gather {
             self.parts.iter().map(|(shard, part)| (*shard, split_array(part).1)).collect();
         reply.array(self.key_shards.len());
         for &shard in &self.key_shards {
-            let index = rest
-                .binary_search_by_key(&usize::from(shard), |(shard, _)| *shard)
-                .expect("each shard of a key has a part");
+            let index = rest.binary_search_by_key(&shard, |(shard, _)| *shard).expect("each shard of a key has a part");
             let (element, tail) = rest[index].1.split_at(scalar_len(rest[index].1));
             reply.raw(element);
             rest[index].1 = tail;
@@ -98,7 +96,11 @@ impl Gather {
 /// The number of elements of an array, and their encoding.
 fn split_array(encoded: &[u8]) -> (usize, &[u8]) {
     let head = line_len(encoded);
-    (integer_of(encoded) as usize, &encoded[head..])
+    (len_of(integer_of(encoded)), &encoded[head..])
+}
+
+fn len_of(integer: i64) -> usize {
+    usize::try_from(integer).expect("a length of our own writing is not negative")
 }
 
 /// The integer in the first line: a reply `:n`, or the length of what follows.
@@ -112,7 +114,7 @@ fn scalar_len(encoded: &[u8]) -> usize {
     match encoded[0] {
         b'$' => match integer_of(encoded) {
             -1 => line,
-            len => line + len as usize + 2,
+            len => line + len_of(len) + 2,
         },
         _ => line,
     }
@@ -130,7 +132,7 @@ fn is_null(encoded: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn gathered(response: Response, key_shards: &[u16], parts: &[(usize, &str)]) -> String {
+    fn gathered(response: Response, key_shards: &[usize], parts: &[(usize, &str)]) -> String {
         let mut gather = Gather::new(response, false, key_shards.to_vec(), parts.len());
         for (index, (shard, part)) in parts.iter().enumerate() {
             assert_eq!(gather.add(*shard, part.as_bytes()), index == parts.len() - 1);

@@ -273,6 +273,29 @@ fn a_request_of_a_million_arguments_is_served() {
 }
 
 #[test]
+fn a_command_in_more_parts_than_16_bits_count_is_served() {
+    const KEYS: usize = (1 << 16) + 100;
+    for setup in EVERY_ENGINE {
+        // In the dashmap engine each key is a part then.
+        let server = Server::start(setup, &["--multi-key", "relaxed"]);
+        let mut client = server.client();
+        let keys: Vec<String> = (0..KEYS).map(|key| format!("key:{key}")).collect();
+        let over_all =
+            |name: &'static str| [name].into_iter().chain(keys.iter().map(String::as_str)).collect::<Vec<_>>();
+        client.send_and_hold(&request(
+            &["MSET"].into_iter().chain(keys.iter().flat_map(|key| [&key[..]; 2])).collect::<Vec<_>>(),
+        ));
+        assert_eq!(client.reply(), b"+OK\r\n", "{setup:?}");
+        client.send_and_hold(&request(&over_all("MGET")));
+        let Value::Array(values) = Value::of(&client.reply()) else { panic!("{setup:?}: MGET replies an array") };
+        assert_eq!(values.len(), KEYS, "{setup:?}");
+        assert!(values.iter().zip(&keys).all(|(value, key)| value.bytes() == key.as_bytes()), "{setup:?}");
+        client.send_and_hold(&request(&over_all("DEL")));
+        assert_eq!(client.reply(), format!(":{KEYS}\r\n").as_bytes(), "{setup:?}");
+    }
+}
+
+#[test]
 fn half_a_request_and_a_closed_connection_leave_nothing_behind() {
     on_every_engine(|server| {
         for cut in 1..20 {

@@ -164,17 +164,17 @@ impl<C: Channels> ActorSession<C> {
 
     fn submit_to_shards_of_keys(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
         let shards = self.gathering.len();
-        let key_shards: Vec<u16> =
-            command.keys.positions(args).map(|position| shard_of(&args[position], shards) as u16).collect();
+        let key_shards: Vec<usize> =
+            command.keys.positions(args).map(|position| shard_of(&args[position], shards)).collect();
         let first = key_shards[0];
         let seq = self.take_seq();
         if key_shards.iter().all(|&shard| shard == first) {
-            return self.batch(usize::from(first)).push(id, seq, context, args);
+            return self.batch(first).push(id, seq, context, args);
         }
         // Each part is the command itself with the keys of one shard, and with what follows each key.
         let step = usize::from(command.keys.step);
         for (position, &shard) in command.keys.positions(args).zip(&key_shards) {
-            let batch = self.batch(usize::from(shard));
+            let batch = self.batch(shard);
             if !batch.has_open_part() {
                 batch.push_argument(&args[0]);
             }
@@ -188,7 +188,7 @@ impl<C: Channels> ActorSession<C> {
                 parts += 1;
             }
         }
-        self.note_whole(command, seq, args, context, key_shards.iter().copied().map(usize::from).collect());
+        self.note_whole(command, seq, args, context, key_shards.iter().copied().collect());
         self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, key_shards, parts));
     }
