@@ -91,7 +91,7 @@ fn describe(stores: &mut [Databases]) -> Vec<String> {
 fn describe_key(stores: &mut [Databases], database: usize, key: &str) -> String {
     let mut read = |command: &str| {
         let store = Joint::new(stores.len(), stores.iter_mut().enumerate());
-        let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
+        let mut keyspace = Keyspace::of_replay(store);
         keyspace.select(database);
         execute(&mut keyspace, &command.replace("KEY", key))
     };

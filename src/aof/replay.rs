@@ -134,8 +134,7 @@ impl Replay {
         }
         let is_own =
             |args: Args<'_>| own.is_none_or(|own| is_select(args) || owner_of(args, own.owners) == Some(own.owner));
-        // The clock stands at 0 and no effect is random: the same log gives the same state on any day.
-        let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
+        let mut keyspace = Keyspace::of_replay(store);
         keyspace.select(0);
         let (mut outcome, mut next) = (Ok(()), 0);
         let read = for_each_effect(effects, spans, |bytes, spans| {

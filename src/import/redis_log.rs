@@ -195,7 +195,6 @@ fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::Effects;
     use std::time::Instant;
 
     /// What is applied of a log with so many MULTI that one EXEC ends, and how long it takes: the shortest of some times.
@@ -203,7 +202,7 @@ mod tests {
         let log = ["*1\r\n$5\r\nMULTI\r\n".repeat(depth), "*1\r\n$4\r\nEXEC\r\n".into()].concat();
         let times = (0..3).map(|_| {
             let store = Databases::of_part(1, 0, 1);
-            let mut keyspace = Keyspace::new(store, 0, fastrand::Rng::with_seed(0), Effects::new(false));
+            let mut keyspace = Keyspace::of_replay(store);
             let start = Instant::now();
             let mut redis_log = RedisLog::new(log.as_bytes(), 0);
             redis_log.replay(&mut keyspace).expect("it is a log");

@@ -277,3 +277,21 @@ fn a_log_is_written_and_read_whatever_the_clock_says() {
         wait_until("what is due is removed", || client.value(&["DBSIZE"]) == Value::Integer(40));
     });
 }
+
+/// While a log is replayed time stands at 0 as well, and what clients are held to does not count.
+#[test]
+fn clients_are_held_to_their_limits_where_the_clock_stands_before_1970() {
+    on_every_engine_at_once(|setup| {
+        let wound = Wound::start(Data::new(), setup, &["--proto-max-bulk-len", "1mb"], BEFORE_1970_S);
+        let mut client = wound.server.client();
+        assert_eq!(wound.time_s(&mut client), 0, "{setup:?}");
+        client.expect("SETRANGE long 2000000 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n");
+        client.expect("XADD stream * field value", "$3\r\n0-1\r\n");
+        client.expect(
+            "XADD stream NOMKSTREAM MAXLEN 1 LIMIT 1 * f v",
+            "-ERR syntax error, LIMIT cannot be used without the special ~ option\r\n",
+        );
+        client.expect("SET short v PX 100000", "+OK\r\n");
+        client.expect("EXISTS short", ":1\r\n");
+    });
+}
