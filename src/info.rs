@@ -252,7 +252,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("rdb_last_save_time", &SAVES.last_save_s()),
         ("rdb_last_bgsave_status", &if SAVES.has_failed() { "err" } else { "ok" }),
         ("rdb_last_bgsave_time_sec", &SAVES.took_s()),
-        ("rdb_current_bgsave_time_sec", &SAVES.takes_s(server.clock.now_ms() / 1000)),
+        ("rdb_current_bgsave_time_sec", &SAVES.takes_s()),
         ("rdb_saves", &SAVES.count()),
         ("rdb_last_cow_size", &0),
         ("rdb_last_load_keys_expired", &0),

@@ -6,7 +6,7 @@
 
 use super::{FileKey, FileKeys, FileWriter, read_file};
 use crate::background::IMAGE;
-use crate::clock::Clock;
+use crate::clock::{Clock, uptime};
 use crate::keyspace::{ImageSink, Keyspace, Node, Store};
 use crate::spool::{Spool, Target};
 use parking_lot::Mutex;
@@ -42,8 +42,9 @@ pub struct Saves {
     saves: AtomicU64,
     changes_at_begin: AtomicU64,
     changes_saved: AtomicU64,
-    /// Unix time in seconds at which the last one began, and how long it took; both less than 0 for never.
-    began_s: AtomicI64,
+    /// When the one that is being made began, by [`uptime`].
+    began_s: AtomicU64,
+    /// How long the last one took; less than 0 where there was none.
     took_s: AtomicI64,
 }
 
@@ -74,7 +75,7 @@ impl Saves {
             changes_at_begin: AtomicU64::new(0),
             changes_saved: AtomicU64::new(0),
             begun: Mutex::new(None),
-            began_s: AtomicI64::new(-1),
+            began_s: AtomicU64::new(0),
             took_s: AtomicI64::new(-1),
         }
     }
@@ -128,14 +129,18 @@ impl Saves {
     }
 
     /// For how many seconds a snapshot is being made; -1 where none is.
-    pub fn takes_s(&self, now_s: u64) -> i64 {
-        let began_s = self.began_s.load(Ordering::Relaxed);
-        if self.is_saving() { (now_s as i64 - began_s).max(0) } else { -1 }
+    pub fn takes_s(&self) -> i64 {
+        self.takes_s_at(uptime().as_secs())
+    }
+
+    fn takes_s_at(&self, now_s: u64) -> i64 {
+        let took_s = now_s.saturating_sub(self.began_s.load(Ordering::Relaxed));
+        if self.is_saving() { took_s.cast_signed() } else { -1 }
     }
 
     /// How many snapshots were made.
     pub fn count(&self) -> u64 {
-        self.saves.load(Ordering::Relaxed)
+        self.saves.load(Ordering::Acquire)
     }
 
     /// Makes a snapshot; it is on the disk when this returns. O(N)
@@ -204,7 +209,7 @@ impl Saves {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
         }
-        self.began_s.store((now_ms / 1000) as i64, Ordering::Relaxed);
+        self.began_s.store(uptime().as_secs(), Ordering::Relaxed);
         let unfinished = Unfinished::beside(self.target.lock().clone());
         let path = unfinished.path.clone();
         let file = SnapshotFile { saves: self, path, created_s: now_ms / 1000, file: None };
@@ -228,7 +233,6 @@ impl Saves {
             Ok(len) => {
                 self.last_save_s.store(self.now_s(), Ordering::Relaxed);
                 self.changes_saved.store(self.changes_at_begin.load(Ordering::Relaxed), Ordering::Relaxed);
-                self.saves.fetch_add(1, Ordering::Relaxed);
                 tracing::info!("DB saved on disk: {}, {len} bytes", self.target.lock().display());
             }
             Err(reason) => tracing::error!("Can't write the snapshot {reason}"),
@@ -236,6 +240,8 @@ impl Saves {
         self.took_s.store(started.elapsed().as_secs() as i64, Ordering::Relaxed);
         self.has_failed.store(made.is_err(), Ordering::Relaxed);
         self.is_saving.store(false, Ordering::Release);
+        // Who sees that there is one more may begin the next.
+        self.saves.fetch_add(u64::from(made.is_ok()), Ordering::Release);
         made.is_ok()
     }
 
@@ -379,7 +385,10 @@ mod tests {
         let mut begun = MINE.begin_scheduled(clock.now_ms(), 0).expect("it begins");
         begun.start_writing();
         now_us.store(2_030_000_000, Ordering::Relaxed);
-        assert_eq!((MINE.last_save_s(), MINE.takes_s(clock.now_ms() / 1000)), (1000, 30));
+        assert_eq!(MINE.last_save_s(), 1000);
+        // The clock was set forward; how long it takes is measured by another.
+        assert!((0..30).contains(&MINE.takes_s()), "{} s", MINE.takes_s());
+        assert!(MINE.takes_s_at(uptime().as_secs() + 3600) >= 3600);
         begun.snapshot.end_walk();
         assert!(MINE.end(begun));
         assert_eq!(MINE.last_save_s(), 2030);
