@@ -1,8 +1,8 @@
 //! What a mapped file cannot take ends the process, with a line that names the file.
 //!
-//! A store to a mapped file is no call that could fail: where the file system has no room for the page (it shares the page
+//! A store to a mapped file, or a look into one, is no call that could fail: where the file system has no room for the page (it shares the page
 //! with a copy, `cp --reflink`, or takes new room for each write), cannot read it, or somebody has cut the file, the
-//! operating system sends SIGBUS. Nobody can go on behind such a store. What was acknowledged before is in the file's pages,
+//! operating system sends SIGBUS. Nobody can go on behind such a store or look. What was acknowledged before is in the file's pages,
 //! as after a kill (docs/adr/0018).
 //!
 //! SIGXFSZ, which a limit on the size of files sends, is ignored: the write fails then, as on a full disk.
@@ -65,7 +65,7 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _context: 
     };
     for file in [libc::STDERR_FILENO, LOG.load(Ordering::Relaxed)] {
         for text in [
-            b"Fatal: can't write the mapped file ".as_slice(),
+            b"Fatal: can't use the mapped file ".as_slice(),
             path,
             b": bus error (its disk is full or broken, or somebody has cut the file). Exiting.\n",
         ] {

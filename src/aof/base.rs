@@ -1,4 +1,4 @@
-//! How the keys of a base are written: each as a record of the effect that makes it, `SET` or `RESTORE`. A collection
+//! How the keys of a base, and of an import, are written: each as a record of the effect that makes it, `SET` or `RESTORE`. A collection
 //! whose DUMP is longer than a record holds is written as several records, each of which adds some of its elements.
 
 use super::disk::LogFile;
@@ -20,29 +20,85 @@ const WORD: usize = 8;
 /// A base while it is written: the keys of one segment.
 pub type Base = Spool<Records, Arc<dyn LogFile>>;
 
-/// The records of keys.
+/// The records of keys, framed.
 #[derive(Debug)]
 pub struct Records {
     salt: Salt,
-    effects: Effects,
-    value_len_max: usize,
-    piece_len: usize,
+    keys: KeyPayloads,
 }
 
 impl Records {
     /// Records that are framed with this.
     pub fn new(salt: Salt) -> Self {
-        Self { salt, effects: Effects::new(true), value_len_max: VALUE_LEN_MAX, piece_len: PIECE_LEN }
+        Self { salt, keys: KeyPayloads::default() }
+    }
+}
+
+impl Encode for Records {
+    fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String> {
+        let salt = self.salt;
+        self.keys.of_key(database, node, &mut |payload| {
+            frame_onto(out, salt, payload);
+            Ok(())
+        })
+    }
+}
+
+/// Where the payload of a record goes.
+type Put<'a> = dyn FnMut(&[u8]) -> Result<(), String> + 'a;
+
+/// The payloads of the records that make keys, in a log that has none of them yet.
+#[derive(Debug)]
+pub struct KeyPayloads {
+    effects: Effects,
+    value_len_max: usize,
+    piece_len: usize,
+}
+
+impl Default for KeyPayloads {
+    fn default() -> Self {
+        Self { effects: Effects::new(true), value_len_max: VALUE_LEN_MAX, piece_len: PIECE_LEN }
+    }
+}
+
+impl KeyPayloads {
+    /// Gives the payloads of a key's records to `put`, in their order. The error is that of `put`, or says why there is
+    /// no record for the key. O(bytes of the value)
+    pub fn of_key(&mut self, database: usize, node: &Node, put: &mut Put<'_>) -> Result<(), String> {
+        self.effects.select(database);
+        let (mut number, mut deadline) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let deadline = deadline.format(node.expire_at().unwrap_or(0)).as_bytes();
+        let text = match node.value() {
+            Value::Integer(integer) => number.format(integer).as_bytes(),
+            Value::Text(text) => text,
+            Value::Object(object) => {
+                let payload = rdb::dump_exactly(node.value());
+                if payload.len() > self.value_len_max {
+                    drop(payload);
+                    return self.in_pieces(node, object, put);
+                }
+                return self.add([b"RESTORE", node.key(), deadline, &payload, b"ABSTTL"], put);
+            }
+        };
+        match node.expire_at() {
+            None => self.add([b"SET", node.key(), text], put),
+            Some(_) => self.add([b"SET", node.key(), text, b"PXAT", deadline], put),
+        }
     }
 
-    fn add<'a>(&mut self, out: &mut Vec<u8>, effect: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
+    fn add<'a>(
+        &mut self,
+        effect: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+        put: &mut Put<'_>,
+    ) -> Result<(), String> {
         self.effects.add(effect);
-        frame_onto(out, self.salt, self.effects.payload());
+        let outcome = put(self.effects.payload());
         self.effects.clear();
+        outcome
     }
 
-    /// A collection in pieces. O(bytes of the value)
-    fn add_in_pieces(&mut self, out: &mut Vec<u8>, node: &Node, object: &Object) -> Result<(), String> {
+    /// A collection, some of its elements in each record.
+    fn in_pieces(&mut self, node: &Node, object: &Object, put: &mut Put<'_>) -> Result<(), String> {
         let Some((command, mut elements)) = elements(object) else {
             let key = node.key().escape_ascii();
             return Err(format!("the stream of the key {key} is longer than a record: a record holds 2 GB"));
@@ -59,38 +115,12 @@ impl Records {
             if len == 0 {
                 break;
             }
-            self.add(out, piece.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            self.add(piece.iter().map(Vec::as_slice).collect::<Vec<_>>(), put)?;
         }
-        if let Some(deadline) = node.expire_at() {
-            self.add(out, [b"PEXPIREAT", node.key(), itoa::Buffer::new().format(deadline).as_bytes()]);
-        }
-        Ok(())
-    }
-}
-
-impl Encode for Records {
-    fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String> {
-        self.effects.select(database);
-        let (mut number, mut deadline) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let deadline = deadline.format(node.expire_at().unwrap_or(0)).as_bytes();
-        let text = match node.value() {
-            Value::Integer(integer) => number.format(integer).as_bytes(),
-            Value::Text(text) => text,
-            Value::Object(object) => {
-                let payload = rdb::dump_exactly(node.value());
-                if payload.len() > self.value_len_max {
-                    drop(payload);
-                    return self.add_in_pieces(out, node, object);
-                }
-                self.add(out, [b"RESTORE", node.key(), deadline, &payload, b"ABSTTL"]);
-                return Ok(());
-            }
-        };
         match node.expire_at() {
-            None => self.add(out, [b"SET", node.key(), text]),
-            Some(_) => self.add(out, [b"SET", node.key(), text, b"PXAT", deadline]),
+            None => Ok(()),
+            Some(at) => self.add([b"PEXPIREAT", node.key(), itoa::Buffer::new().format(at).as_bytes()], put),
         }
-        Ok(())
     }
 }
 
@@ -123,9 +153,17 @@ impl Target for Arc<dyn LogFile> {
 }
 
 #[cfg(test)]
+impl KeyPayloads {
+    /// As if a record held no more than this, and a piece of a collection this.
+    pub fn with_limits(value_len_max: usize, piece_len: usize) -> Self {
+        Self { value_len_max, piece_len, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
 impl Records {
     /// As if a record held no more than this, and a piece of a collection this.
     pub fn with_limits(salt: Salt, value_len_max: usize, piece_len: usize) -> Self {
-        Self { value_len_max, piece_len, ..Self::new(salt) }
+        Self { salt, keys: KeyPayloads::with_limits(value_len_max, piece_len) }
     }
 }

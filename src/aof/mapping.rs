@@ -3,9 +3,10 @@
 #![allow(unsafe_code)]
 
 use super::disk::{MappedFile, Mapping};
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 /// The numbers (statfs(2)) of file systems on which a page that was written once has its room for good: ext4, XFS, tmpfs,
@@ -15,6 +16,42 @@ const KEEPING_ROOM: [u64; 4] = [0xef53, 0x5846_5342, 0x0102_1994, 0x794c_7630];
 
 fn keeps_room(file: &File) -> io::Result<bool> {
     Ok(KEEPING_ROOM.contains(&(rustix::fs::fstatfs(file)?.f_type as u64)))
+}
+
+/// A file that is read from its beginning to its end. What can be mapped is: the system reads pages as they are looked at,
+/// and has them back when it needs the memory.
+pub enum Input {
+    /// A file of a disk. Where somebody cuts it meanwhile, or it cannot be read, the process ends with a line: see
+    /// [`crate::bus_error`].
+    Mapped(Mmap),
+    /// What came through a pipe.
+    Read(Vec<u8>),
+}
+
+impl Input {
+    /// Opens a file.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return std::fs::read(path).map(Self::Read);
+        }
+        // SAFETY: that nobody changes the file while it is read is the operator's to see to, as for every mapped file.
+        // What Redis does is safe: it appends behind what is mapped, and gives a new file the name of another.
+        let bytes = unsafe { Mmap::map(&file) }?;
+        bytes.advise(Advice::Sequential)?;
+        Ok(Self::Mapped(bytes))
+    }
+}
+
+impl Deref for Input {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(bytes) => bytes,
+            Self::Read(bytes) => bytes,
+        }
+    }
 }
 
 /// A file of the operating system that is memory.

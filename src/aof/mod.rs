@@ -32,7 +32,7 @@ mod stretch;
 mod unfinished;
 mod write_buffer;
 
-pub use base::Base;
+pub use base::{Base, KeyPayloads};
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk};
 pub use inspect::{
@@ -41,6 +41,7 @@ pub use inspect::{
 pub use joints::Joints;
 pub use lock::DirLock;
 pub use manifest::{ChainEntry, Layout, Manifest};
+pub use mapping::Input;
 pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
 pub use repair::Plan;

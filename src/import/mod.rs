@@ -1,21 +1,23 @@
 //! `shardrace import PATH --dir DIR`: brings the data of a Redis into a new log of ours.
 //!
 //! PATH is a snapshot (`dump.rdb`), a log (`appendonly.aof`), or a directory with a log in several files
-//! (`appendonlydir`). All of it is read into memory first, as the server itself would hold it; then each key goes to the
-//! log as one RESTORE, in the layout that the other flags (`--engine`, `--shards`) ask for. A server that is started
+//! (`appendonlydir`). Its keys are read into memory first, as the server itself would hold them; the file is mapped, so that
+//! it takes no memory beside them that the system could not have back. Then each key goes to the log, as it does where
+//! one is rewritten, in the layout that the other flags (`--engine`, `--shards`) ask for. A server that is started
 //! with the same flags has every key. Until all of it is on the disk no server starts with it; an import that fails
 //! removes what it has written, and one that was killed leaves that to the next.
 
 mod redis_log;
 
 use crate::aof::{
-    DirLock, FsyncPolicy, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, begin_import, remove_import,
+    DirLock, FsyncPolicy, Input, KeyPayloads, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, begin_import,
+    remove_import,
 };
 use crate::bus_error;
 use crate::clock::Clock;
 use crate::config::{CommandLineEnd, Config, Directive};
 use crate::engine::Logs;
-use crate::keyspace::{Databases, Effects, Keyspace, Node, Store};
+use crate::keyspace::{Databases, Keyspace, Node, Store};
 use crate::parallel::cores;
 use crate::rdb::{self, FileKey, FileSummary};
 use crate::routing::shard_of;
@@ -48,7 +50,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
     if !is_unfinished && !Manifest::read(&SystemDisk, &dir)?.chains().is_empty() {
         return Err(format!("{} holds a log already; import makes a new one", dir.display()));
     }
-    let mut import = Import::new(config.number(Directive::Databases) as usize);
+    let mut import = Import::new(config.size(Directive::Databases));
     import.read(&path)?;
     import.write_log(&config, &dir)
 }
@@ -58,14 +60,19 @@ struct Import {
     keyspace: Keyspace<Databases>,
     report: String,
     passed_over: u64,
+    payloads: KeyPayloads,
 }
 
 impl Import {
     fn new(databases: usize) -> Self {
         let stores = Databases::of_part(databases, 0, 1);
-        // The clock stands at 0, as in every replay: a key that expired does so once everything is read.
-        let keyspace = Keyspace::new(stores, 0, fastrand::Rng::new(), Effects::new(false));
-        Self { keyspace, report: String::new(), passed_over: 0 }
+        // A key that expired does so once everything is read.
+        Self {
+            keyspace: Keyspace::of_replay(stores),
+            report: String::new(),
+            passed_over: 0,
+            payloads: KeyPayloads::default(),
+        }
     }
 
     fn read(&mut self, path: &Path) -> Result<(), String> {
@@ -78,10 +85,11 @@ impl Import {
     /// Reads a snapshot, a log, or a snapshot with a log behind it.
     fn read_file(&mut self, path: &Path) -> Result<(), String> {
         let describe = |reason: String| format!("{}: {reason}", path.display());
-        let bytes = std::fs::read(path).map_err(|error| describe(error.to_string()))?;
+        let file = Input::open(path).map_err(|error| describe(error.to_string()))?;
+        let bytes = &file[..];
         let mut log_start = 0;
         if bytes.starts_with(b"REDIS") {
-            let summary = self.read_snapshot(&bytes).map_err(describe)?;
+            let summary = self.read_snapshot(bytes).map_err(describe)?;
             let FileSummary { version, server, keys, len, .. } = summary;
             let server = if server.is_empty() { "an unknown version" } else { &server };
             self.say(&format!("{}: snapshot of Redis {server} (RDB {version}), {keys} keys", path.display()));
@@ -89,7 +97,7 @@ impl Import {
         }
         if log_start < bytes.len() || log_start == 0 {
             self.keyspace.select(0);
-            let mut log = RedisLog::new(&bytes, log_start);
+            let mut log = RedisLog::new(bytes, log_start);
             log.replay(&mut self.keyspace).map_err(describe)?;
             self.say(&format!("{}: log, {} commands{}", path.display(), log.applied, log.cut()));
         }
@@ -156,16 +164,16 @@ impl Import {
     }
 
     fn write_keys(&mut self, recovered: &Recovered, dir: &Path, now_ms: u64) -> Result<Written, String> {
-        let mut writer = LogWriter { recovered, dir, now_ms, effects: Effects::new(true), keys: 0, expired: 0 };
+        let Self { keyspace, payloads, .. } = self;
+        let mut writer = LogWriter { recovered, dir, now_ms, payloads, keys: 0, expired: 0 };
         let mut databases = 0;
-        for database in 0..self.keyspace.store().in_use() {
-            self.keyspace.select(database);
-            writer.effects.select(database);
+        for database in 0..keyspace.store().in_use() {
+            keyspace.select(database);
             let keys_before = writer.keys;
             let mut outcome = Ok(());
-            self.keyspace.for_each(&mut |node| {
+            keyspace.for_each(&mut |node| {
                 if outcome.is_ok() {
-                    outcome = writer.write(node);
+                    outcome = writer.write(database, node);
                 }
             });
             outcome?;
@@ -198,36 +206,32 @@ struct LogWriter<'a> {
     recovered: &'a Recovered,
     dir: &'a Path,
     now_ms: u64,
-    effects: Effects,
+    payloads: &'a mut KeyPayloads,
     keys: u64,
     expired: u64,
 }
 
 impl LogWriter<'_> {
-    fn write(&mut self, node: &Node) -> Result<(), String> {
+    fn write(&mut self, database: usize, node: &Node) -> Result<(), String> {
         if node.expire_at().is_some_and(|at| at <= self.now_ms) {
             self.expired += 1;
             return Ok(());
         }
-        let payload = rdb::dump(node.value());
-        if payload.len() >= u32::MAX as usize / 2 {
-            let key = String::from_utf8_lossy(node.key()).into_owned();
-            return Err(format!("the value of the key {key} has {} bytes: a record holds 2 GB", payload.len()));
-        }
-        let mut digits = itoa::Buffer::new();
-        let deadline = digits.format(node.expire_at().unwrap_or(0)).as_bytes();
-        self.effects.add([b"RESTORE", node.key(), deadline, &payload, b"REPLACE", b"ABSTTL"]);
         let segments = &self.recovered.segments;
         let segment = &segments[shard_of(node.key(), segments.len())];
-        segment.append_payload(self.effects.payload());
-        self.effects.clear();
+        let dir = self.dir;
+        self.payloads.of_key(database, node, &mut |payload| {
+            let before = segment.appended();
+            segment.append_payload(payload);
+            if segment.appended() / CHUNK != before / CHUNK {
+                segment.commit(segment.appended());
+            }
+            match segment.control().failure() {
+                Some(failure) => Err(format!("can't write the log in {}: {failure}", dir.display())),
+                None => Ok(()),
+            }
+        })?;
         self.keys += 1;
-        if let Some(failure) = segment.control().failure() {
-            return Err(format!("can't write the log in {}: {failure}", self.dir.display()));
-        }
-        if segment.appended() / CHUNK != (segment.appended() - payload.len() as u64) / CHUNK {
-            segment.commit(segment.appended());
-        }
         Ok(())
     }
 }

@@ -206,7 +206,7 @@ fn a_write_buffer_that_the_disk_does_not_take_is_named_in_the_log_file() {
     Client::connect(([127, 0, 0, 1], port).into()).send_if_open(&request(&["SET", "key", "value"]));
     assert_eq!(child.wait().unwrap().code(), Some(1), "{}", text());
     assert!(
-        text().contains(&format!("Fatal: can't write the mapped file {}: bus error", buffer.display())),
+        text().contains(&format!("Fatal: can't use the mapped file {}: bus error", buffer.display())),
         "{}",
         text()
     );
@@ -265,6 +265,39 @@ fn an_import_onto_a_full_disk_fails_with_the_path_and_leaves_nothing_that_starts
         }
         assert!(failed > 3 && written > 0, "{setup:?}: {failed} failed, {written} did not");
     }
+}
+
+#[test]
+fn an_import_takes_no_memory_for_the_file_beside_that_for_its_keys() {
+    const MB: usize = 1 << 20;
+    const FILE: usize = 256 * MB;
+    // The same key again and again, in a log and behind a snapshot.
+    let set = request(&["SET", "key", &"x".repeat(MB)]);
+    let snapshot = b"REDIS0010\xFF\0\0\0\0\0\0\0\0";
+    for start in [b"".as_slice(), snapshot] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [start, &set.repeat(FILE / MB)].concat()).unwrap();
+        let data = Data::new();
+        let setup = EVERY_ENGINE[0];
+        let mut command = Command::new("sh");
+        // Kilobytes of memory of its own: what is mapped of a file is not.
+        command.args(["-c", &format!("ulimit -d {} && exec \"$0\" \"$@\"", FILE / 2 / 1024)]);
+        let ended = run_to_its_end(command.args(import(file.path(), &data, setup)));
+        assert!(ended.status.success(), "{ended:?}");
+        data.start(setup, &[]).client().expect("STRLEN key", &format!(":{MB}\r\n"));
+    }
+}
+
+#[test]
+fn an_import_reads_what_comes_through_a_pipe() {
+    let file = redis_log(10, 100);
+    let data = Data::new();
+    let setup = EVERY_ENGINE[0];
+    let mut command = Command::new("sh");
+    command.args(["-c", "cat \"$0\" | \"$@\""]).arg(file.path());
+    let ended = run_to_its_end(command.args(import(Path::new("/dev/stdin"), &data, setup)));
+    assert!(ended.stdout.contains("10 keys in 1 databases"), "{ended:?}");
+    assert_eq!(data.start(setup, &[]).client().value(&["DBSIZE"]), Value::Integer(10));
 }
 
 #[test]
