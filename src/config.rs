@@ -16,6 +16,7 @@ use parking_lot::RwLock;
 
 use crate::aof::FsyncPolicy;
 use crate::keyspace::{Class, LFU_DECAY_TIME, LFU_LOG_FACTOR, Limit, Policy, SAMPLES};
+use crate::narrowing::{low_u32, size};
 use crate::resp::{parse_i64, parse_u64};
 
 /// What a directive's value may be.
@@ -497,6 +498,21 @@ impl Config {
         self.numbers[directive as usize].load(Ordering::Relaxed)
     }
 
+    /// A number of things, or of bytes.
+    pub fn size(&self, directive: Directive) -> usize {
+        size(self.number(directive))
+    }
+
+    /// The position of a word in its choice.
+    pub fn choice(&self, directive: Directive) -> u8 {
+        u8::try_from(self.number(directive)).expect("a choice has few words")
+    }
+
+    /// A number whose row says that 32 bits hold it.
+    pub fn narrow(&self, directive: Directive) -> u32 {
+        u32::try_from(self.number(directive)).expect("the row of the directive bounds it")
+    }
+
     /// A number that may be negative.
     pub fn signed(&self, directive: Directive) -> i64 {
         self.number(directive) as i64
@@ -531,7 +547,7 @@ impl Config {
     /// Which events of keys are published.
     pub fn events(&self) -> Class {
         // Not from the text: `A` hides an `n`.
-        Class::from_bits(self.number(Directive::NotifyKeyspaceEvents) as u32)
+        Class::from_bits(self.narrow(Directive::NotifyKeyspaceEvents))
     }
 
     /// Tells the keyspaces of this process the limits of small collections.
@@ -549,7 +565,7 @@ impl Config {
             (&LFU_LOG_FACTOR, Directive::LfuLogFactor),
             (&LFU_DECAY_TIME, Directive::LfuDecayTime),
         ] {
-            limit.store(self.number(directive) as u32, Ordering::Relaxed);
+            limit.store(self.narrow(directive), Ordering::Relaxed);
         }
     }
 
@@ -603,9 +619,9 @@ impl Config {
         self.numbers[index].store(number, Ordering::Relaxed);
         let mut texts = self.texts.write();
         texts[index] = match row.kind {
-            Kind::Choice(words) => words[number as usize].to_owned(),
+            Kind::Choice(words) => words[size(number)].to_owned(),
             Kind::OutputLimit => OutputLimits::DEFAULT.changed(&texts[index])?.changed(value)?.to_string(),
-            Kind::Events => Class::from_bits(number as u32).to_string(),
+            Kind::Events => Class::from_bits(low_u32(number)).to_string(),
             Kind::Percentiles => percentiles(value)?.iter().map(f64::to_string).collect::<Vec<_>>().join(" "),
             _ => value.to_owned(),
         };
@@ -663,7 +679,9 @@ fn absolute(path: &str) -> String {
 /// The number behind a value, or why there is none.
 fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
     let in_range = |number: Option<i128>, least: u64, most: u64| match number {
-        Some(number) if (i128::from(least)..=i128::from(most)).contains(&number) => Ok(number as u64),
+        Some(number) if (i128::from(least)..=i128::from(most)).contains(&number) => {
+            Ok(u64::try_from(number).expect("the range begins at 0 or above"))
+        }
         Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
         None => Err("argument couldn't be parsed into an integer".into()),
     };

@@ -15,6 +15,7 @@ use crate::engine::{LoadingSession, Session};
 use crate::eviction::PRESSURE;
 use crate::keyspace::Class;
 use crate::monitor;
+use crate::narrowing::size;
 use crate::replies::Output;
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
 use crate::server::Server;
@@ -48,7 +49,7 @@ const PARTIAL_READ_MAX: usize = 16 * 1024 * 1024;
 const TAKEN_ON_AT_ONCE: usize = 16 * 1024 * 1024;
 
 /// Where an argument stands in a request, or in a batch of them, is told in 32 bits.
-const _: () = assert!(QUERY_BYTES_MAX as usize + PARTIAL_READ_MAX + TAKEN_ON_AT_ONCE <= u32::MAX as usize);
+const _: () = assert!(size(QUERY_BYTES_MAX) + PARTIAL_READ_MAX + TAKEN_ON_AT_ONCE <= u32::MAX as usize);
 
 /// What a connection waited for.
 enum Event {
@@ -563,7 +564,7 @@ impl<S: Session> Requests<S> {
     /// how many bytes they took, and whether it stopped before the parser had seen all.
     fn take_on(&mut self, input: &[u8], out: &mut Output) -> (usize, bool) {
         let limits = Limits {
-            bulk_len_max: self.server.config.number(Directive::ProtoMaxBulkLen) as usize,
+            bulk_len_max: self.server.config.size(Directive::ProtoMaxBulkLen),
             authenticated: self.state.is_authenticated,
         };
         self.awaits_replies = false;

@@ -292,7 +292,7 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
 }
 
 fn bounds(server: &Server, state: &ConnectionState) -> Bounds {
-    let databases = server.config.number(Directive::Databases) as usize;
+    let databases = server.config.size(Directive::Databases);
     Bounds { databases, reply_bytes_max: server.output_max(state) }
 }
 

@@ -4,6 +4,9 @@
 //! [`connection`], runs through an [`engine`] and a command of [`commands`] over the [`keyspace`], and is logged by
 //! [`aof`].
 
+// `as` cuts what does not fit without a word: see `narrowing`. In tests a length that was cut fails the test.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
+
 pub mod aof;
 pub mod background;
 mod buffers;

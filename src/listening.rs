@@ -248,7 +248,7 @@ fn unix_socket(config: &Config) -> Result<Option<UnixSocket>, String> {
     let describe = |error: io::Error| format!("can't listen on {path}: {error}");
     remove_left_socket(Path::new(&path)).map_err(describe)?;
     let unix = UnixSocket { listener: UnixListener::bind(&path).map_err(describe)?, path: path.as_str().into() };
-    let mode = config.number(Directive::Unixsocketperm) as u32;
+    let mode = config.narrow(Directive::Unixsocketperm);
     if mode > 0 {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).map_err(describe)?;
     }

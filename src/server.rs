@@ -8,7 +8,7 @@ use crate::background;
 use crate::bus_error;
 use crate::calls;
 use crate::clients::{Client, Clients, Labels};
-use crate::clock::{Clock, uptime, uptime_ms};
+use crate::clock::{Clock, milliseconds, uptime, uptime_ms};
 use crate::commands::ConnectionState;
 use crate::commands::debug::{Files, LOG};
 use crate::config::{Config, Directive, OutputLimit};
@@ -23,6 +23,7 @@ use crate::limits::{self, Limit};
 use crate::listening::{Accepted, Listening};
 use crate::logging::{LogFile, Seldom};
 use crate::memory;
+use crate::narrowing::{size, whole_u64};
 use crate::parallel::cores;
 use crate::pause::Pause;
 use crate::pid_file::PidFile;
@@ -204,7 +205,7 @@ impl Server {
 
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
-        self.log_control.set_policy(self.config.number(Directive::Appendfsync) as u8);
+        self.log_control.set_policy(self.config.choice(Directive::Appendfsync));
         SAVES.aim_at(snapshot_path(&self.config));
         self.config.apply_limits();
         self.config.apply_policy();
@@ -219,7 +220,7 @@ impl Server {
         self.look_at_memory();
         PRESSURE.look_again();
         calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
-        stages::SAMPLE.store(self.config.number(Directive::StagesSample) as u32, Ordering::Relaxed);
+        stages::SAMPLE.store(self.config.narrow(Directive::StagesSample), Ordering::Relaxed);
         calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
     }
 
@@ -230,12 +231,12 @@ impl Server {
         let slow_us = u64::try_from(slow_us).unwrap_or(u64::MAX);
         let latency_us = if latency_ms == 0 { u64::MAX } else { latency_ms.saturating_mul(1000) };
         // Beyond what is exact it is for ever.
-        (slow_us.min(latency_us) as f64 * ticks::per_us()) as u64
+        whole_u64(slow_us.min(latency_us) as f64 * ticks::per_us())
     }
 
     /// Takes in a command that took long.
     pub fn note_slow(&self, client: &Client, slow: Slow) {
-        let us = (slow.ticks as f64 / ticks::per_us()) as u64;
+        let us = whole_u64(slow.ticks as f64 / ticks::per_us());
         let at_s = self.clock.now_ms() / 1000;
         let latency_ms = self.config.number(Directive::LatencyMonitorThreshold);
         if latency_ms > 0 && us / 1000 >= latency_ms {
@@ -245,7 +246,7 @@ impl Server {
         let least_us = self.config.signed(Directive::SlowlogLogSlowerThan);
         if !slow.is_skipped && u64::try_from(least_us).is_ok_and(|least_us| us >= least_us) {
             let name = client.labels.lock().name.clone();
-            let most = self.config.number(Directive::SlowlogMaxLen) as usize;
+            let most = self.config.size(Directive::SlowlogMaxLen);
             self.slow_log.push(slow, us, at_s, (client.address.to_string(), name), most);
         }
     }
@@ -329,7 +330,7 @@ impl Server {
         totals.expired = metrics.keyspace.expired;
         totals.evicted = PRESSURE.evicted();
         totals.wrong_passwords = self.stats.wrong_passwords.load(Ordering::Relaxed);
-        totals.exceeded_ms = PRESSURE.exceeded(uptime()).0.as_millis() as u64;
+        totals.exceeded_ms = milliseconds(PRESSURE.exceeded(uptime()).0);
         totals
     }
 }
@@ -416,7 +417,7 @@ fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
 }
 
 fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
-    NonZeroUsize::new(number as usize).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
+    NonZeroUsize::new(size(number)).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
 }
 
 /// The threads that run connections and shards. One core stays free for the kernel's part of the network, the log threads
@@ -451,7 +452,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     let wanted = config.number(Directive::Shards);
     let layout = layout(config);
     let shards = layout.shards;
-    let databases = config.number(Directive::Databases) as usize;
+    let databases = config.size(Directive::Databases);
     let (control, clock) = (server.log_control.clone(), server.clock.clone());
     let dir = log_dir(config);
     let lock = server.has_log().then(|| DirLock::take(&dir)).transpose()?;
@@ -580,7 +581,7 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         pubsub: Arc::default(),
         listening,
         threads,
-        log_control: LogControl::new(FsyncPolicy::from_number(config.number(Directive::Appendfsync) as u8)),
+        log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
         rewriting: Rewriting::default(),
         pause: Pause::default(),
         stop: CancellationToken::new(),

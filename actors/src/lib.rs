@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
 mod channel;
 mod port;

@@ -1,6 +1,7 @@
 //! Where the log's files live: the seam through which tests bring failing disks and lost power.
 
 use super::mapping::SystemMappedFile;
+use crate::narrowing::size;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use std::fmt::Debug;
@@ -18,7 +19,7 @@ pub trait Disk: Debug + Send + Sync {
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
     /// What a file holds from a position on; `None` where there is none, or it is shorter.
     fn read_from(&self, path: &Path, from: u64) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.read(path)?.and_then(|bytes| Some(bytes.get(from as usize..)?.to_vec())))
+        Ok(self.read(path)?.and_then(|bytes| Some(bytes.get(size(from)..)?.to_vec())))
     }
     /// Makes a file that is memory, empty and in place of what has that name; `None` where nothing is to be written.
     fn map(&self, path: &Path) -> io::Result<Option<Box<dyn MappedFile>>>;
@@ -242,7 +243,7 @@ const DIRECT_MIN: usize = 128 * 1024;
 
 /// How many of the bytes are written next at a position, and whether past the page cache.
 fn next_write(position: u64, bytes: &[u8]) -> (usize, bool) {
-    let ahead = (position as usize).wrapping_neg() % PAGE;
+    let ahead = size(position).wrapping_neg() % PAGE;
     let is_aligned = bytes.as_ptr().addr().wrapping_add(ahead).is_multiple_of(PAGE);
     match bytes.len().saturating_sub(ahead) / PAGE * PAGE {
         pages if pages < DIRECT_MIN || !is_aligned => (bytes.len(), false),
@@ -303,7 +304,7 @@ impl LogFile for SystemFile {
         let mut extent = self.extent.lock();
         let wanted = extent.len + len;
         while extent.len < wanted {
-            let zeros = &ZEROS[..ZEROS.len().min((wanted - extent.len) as usize)];
+            let zeros = &ZEROS[..ZEROS.len().min(size(wanted - extent.len))];
             match self.file.write_at(zeros, extent.len) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => extent.len += written as u64,

@@ -31,6 +31,7 @@
 
 use super::control::FsyncPolicy;
 use crate::keyspace::EFFECT_LEN_MAX;
+use crate::narrowing::{low_u8, size};
 use crate::resp::Span;
 use crc::{CRC_32_ISO_HDLC, Crc};
 use std::ops::BitXor;
@@ -48,7 +49,7 @@ impl Salt {
     fn check(self, len: u64, payload_crc: u32) -> u32 {
         let bytes = (u128::from(self.0) | u128::from(len) << 32).to_le_bytes();
         let changes =
-            CHANGED_BY.iter().zip(payload_crc.to_le_bytes()).map(|(changed_by, byte)| changed_by[byte as usize]);
+            CHANGED_BY.iter().zip(payload_crc.to_le_bytes()).map(|(changed_by, byte)| changed_by[usize::from(byte)]);
         crc32fast::hash(&bytes) ^ changes.fold(0, BitXor::bitxor)
     }
 }
@@ -60,7 +61,7 @@ static CHANGED_BY: [[u32; 256]; 4] = {
     let (mut index, mut value) = (0, 0);
     while index < 4 {
         let mut bytes = [0; 16];
-        bytes[12 + index] = value as u8;
+        bytes[12 + index] = low_u8(value as u64);
         changed_by[index][value] = CRC.checksum(&bytes) ^ CRC.checksum(&[0; 16]);
         value = (value + 1) % 256;
         index += (value == 0) as usize;
@@ -286,7 +287,7 @@ pub fn decode_again(bytes: &[u8]) -> Frame<'_> {
 
 /// How long the payload is, by the length in the header.
 fn payload_len(len: u64) -> usize {
-    (len & !(JOINT | NOTE)) as usize
+    size(len & !(JOINT | NOTE))
 }
 
 /// What a record is, by the length in its header.

@@ -194,7 +194,7 @@ impl Rewrite {
         {
             self.parts.iter().for_each(|part| part.base.write_out());
             let part = &self.parts[next % self.parts.len()];
-            part.base.wait(WAIT_MAX / self.parts.len() as u32);
+            part.base.wait(WAIT_MAX / u32::try_from(self.parts.len()).expect("`shards` is at most 1024"));
             next += 1;
         }
     }

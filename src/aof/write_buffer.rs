@@ -17,6 +17,7 @@
 use super::disk::{Disk, LogFile, MappedFile, Mapping, write_some};
 use super::manifest::{ChainEntry, Manifest};
 use super::record::{Header, SEGMENT_HEADER, Salt, decode_header};
+use crate::narrowing::size;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -151,7 +152,7 @@ impl Slot {
 
     /// Where its bytes stand in the mapping.
     fn start(&self) -> usize {
-        SLOT_HEADER + (self.base % ALIGNMENT) as usize
+        SLOT_HEADER + size(self.base % ALIGNMENT)
     }
 
     fn room(&self) -> usize {
@@ -165,7 +166,13 @@ impl Slot {
         self.len += added.len();
         self.crc.update(added);
         let crc = self.crc.clone().finalize();
-        let entry = Entry { number, base: self.base, len: self.len as u32, crc, salt: Some(salt) };
+        let entry = Entry {
+            number,
+            base: self.base,
+            len: u32::try_from(self.len).expect("a slot is shorter"),
+            crc,
+            salt: Some(salt),
+        };
         self.mapping.put(usize::from(self.is_second) * ENTRY_STEP, &entry.to_bytes());
         self.is_second = !self.is_second;
         added.len()
@@ -349,7 +356,7 @@ impl Entry {
 
     /// What it tells of, if that is there.
     fn bytes_in(self, slot: &[u8]) -> Option<&[u8]> {
-        let start = SLOT_HEADER + (self.base % ALIGNMENT) as usize;
+        let start = SLOT_HEADER + size(self.base % ALIGNMENT);
         let bytes = slot.get(start..start + self.len as usize)?;
         (crc32fast::hash(bytes) == self.crc).then_some(bytes)
     }
@@ -389,7 +396,7 @@ fn put_back(bytes: &mut Vec<u8>, from: u64, pieces: &[Piece<'_>]) -> Option<u64>
     let mut changed = None;
     for (base, piece) in pieces {
         // Behind a hole, or before what was asked for: the file has it.
-        let Some(at) = base.checked_sub(from).map(|at| at as usize).filter(|&at| at <= bytes.len()) else { continue };
+        let Some(at) = base.checked_sub(from).map(size).filter(|&at| at <= bytes.len()) else { continue };
         let same = bytes[at..].iter().zip(*piece).take_while(|(one, other)| one == other).count();
         if same < piece.len() {
             bytes.truncate(at + same);
@@ -449,7 +456,7 @@ fn settle_one(disk: &dyn Disk, file: &Path, buffer: &Path, slot_len: usize, salt
         disk.cut(file, changed)?;
     }
     let file = disk.append_to(file)?;
-    file.write_all(&bytes[(changed - from) as usize..])?;
+    file.write_all(&bytes[size(changed - from)..])?;
     file.sync()
 }
 

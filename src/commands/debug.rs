@@ -5,6 +5,7 @@ use super::float::Extended;
 use super::text::text_of;
 use super::{CommandError, Outcome};
 use crate::aof::Segment;
+use crate::clock::milliseconds;
 use crate::config::parse_memory;
 use crate::keyspace::stream::StreamId;
 use crate::keyspace::{Databases, Entry, Keyspace, Limit, Node, Object, Store, Value};
@@ -109,7 +110,7 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         3 if args.is(1, "SLEEP") => {
             let time = sleep(args).expect("it is a DEBUG SLEEP");
             std::thread::sleep(time);
-            keyspace.set_now(keyspace.now_ms().saturating_add(time.as_millis() as u64));
+            keyspace.set_now(keyspace.now_ms().saturating_add(milliseconds(time)));
             reply.ok();
         }
         _ => {

@@ -127,6 +127,11 @@ pub fn database_number(argument: &[u8], databases: usize) -> Result<usize, Comma
     }
 }
 
+/// The number of a database as it goes with each command.
+pub fn database_id(number: usize) -> u16 {
+    u16::try_from(number).expect("`databases` is at most 1024")
+}
+
 /// The number of one of so many databases.
 pub fn parse_database(number: i64, databases: usize) -> Result<usize, CommandError> {
     let number = usize::try_from(number).ok().filter(|&number| number < databases);

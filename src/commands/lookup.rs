@@ -4,6 +4,7 @@ use super::error::CommandError;
 use super::row::{Command, Request};
 use super::server::subcommand;
 use super::table::{COMMANDS, CommandId, command};
+use crate::narrowing::size;
 use crate::resp::Args;
 use std::sync::LazyLock;
 
@@ -75,7 +76,7 @@ fn slot_of(name: &[u8]) -> usize {
     };
     let mixed = ((head | LOWER_CASE) ^ (tail | LOWER_CASE).rotate_left(29) ^ name.len() as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 48) as usize % SLOTS
+    size(mixed >> 48) % SLOTS
 }
 
 #[cfg(test)]

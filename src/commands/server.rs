@@ -1,6 +1,6 @@
 //! Commands that run in the connection: about itself and about the server.
 
-use super::keys::database_number;
+use super::keys::{database_id, database_number};
 use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
 use super::transaction::Transaction;
@@ -209,8 +209,8 @@ pub fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 
 /// SELECT index: O(1)
 pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let databases = call.server.config.number(Directive::Databases) as usize;
-    call.choose_database(database_number(&args[1], databases)? as u16);
+    let databases = call.server.config.size(Directive::Databases);
+    call.choose_database(database_id(database_number(&args[1], databases)?));
     reply.ok();
     Ok(())
 }

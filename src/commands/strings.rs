@@ -6,6 +6,7 @@ use super::float::Extended;
 use super::text::{checked_len, lengthen, make_text, text_of};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
+use crate::narrowing::size;
 use crate::resp::{Args, Reply, parse_i64};
 
 /// A string as it is stored: an integer where it is one.
@@ -415,9 +416,9 @@ fn substring(text: &[u8], start: i64, end: i64) -> &[u8] {
         return &[];
     }
     let from_start = |index: i64| if index < 0 { (index + text.len() as i64).max(0) } else { index };
-    let end = from_start(end).saturating_add(1).min(text.len() as i64) as usize;
-    let start = from_start(start).min(end as i64) as usize;
-    &text[start..end]
+    let end = from_start(end).saturating_add(1).min(text.len() as i64);
+    let start = from_start(start).min(end);
+    &text[size(start.cast_unsigned())..size(end.cast_unsigned())]
 }
 
 /// SETRANGE key offset value: O(N), N = length of the value

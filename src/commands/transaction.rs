@@ -4,7 +4,7 @@
 //! connection than its arguments (WATCH, BLPOP) is a transaction of one.
 
 use super::blocking::serve_ready;
-use super::keys::database_number;
+use super::keys::{database_id, database_number};
 use super::server::{Greeting, Watched};
 use super::{CommandId, Context, Crossing, Flags, Outcome, Request, command, crossing, publishes, run_one};
 use crate::keyspace::{Caller, Keyspace, LogMark, Store};
@@ -284,7 +284,7 @@ fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usi
             _ => context,
         },
         "select" => match args.get(1).map(|number| database_number(number, databases)) {
-            Some(Ok(database)) => Context { database: database as u16, ..context },
+            Some(Ok(database)) => Context { database: database_id(database), ..context },
             _ => context,
         },
         _ => context,

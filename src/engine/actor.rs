@@ -8,6 +8,7 @@ mod session;
 mod shard;
 
 use super::eviction::PAUSE as EVICTION_PAUSE;
+use super::expiration;
 use super::images::{ImagePart, PAUSE};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
 use super::{Engine, Foundation, Metered, released};
@@ -24,7 +25,6 @@ use shard::{Gauges, KeyspaceShard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// The way to the shards, through mailboxes of a family of channels.
@@ -190,7 +190,8 @@ impl<C: Channels> Engine for ActorEngine<C> {
             let mut asked = 0;
             for (shard, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
                 let share = i128::from(debt) * i128::from(count) / i128::from(total) + 1;
-                if port.send(shard, Batch::eviction(shard, share as i64)).await.is_err() {
+                let share = i64::try_from(share).expect("it is a part of the debt, and one byte");
+                if port.send(shard, Batch::eviction(shard, share)).await.is_err() {
                     return;
                 }
                 asked += 1;
@@ -209,7 +210,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
 
     /// Sends each shard a batch that asks it to remove what is due, again and again while more is due.
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
-        let period = Duration::from_secs(1) / hz.max(1) as u32;
+        let period = expiration::period(hz);
         let mut port = Port::new(self.router.clone(), self.shards());
         let mut asked: Vec<usize> = Vec::new();
         loop {

@@ -1,7 +1,7 @@
 //! The mutex engine: one keyspace, one lock, taken once per command. The baseline that everybody builds first.
 
 use super::eviction::{Evicted, evict_slice};
-use super::expiration::expire_slice;
+use super::expiration::{expire_slice, period};
 use super::images::{ImagePart, PAUSE, slice};
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
@@ -10,13 +10,14 @@ use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Databases, Effects, Evictable, Keyspace, Store};
+use crate::narrowing::clamped_u64;
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use crate::stages::Stage;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Waits that are longer count as so long: a minute.
 const WAIT_NS_MAX: u64 = 60_000_000_000;
@@ -69,7 +70,7 @@ impl MutexEngine {
         }
         let start = Instant::now();
         let mut owned = self.owned.lock();
-        owned.waits_ns.saturating_record(start.elapsed().as_nanos() as u64);
+        owned.waits_ns.saturating_record(clamped_u64(start.elapsed().as_nanos()));
         owned
     }
 
@@ -184,7 +185,7 @@ impl Engine for MutexEngine {
     }
 
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
-        let period = Duration::from_secs(1) / hz.max(1) as u32;
+        let period = period(hz);
         loop {
             let slice = {
                 let mut owned = self.owned.lock();

@@ -1,6 +1,7 @@
 //! The dense encoding: six bits for each register, lowest bits first; four registers stand in three bytes.
 
 use super::REGISTERS;
+use crate::narrowing::low_u8;
 
 const RANK_BITS: usize = 6;
 const RANK_MASK: u32 = (1 << RANK_BITS) - 1;
@@ -28,7 +29,8 @@ pub fn for_each(registers: &[u8], mut visit: impl FnMut(usize, u8)) {
     let (groups, _) = registers.as_chunks::<GROUP_LEN>();
     for (number, group) in groups.iter().enumerate() {
         let bits = u32::from_le_bytes([group[0], group[1], group[2], 0]);
-        (0..GROUP).for_each(|place| visit(number * GROUP + place, (bits >> (place * RANK_BITS) & RANK_MASK) as u8));
+        (0..GROUP)
+            .for_each(|place| visit(number * GROUP + place, low_u8((bits >> (place * RANK_BITS) & RANK_MASK).into())));
     }
 }
 
@@ -36,8 +38,7 @@ pub fn for_each(registers: &[u8], mut visit: impl FnMut(usize, u8)) {
 pub fn self_test(random: &mut fastrand::Rng) -> Result<(), String> {
     const CYCLES: usize = 10;
     for _ in 0..CYCLES {
-        let wanted: Vec<u8> =
-            (0..REGISTERS).map(|_| random.u8(..=crate::narrowing::low_u8(RANK_MASK.into()))).collect();
+        let wanted: Vec<u8> = (0..REGISTERS).map(|_| random.u8(..=low_u8(RANK_MASK.into()))).collect();
         let mut registers = vec![0; LEN];
         wanted.iter().enumerate().for_each(|(index, rank)| _ = raise(&mut registers, index, *rank));
         let mut wrong = None;

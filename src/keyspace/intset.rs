@@ -10,6 +10,7 @@
 //! to be [`Thin`].
 
 use super::thin::Thin;
+use crate::narrowing::low_u32;
 
 const HEADER: usize = 8;
 
@@ -31,21 +32,21 @@ impl Intset {
 
     /// The intset in bytes that somebody else has written, if it is one: each integer is looked at. O(N)
     pub fn from_untrusted(bytes: &[u8]) -> Option<Self> {
-        let (width, rest) = bytes.split_first_chunk()?;
-        let (len, integers) = rest.split_first_chunk()?;
-        let (width, len) = (u32::from_le_bytes(*width) as usize, u32::from_le_bytes(*len) as usize);
+        let (width_said, rest) = bytes.split_first_chunk()?;
+        let (len_said, integers) = rest.split_first_chunk()?;
+        let (width, len) = (u32::from_le_bytes(*width_said) as usize, u32::from_le_bytes(*len_said) as usize);
         let is_sound = matches!(width, 2 | 4 | 8)
             && len > 0
             && bytes.len() <= Thin::LEN_MAX
             && len.checked_mul(width) == Some(integers.len());
-        let intset = is_sound.then(|| Self(Thin::new(&[&(width as u32).to_le_bytes(), integers])))?;
+        let intset = is_sound.then(|| Self(Thin::new(&[width_said, integers])))?;
         intset.iter().is_sorted_by(|one, next| one < next).then_some(intset)
     }
 
     /// The bytes in Redis's format. O(N)
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.0.bytes()[4..].to_vec();
-        bytes.splice(4..4, (self.len() as u32).to_le_bytes());
+        bytes.splice(4..4, u32::try_from(self.len()).expect("LEN_MAX bounds its bytes").to_le_bytes());
         bytes
     }
 
@@ -134,7 +135,7 @@ impl Intset {
 
     fn widen(&mut self, width: usize) {
         let integers: Vec<u8> = self.iter().flat_map(|integer| integer.to_le_bytes().into_iter().take(width)).collect();
-        self.0 = Thin::new(&[&(width as u32).to_le_bytes(), &integers]);
+        self.0 = Thin::new(&[&low_u32(width as u64).to_le_bytes(), &integers]);
     }
 
     #[inline]

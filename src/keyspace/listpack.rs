@@ -19,6 +19,7 @@
 //! DUMP, RESTORE and RDB files carry these bytes as they are: <https://github.com/antirez/listpack> has the format.
 
 use super::thin::Thin;
+use crate::narrowing::{low_u8, low_u16, low_u32};
 use crate::resp::parse_i64;
 
 const HEADER: usize = 6;
@@ -314,7 +315,7 @@ impl Listpack {
     }
 
     fn recount(&mut self) {
-        let count = self.places().count().min(UNCOUNTED) as u16;
+        let count = low_u16(self.places().count().min(UNCOUNTED) as u64);
         self.0.rest_mut()[..2].copy_from_slice(&count.to_le_bytes());
     }
 
@@ -323,7 +324,7 @@ impl Listpack {
     fn count(&mut self, change: impl FnOnce(usize) -> usize) {
         let count = stored_count(self.as_bytes());
         if count != UNCOUNTED {
-            let count = change(count).min(UNCOUNTED) as u16;
+            let count = low_u16(change(count).min(UNCOUNTED) as u64);
             self.0.rest_mut()[..2].copy_from_slice(&count.to_le_bytes());
         }
     }
@@ -418,12 +419,14 @@ fn string_head_len(len: usize) -> usize {
 fn encode_string(bytes: &[u8], out: &mut [u8]) -> usize {
     let len = bytes.len();
     let head = string_head_len(len);
+    let said = low_u32(len as u64);
     match head {
-        1 => out[0] = 0b1000_0000 | len as u8,
-        2 => (out[0], out[1]) = (0b1110_0000 | (len >> 8) as u8, len as u8),
+        1 => out[0] = 0b1000_0000 | low_u8(len as u64),
+        2 => (out[0], out[1]) = (0b1110_0000 | low_u8(len as u64 >> 8), low_u8(len as u64)),
         _ => {
+            debug_assert_eq!(said as usize, len, "LEN_MAX bounds a listpack");
             out[0] = 0xF0;
-            out[1..5].copy_from_slice(&(len as u32).to_le_bytes());
+            out[1..5].copy_from_slice(&said.to_le_bytes());
         }
     }
     out[head..head + len].copy_from_slice(bytes);
@@ -445,7 +448,7 @@ fn encode_backlen(len: usize, out: &mut [u8]) {
     let width = backlen_len(len);
     for (index, byte) in out[..width].iter_mut().enumerate() {
         let more = if index == 0 { 0 } else { 0x80 };
-        *byte = (len >> (7 * (width - 1 - index))) as u8 & 0x7F | more;
+        *byte = low_u8(len as u64 >> (7 * (width - 1 - index))) & 0x7F | more;
     }
 }
 
@@ -532,7 +535,7 @@ fn decode(bytes: &[u8]) -> (Entry<'_>, usize) {
 fn wide_integer(bytes: &[u8]) -> i64 {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
-    let unused = 64 - 8 * bytes.len() as u32;
+    let unused = 64 - 8 * low_u32(bytes.len() as u64);
     (i64::from_le_bytes(wide) << unused) >> unused
 }
 

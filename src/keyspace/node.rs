@@ -20,6 +20,7 @@
 use super::hashing::hash_of;
 use super::object::Object;
 use super::usage::{self, Frequency, Policy};
+use crate::narrowing::low_u32;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -133,7 +134,7 @@ impl State {
     #[inline]
     fn note_use(&self, second: u64, random: &mut fastrand::Rng) {
         let bits = self.bits();
-        let wanted = Self::with_usage(bits, second as u32);
+        let wanted = Self::with_usage(bits, low_u32(second));
         // Written once a second at most: cores that read the same node would take its cache line from each other. Of a
         // counter that looks like this second a use is lost, which is as good as one that does not count.
         if wanted != bits {
@@ -338,7 +339,7 @@ impl Node {
 
     /// Makes it count as used last in this second, where uses are not counted.
     pub fn set_last_use(&self, second: u64) {
-        self.header().state.set_usage(second as u32);
+        self.header().state.set_usage(low_u32(second));
     }
 
     /// Makes this second's counter of uses what it is, where uses are counted.

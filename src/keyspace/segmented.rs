@@ -10,6 +10,7 @@ use super::listeners::Listeners;
 use super::node::Node;
 use super::store::Table;
 use super::walk::{Homes, walk};
+use crate::narrowing::size;
 use crate::routing::shard_of;
 use hashbrown::HashTable;
 
@@ -57,7 +58,7 @@ impl Segmented {
 
     #[inline]
     fn segment(hash: u64) -> usize {
-        (hash >> SEGMENT_SHIFT) as usize % SEGMENTS
+        size(hash >> SEGMENT_SHIFT) % SEGMENTS
     }
 
     fn take(&mut self, hash: u64, matches: impl Fn(&Node) -> bool) -> Option<Node> {

@@ -8,6 +8,7 @@ use super::message::encode;
 use super::{Kind, Subscriber};
 use crate::commands::glob;
 use crate::keyspace::{Class, LogMark, Notice, Notices, ProcessHash, hash_of};
+use crate::narrowing::size;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
@@ -73,7 +74,7 @@ impl Default for Space {
 impl Space {
     fn part(&self, name: &[u8]) -> &Mutex<Names> {
         // The tables look at the low bits and the top seven.
-        &self.parts[(hash_of(name) >> 32) as usize % PARTS]
+        &self.parts[size(hash_of(name) >> 32) % PARTS]
     }
 
     fn len(&self) -> usize {

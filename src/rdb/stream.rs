@@ -20,6 +20,7 @@ use super::reader::Reader;
 use super::{Malformed, decode, kind};
 use crate::keyspace::stream::{Block, Entry as StreamEntry, Group, StreamId};
 use crate::keyspace::{Entry, Listpack, Stream};
+use crate::narrowing::low_u64;
 use std::collections::BTreeMap;
 
 /// The entry is deleted.
@@ -151,7 +152,7 @@ fn read_id(reader: &mut Reader<'_>) -> Result<StreamId, Malformed> {
 
 fn id_of(bytes: &[u8]) -> Result<StreamId, Malformed> {
     let number = u128::from_be_bytes(bytes.try_into().map_err(|_| Malformed::Bad)?);
-    Ok(StreamId { ms: (number >> 64) as u64, seq: number as u64 })
+    Ok(StreamId { ms: low_u64(number >> 64), seq: low_u64(number) })
 }
 
 fn unpacked(first: StreamId, listpack: &Listpack) -> Result<Block, Malformed> {

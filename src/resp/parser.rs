@@ -12,6 +12,7 @@
 
 use super::args::{Args, Span};
 use super::number::parse_i64;
+use crate::narrowing::{low_u8, size};
 
 /// The longest inline request, and the longest line that holds a length.
 const LINE_MAX: usize = 64 * 1024;
@@ -214,14 +215,14 @@ impl RequestParser {
             return Err(ProtocolError::ExpectedDollar(first));
         }
         let len = len.ok_or(ProtocolError::InvalidBulkLength)?;
-        if len < 0 || len > limits.bulk_len_max as i64 || next + len as usize > POSITION_MAX {
+        if len < 0 || len > limits.bulk_len_max as i64 || next + size(len.cast_unsigned()) > POSITION_MAX {
             return Err(ProtocolError::InvalidBulkLength);
         }
         if !limits.authenticated && len > UNAUTHENTICATED_BULK_MAX {
             return Err(ProtocolError::UnauthenticatedBulkLength);
         }
         self.position = next;
-        Ok(Some(len as usize))
+        Ok(Some(size(len.cast_unsigned())))
     }
 
     fn parse_inline(&mut self, input: &[u8]) -> Result<Step, ProtocolError> {
@@ -372,7 +373,7 @@ fn take_single_quoted<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Option<&'a
 }
 
 fn hex(digit: u8) -> u8 {
-    char::from(digit).to_digit(16).expect("the caller checked for a hexadecimal digit") as u8
+    low_u8(char::from(digit).to_digit(16).expect("the caller checked for a hexadecimal digit").into())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::aof::FsyncPolicy;
 use crate::aof::crowd::Pace;
 use crate::aof::disk::LogFile;
 use crate::aof::write_buffer;
+use crate::narrowing::clamped_u64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -218,7 +219,7 @@ impl Segment {
 
     fn note_sync(&self, took: Duration, bytes: u64, end: u64) {
         let mut fsyncs = self.fsyncs.lock();
-        fsyncs.us.saturating_record(took.as_micros() as u64);
+        fsyncs.us.saturating_record(clamped_u64(took.as_micros()));
         fsyncs.bytes.saturating_record(bytes);
         drop(fsyncs);
         self.synced.store(end, Ordering::Release);

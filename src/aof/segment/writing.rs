@@ -3,6 +3,7 @@
 use super::{NOWHERE, NextFile, Queue, Segment};
 use crate::aof::FsyncPolicy;
 use crate::aof::disk::{LogFile, some_of};
+use crate::narrowing::size;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -117,7 +118,7 @@ impl Segment {
     /// Writes what the writer has taken, up to a limit; false when the operating system does not take it all.
     fn write_taken(&self, writer: &mut Writer, limit: u64) -> bool {
         let begin = writer.end - writer.buffer.len() as u64;
-        let wanted = limit.min(writer.end).saturating_sub(begin) as usize;
+        let wanted = size(limit.min(writer.end).saturating_sub(begin));
         let is_synced_at_once = self.control.policy() == FsyncPolicy::Always;
         while writer.taken < wanted {
             let (file, bytes) = (&writer.file, &writer.buffer[writer.taken..wanted]);

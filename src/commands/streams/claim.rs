@@ -245,7 +245,7 @@ impl Walk {
     fn parse(args: Args<'_>, now_ms: i64) -> Result<Self, CommandError> {
         const COUNT: &str = "ERR COUNT must be > 0";
         /// Redis keeps this from overflowing when it counts bytes.
-        const COUNT_MAX: usize = (i64::MAX / 16) as usize;
+        const COUNT_MAX: usize = isize::MAX.cast_unsigned() / 16;
         let idle_ms_min = number(&args[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM")?;
         let start = interval_start(&args[5])?;
         let (given, gone) = (Vec::new(), Vec::new());

@@ -117,7 +117,7 @@ impl Batch {
     /// An empty batch for `shard`, from this thread's pool.
     pub fn take(shard: usize) -> Box<Self> {
         let mut batch = POOL.with_borrow_mut(Pool::take).unwrap_or_default();
-        batch.shard = shard as u16;
+        batch.shard = u16::try_from(shard).expect("`shards` is at most 1024");
         batch
     }
 

@@ -15,6 +15,7 @@
 
 use super::id::StreamId;
 use super::listpack;
+use crate::narrowing::{low_u8, size};
 
 /// The entry is deleted.
 const IS_DELETED: u8 = 1;
@@ -195,7 +196,7 @@ impl Block {
             let seq = reader.number() + if ms == self.first.ms { self.first.seq } else { 0 };
             let names = if state & HAS_NAMES == 0 { Some(names) } else { None };
             let count = if names.is_some() { names_count } else { reader.number() };
-            let fields = Fields { names, parts: reader, left: count as usize };
+            let fields = Fields { names, parts: reader, left: size(count) };
             (0..count * if names.is_some() { 1 } else { 2 }).for_each(|_| reader.pass_over());
             Some((Entry { id: StreamId { ms, seq }, is_deleted: state & IS_DELETED != 0, fields }, state_at))
         })
@@ -275,23 +276,23 @@ impl<'a> Reader<'a> {
     }
 
     fn bytes(&mut self) -> &'a [u8] {
-        let len = self.number() as usize;
+        let len = size(self.number());
         let bytes = &self.packed[self.at..][..len];
         self.at += len;
         bytes
     }
 
     fn pass_over(&mut self) {
-        self.at += self.number() as usize;
+        self.at += size(self.number());
     }
 }
 
 fn push_number(packed: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        packed.push(number as u8 | 0x80);
+        packed.push(low_u8(number) | 0x80);
         number >>= 7;
     }
-    packed.push(number as u8);
+    packed.push(low_u8(number));
 }
 
 fn push_bytes(packed: &mut Vec<u8>, bytes: &[u8]) {
