@@ -1,15 +1,25 @@
 //! What takes images of all keys in the background, one after the other: rewriting the log, and snapshots.
 
-use crate::engine::{Engine, ImagePart};
-use crate::keyspace::ImageSink;
+use crate::commands::{self, Bounds, Context, Transaction};
+use crate::config::Directive;
+use crate::engine::{Engine, ImagePart, Session};
+use crate::keyspace::{Caller, ImageSink};
 use crate::rdb::{Begun, SAVES};
+use crate::replies::Output;
+use crate::resp::{Args, Span};
+use crate::save_points::SavePoint;
 use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the length of the log is looked at.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How often the changes are counted where a snapshot may be due.
+const LOOK_FOR_CHANGES: Duration = Duration::from_millis(500);
+/// How long a snapshot at the end waits until it looks again whether the one before it is over.
+const LOOK_FOR_END: Duration = Duration::from_millis(5);
 
 /// Who takes an image of the keys of this process, which has one keyspace: one at a time.
 pub static IMAGE: Turn = Turn(AtomicBool::new(false));
@@ -32,6 +42,7 @@ impl Turn {
 
 /// Does what is to be done, until the runtime ends.
 pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
+    let mut looked = Instant::now();
     loop {
         // Whatever it was that woke this, all of it is looked at.
         tokio::select! {
@@ -46,7 +57,59 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
         if SAVES.is_scheduled() && IMAGE.take() {
             save_as_scheduled(&server, &engine).await;
         }
+        if looked.elapsed() < LOOK_FOR_CHANGES {
+            continue;
+        }
+        looked = Instant::now();
+        if let Some(SavePoint { seconds, changes }) = save_point_due(&server)
+            && IMAGE.take()
+        {
+            tracing::info!("{changes} changes in {seconds} seconds. Saving...");
+            save_as_scheduled(&server, &engine).await;
+        }
     }
+}
+
+/// The save point for which it is time.
+fn save_point_due(server: &Server) -> Option<SavePoint> {
+    if server.config.number(Directive::Save) == 0 {
+        return None;
+    }
+    let changes = || server.metrics().keyspace.changes.saturating_sub(SAVES.changes_saved());
+    SAVES.elapsed_ms().and_then(|elapsed_ms| server.config.save_points().due(elapsed_ms, changes))
+}
+
+/// Makes a snapshot as SAVE does, after the one that is being made; gives whether it is on the disk.
+pub async fn save<E: Engine>(server: &Server, engine: &Arc<E>) -> bool {
+    loop {
+        let reply = call_save(server, engine).await;
+        if reply.starts_with(b"-ERR Background save already") {
+            tokio::time::sleep(LOOK_FOR_END).await;
+            continue;
+        }
+        return reply.starts_with(b"+OK");
+    }
+}
+
+async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
+    const NAME: &[u8] = b"SAVE";
+    SAVES.note_changes(server.metrics().keyspace.changes);
+    let id = commands::find_of(Args::new(NAME, &[Span::new(0, NAME.len())])).ok().flatten().expect("it is a command");
+    let bounds = Bounds { databases: server.config.size(Directive::Databases), reply_bytes_max: usize::MAX };
+    let args = [Span::new(0, NAME.len())];
+    let transaction = Transaction::of_one(id, Args::new(NAME, &args), Context::default(), bounds, Caller::default());
+    let (mut session, mut out) = (engine.session(), Output::default());
+    session.begin(Box::new(transaction));
+    let mut transaction = loop {
+        session.flush().await;
+        session.collect(&mut out);
+        match session.take_finished() {
+            Some(transaction) => break transaction,
+            None => session.wait().await,
+        }
+    };
+    let replies = transaction.take_replies();
+    replies.at(0..replies.len()).to_vec()
 }
 
 /// Makes a snapshot that had to wait.

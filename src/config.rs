@@ -18,6 +18,7 @@ use crate::aof::FsyncPolicy;
 use crate::keyspace::{Class, LFU_DECAY_TIME, LFU_LOG_FACTOR, Limit, Policy, SAMPLES};
 use crate::narrowing::{low_u32, size};
 use crate::resp::{parse_i64, parse_u64};
+use crate::save_points::SavePoints;
 
 /// What a directive's value may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,12 +51,14 @@ pub enum Kind {
     Include,
     /// A line of some words, which stands for itself. CONFIG does not know it.
     Line,
+    /// `SECONDS CHANGES`, any number of times: see [`SavePoints`].
+    SavePoints,
 }
 
 impl Kind {
     /// Whether the value may be several words.
     pub fn takes_words(self) -> bool {
-        matches!(self, Self::Words | Self::OutputLimit | Self::Percentiles | Self::Line)
+        matches!(self, Self::Words | Self::OutputLimit | Self::Percentiles | Self::SavePoints | Self::Line)
     }
 
     /// Whether it is a parameter of CONFIG.
@@ -153,6 +156,10 @@ directives! {
     EnableDebugCommand = ("enable-debug-command", WHO, "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
     EnableProtectedConfigs = ("enable-protected-configs", WHO, "no", false, "Who may change protected directives by CONFIG SET: nobody, everybody, or connections from this machine");
     Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
+    ClusterEnabled = ("cluster-enabled", YES_NO, "no", false, "Reply to clients of a cluster as its one node, which owns all slots, with one database");
+    ClusterAllowCrossSlot = ("cluster-allow-cross-slot", YES_NO, "yes", false, "Whether a request, or a transaction, may name keys of several slots in a cluster. Nothing forbids it here; `no` replies CROSSSLOT, as several nodes would");
+    ClusterAnnounceIp = ("cluster-announce-ip", Kind::Text, "", true, "The address that CLUSTER SLOTS and its kin tell clients; empty for that which each has connected to");
+    ClusterAnnouncePort = ("cluster-announce-port", Kind::Integer(0, 65535), "0", true, "The port that they tell; 0 for that which the server listens on");
     Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
     Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
     AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself, once in a second at most; 0 for never");
@@ -169,7 +176,8 @@ directives! {
     HashMaxListpackValue = ("hash-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a field or value at most in a hash that is a listpack");
     ZsetMaxListpackEntries = ("zset-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a sorted set at most that is a listpack");
     ZsetMaxListpackValue = ("zset-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a sorted set that is a listpack");
-    Save = ("save", Kind::Choice(&[""]), "", true, "When snapshots are made by themselves: never, so only the empty value is accepted; see SAVE and BGSAVE");
+    Save = ("save", Kind::SavePoints, "", true, "SECONDS CHANGES, again for each point: a snapshot is made by itself when the last one is longer ago and so much has changed since, and when the server ends; lines and flags add up, an empty one takes all away. Where nothing is said: never with `appendonly yes`, and `3600 1 300 100 60 10000` with `appendonly no`");
+    StopWritesOnBgsaveError = ("stop-writes-on-bgsave-error", YES_NO, "yes", true, "Refuse writes when the last snapshot could not be written, where snapshots are made by themselves");
     StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
     StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
     Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
@@ -221,7 +229,6 @@ directives! {
         ("rdbchecksum", YES_NO, "yes", Ignored, "Snapshots have a checksum");
         ("rdb-del-sync-files", YES_NO, "no", Ignored, NO_REPLICATION);
         ("rdb-save-incremental-fsync", YES_NO, "no", Ignored, "A snapshot is synced once, at its end");
-        ("stop-writes-on-bgsave-error", YES_NO, "no", Ignored, "Writes go on when a snapshot fails");
         ("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "yes", Ignored, "What RESTORE is given is always checked");
         ("appendfilename", Kind::FileName, "", Ignored, "The files of the log are numbered");
         ("no-appendfsync-on-rewrite", YES_NO, "no", Ignored, "`appendfsync` holds while the log is rewritten, too");
@@ -304,12 +311,9 @@ directives! {
         ("min-replicas-to-write", INTEGER, "0", Refused, NO_REPLICATION);
         ("min-replicas-max-lag", INTEGER, "10", Ignored, NO_REPLICATION);
         ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore", Ignored, NO_REPLICATION);
-        ("cluster-enabled", YES_NO, "no", Refused, "There is no cluster");
         ("cluster-config-file", Kind::Text, "nodes.conf", Ignored, NO_OTHER_NODES);
         ("cluster-node-timeout", Kind::Integer(0, i64::MAX as u64), "15000", Ignored, NO_OTHER_NODES);
         ("cluster-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
-        ("cluster-announce-ip", Kind::Text, "", Ignored, NO_OTHER_NODES);
-        ("cluster-announce-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
         ("cluster-announce-tls-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
         ("cluster-announce-bus-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
         ("cluster-announce-hostname", Kind::Text, "", Ignored, NO_OTHER_NODES);
@@ -493,6 +497,11 @@ impl Config {
         &self.warnings
     }
 
+    /// When snapshots are made by themselves.
+    pub fn save_points(&self) -> SavePoints {
+        SavePoints::parse(&self.text(Directive::Save)).expect("a value is checked when it is given")
+    }
+
     /// A number, a number of bytes, or the position of a word in its choice.
     pub fn number(&self, directive: Directive) -> u64 {
         self.numbers[directive as usize].load(Ordering::Relaxed)
@@ -622,6 +631,7 @@ impl Config {
             Kind::Choice(words) => words[size(number)].to_owned(),
             Kind::OutputLimit => OutputLimits::DEFAULT.changed(&texts[index])?.changed(value)?.to_string(),
             Kind::Events => Class::from_bits(low_u32(number)).to_string(),
+            Kind::SavePoints => SavePoints::parse(value)?.to_string(),
             Kind::Percentiles => percentiles(value)?.iter().map(f64::to_string).collect::<Vec<_>>().join(" "),
             _ => value.to_owned(),
         };
@@ -711,6 +721,7 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
         Kind::Text | Kind::Words | Kind::FileName | Kind::Dir | Kind::Include | Kind::Line => Ok(0),
         Kind::OutputLimit => OutputLimits::DEFAULT.changed(value).map(|_| 0).map_err(str::to_owned),
         Kind::Percentiles => percentiles(value).map(|_| 0).map_err(str::to_owned),
+        Kind::SavePoints => SavePoints::parse(value).map(|points| points.iter().count() as u64).map_err(str::to_owned),
         Kind::Events => {
             Class::parse(value).map(|classes| u64::from(classes.bits())).ok_or_else(|| UNKNOWN_EVENTS.into())
         }
@@ -759,6 +770,7 @@ fn parse_output_limit(words: &[&str]) -> Option<OutputLimit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::save_points;
 
     fn parse(arguments: &[&str]) -> Result<Config, String> {
         let arguments = ["shardrace"].iter().chain(arguments).map(Into::into);
@@ -805,12 +817,29 @@ mod tests {
             (["--port", "70000"], "--port 70000: argument must be between 0 and 65535 inclusive"),
             (["--engine", "magic"], "--engine magic: argument(s) must be one of the following: mutex, dashmap, actor"),
             (["--appendonly", "perhaps"], "--appendonly perhaps: argument must be 'yes' or 'no'"),
-            (["--save", "60 1"], "--save 60 1"),
+            (["--save", "60 1 5"], "--save 60 1 5: Invalid save parameters"),
             (["--nosuch", "1"], "--nosuch"),
         ] {
             let error = parse(&arguments).expect_err("the flag is bad");
             assert!(error.contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn save_points_add_up_over_lines_and_flags_and_the_default_depends_on_the_log() {
+        let saved = |arguments: &[&str]| parse(arguments).expect("valid").text(Directive::Save);
+        assert_eq!(saved(&[]), "");
+        assert_eq!(saved(&["--appendonly", "no"]), save_points::REDIS_DEFAULT);
+        assert_eq!(saved(&["--appendonly", "no", "--save", ""]), "");
+        assert_eq!(saved(&["--save", "60 1"]), "60 1");
+        assert_eq!(saved(&["--save", "60 1", "--save", "300 100"]), "60 1 300 100");
+        assert_eq!(saved(&["--save", "60 1", "--save", "", "--save", "5 6"]), "5 6");
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), "save 3600 1 300 100\nsave 60 10000\n").expect("written");
+        let path = file.path().to_str().expect("a text path");
+        assert_eq!(saved(&[path]), save_points::REDIS_DEFAULT);
+        assert_eq!(saved(&[path, "--save", "7 8"]), "3600 1 300 100 60 10000 7 8");
+        assert_eq!(saved(&[path, "--save", "", "--save", "7 8"]), "7 8");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::monitor;
 use crate::narrowing::size;
 use crate::replies::Output;
 use crate::resp::{Args, Limits, RequestParser, Step, quoted};
+use crate::routing::slot_of;
 use crate::server::Server;
 use crate::stages::{self, Stage};
 use crate::ticks;
@@ -662,6 +663,11 @@ impl<S: Session> Requests<S> {
             }
             Ok((id, command)) => {
                 if server.pause.holds(|| may_write(command, state) || may_publish(id, state)) {
+                    if server.pause.has_ended_for_good() {
+                        // It would be in no snapshot.
+                        state.is_closing = true;
+                        return true;
+                    }
                     self.is_paused = true;
                     client.is_paused.store(true, Ordering::Relaxed);
                     return false;
@@ -834,15 +840,58 @@ fn accepted<S: Session>(
     {
         return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
     }
-    if server.log_control.is_failing() && may_write(command, state) {
-        let reason = server.log_control.failure().unwrap_or_default();
-        return Err(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")));
+    if server.log_control.may_refuse() {
+        must_be_of_one_slot(server, command, args, state)?;
+        must_be_writable(server, command, state)?;
     }
     // Inside MULTI such a request is queued, and says so itself when it runs.
     if state.multi.is_none() && !command.keys.have_values(args) {
         return Err(CommandError::Arity(command.name.to_owned()));
     }
     Ok((id, command))
+}
+
+/// Refuses keys of several slots, where a cluster does.
+#[cold]
+fn must_be_of_one_slot(
+    server: &Server,
+    command: &Command,
+    args: Args<'_>,
+    state: &ConnectionState,
+) -> Result<(), CommandError> {
+    if !server.refuses_cross_slot() {
+        return Ok(());
+    }
+    let (mut first, mut is_crossing) = (None, false);
+    let mut visit = |key: &[u8]| {
+        let slot = slot_of(key);
+        is_crossing |= *first.get_or_insert(slot) != slot;
+    };
+    match &state.multi {
+        Some(multi) if command.name == "exec" => multi.transaction.for_each_key(|_, key| visit(key)),
+        _ => command.keys.positions(args).for_each(|position| visit(&args[position])),
+    }
+    if is_crossing { Err(CommandError::Text(CROSS_SLOT)) } else { Ok(()) }
+}
+
+const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
+
+/// Refuses what may write where the last snapshot, or the log, could not be written.
+#[cold]
+fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState) -> Result<(), CommandError> {
+    const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist \
+                               to disk. Commands that may modify the data set are disabled, because this instance is \
+                               configured to report errors during writes if RDB snapshotting fails \
+                               (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the \
+                               RDB error.";
+    let may_write = may_write(command, state);
+    if server.log_control.has_failed_snapshot() && (may_write || command.name == "ping") {
+        return Err(CommandError::Text(NO_SNAPSHOT));
+    }
+    match server.log_control.failure().filter(|_| may_write) {
+        Some(reason) => Err(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}"))),
+        None => Ok(()),
+    }
 }
 
 /// Whether a command runs while the data is loaded; one that is not right says so itself.
@@ -916,6 +965,9 @@ fn refused(error: CommandError, args: Args<'_>, state: &mut ConnectionState) -> 
 fn unqueued(error: CommandError, args: Args<'_>, state: &mut ConnectionState) -> CommandError {
     if args.is(0, "EXEC") {
         (state.multi, state.watched) = (None, None);
+        if matches!(error, CommandError::Text(CROSS_SLOT)) {
+            return error;
+        }
         let text = error.to_string();
         let reason = text.strip_prefix("ERR ").unwrap_or(&text);
         return CommandError::Owned(format!("EXECABORT Transaction discarded because of: {reason}"));

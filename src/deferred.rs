@@ -5,7 +5,7 @@ use crate::calls;
 use crate::clients::Client;
 use crate::commands::{
     self, Bounds, CommandError, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking,
-    debug, waiting,
+    clients, debug, waiting,
 };
 use crate::config::Directive;
 use crate::engine::Session;
@@ -15,6 +15,7 @@ use crate::replies::Output;
 use crate::resp::{Args, Reply};
 use crate::server::Server;
 use crate::slowlog::Slow;
+use crate::stopping::Stop;
 use crate::ticks;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,6 +32,8 @@ pub enum Deferred {
     Running(Kind, Option<Place>),
     /// A command found nothing to take.
     Waiting { place: Place, transaction: Box<Transaction> },
+    /// SHUTDOWN: the server ends, or cannot.
+    Stopping(CommandId, Arc<Stop>),
     /// It waits for nothing but the time.
     Asleep(Place, Sleep, Box<Asked>),
 }
@@ -125,6 +128,7 @@ pub fn begin<S: Session>(
     let begun = match command.name {
         "exec" => return begin_exec(parties, id, out),
         "wait" => return begin_wait(parties, id, args, out.buffer()),
+        "shutdown" => return begin_shutdown(parties, id, args, out.buffer()),
         "waitaof" => return begin_wait_aof(parties, id, args, out.buffer()),
         "debug" if let Some(time) = debug::sleep(args) => {
             return Some(Deferred::Asleep(
@@ -157,6 +161,26 @@ pub fn begin<S: Session>(
             let transaction = Transaction::of_one(id, args, parties.state.context, bounds, caller);
             parties.session.begin(Box::new(transaction));
             Some(Deferred::Running(Kind::One, place))
+        }
+    }
+}
+
+/// SHUTDOWN: the connection ends with the server, or hears that it does not end.
+fn begin_shutdown<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    match clients::stop_request(args) {
+        Err(error) => {
+            reply_error(parties, id, out, error);
+            None
+        }
+        Ok(request) => {
+            tracing::info!("User requested shutdown...");
+            parties.server.stop.ask(request);
+            Some(Deferred::Stopping(id, Arc::clone(&parties.server.stop)))
         }
     }
 }
@@ -338,14 +362,14 @@ fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, 
 impl Deferred {
     /// Whether it waits for others than the engine.
     pub fn is_waiting(&self) -> bool {
-        matches!(self, Self::Waiting { .. } | Self::Asleep(..))
+        matches!(self, Self::Waiting { .. } | Self::Asleep(..) | Self::Stopping(..))
     }
 
     /// Whether messages may pass it: what it causes itself comes behind its reply.
     pub fn lets_messages_pass(&self) -> bool {
         match self {
             Self::Running(..) => false,
-            Self::Asleep(..) => true,
+            Self::Asleep(..) | Self::Stopping(..) => true,
             Self::Waiting { place, .. } => place.waiter.state() == Wait::Waiting,
         }
     }
@@ -361,6 +385,9 @@ impl Deferred {
     /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
     /// nothing.
     pub async fn changed<S: Session>(&self, session: &S) {
+        if let Self::Stopping(_, stop) = self {
+            return stop.given_up().await;
+        }
         // A transaction that the session does not wait for is back.
         let (Self::Waiting { place, .. } | Self::Asleep(place, ..)) = self else { return };
         if let Some(served) = place.waiter.served() {
@@ -391,6 +418,11 @@ pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: 
             Some(transaction) => finish(kind, place, transaction, parties, out),
         },
         Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out.buffer()),
+        Deferred::Stopping(_, ref stop) if stop.request().is_some() => Some(deferred),
+        Deferred::Stopping(id, _) => {
+            reply_error(parties, id, out.buffer(), CommandError::Text("ERR Errors trying to SHUTDOWN. Check logs."));
+            None
+        }
         Deferred::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, parties, out.buffer()),
     }
 }

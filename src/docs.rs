@@ -4,7 +4,7 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Effect, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     Group::Generic,
     Group::String,
     Group::Bitmap,
@@ -19,6 +19,7 @@ const GROUPS: [Group; 14] = [
     Group::Transactions,
     Group::Connection,
     Group::Server,
+    Group::Cluster,
 ];
 
 /// docs/COMMANDS.md.
@@ -116,7 +117,7 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Integer(least, most) => format!("{least} to {most}"),
         Kind::Signed(least, most) => format!("{least} to {most}"),
         Kind::Memory(least, most) => format!("bytes, {least} to {most}"),
-        Kind::Choice([""]) => "empty".to_owned(),
+        Kind::SavePoints => "`SECONDS CHANGES ...`".to_owned(),
         Kind::Choice(words) => words.join(", "),
         Kind::Octal(most) => format!("0 to {most:o}, in octal"),
         Kind::Text => "text".to_owned(),

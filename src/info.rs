@@ -7,6 +7,7 @@ use crate::commands::CommandId;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::eviction::PRESSURE;
+use crate::limits::IS_CLUSTER;
 use crate::rdb::SAVES;
 use crate::server::Server;
 use crate::stages::{self, Stage};
@@ -87,7 +88,7 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let mut section = fields([
         ("redis_version", &REDIS_VERSION),
         ("shardrace_version", &env!("CARGO_PKG_VERSION")),
-        ("redis_mode", &"standalone"),
+        ("redis_mode", &mode()),
         ("os", &server.os),
         ("arch_bits", &usize::BITS),
         ("monotonic_clock", &"POSIX clock_gettime"),
@@ -239,6 +240,7 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let worst = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).max().unwrap_or(0);
     let changes = metrics.keyspace.changes.saturating_sub(SAVES.changes_saved());
     let rewriting = server.rewriting.metrics();
+    let (loaded_keys, loaded_expired) = SAVES.loaded();
     let mut persistence = fields([
         ("loading", &u8::from(server.is_loading())),
         ("async_loading", &0),
@@ -254,9 +256,10 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("rdb_last_bgsave_time_sec", &SAVES.took_s()),
         ("rdb_current_bgsave_time_sec", &SAVES.takes_s()),
         ("rdb_saves", &SAVES.count()),
+        // Nothing is forked.
         ("rdb_last_cow_size", &0),
-        ("rdb_last_load_keys_expired", &0),
-        ("rdb_last_load_keys_loaded", &0),
+        ("rdb_last_load_keys_expired", &loaded_expired),
+        ("rdb_last_load_keys_loaded", &loaded_keys),
         ("aof_enabled", &u8::from(server.has_log())),
         ("aof_last_write_status", &if server.log_control.is_failing() { "err" } else { "ok" }),
         ("aof_write_failures", &server.log_control.failures()),
@@ -388,6 +391,15 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     ])
 }
 
+/// What clients call the way that the server is used.
+pub fn mode() -> &'static str {
+    if IS_CLUSTER.load(Ordering::Relaxed) { "cluster" } else { "standalone" }
+}
+
+fn cluster_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    fields([("cluster_enabled", &u8::from(IS_CLUSTER.load(Ordering::Relaxed)))])
+}
+
 fn cpu_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
     let process = procfs::process::Process::myself();
     let per_s = procfs::ticks_per_second() as f64;
@@ -411,10 +423,6 @@ fn cpu_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
 /// There are no modules.
 fn modules_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
     Fields::new()
-}
-
-fn cluster_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
-    fields([("cluster_enabled", &0)])
 }
 
 fn commandstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {

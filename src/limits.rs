@@ -22,6 +22,9 @@ pub static STREAM_NODE_ENTRIES_MAX: Limit = Limit(AtomicUsize::new(100));
 /// Bytes that one read takes in at most: `read-size`.
 pub static READ_SIZE: Limit = Limit(AtomicUsize::new(64 * 1024));
 
+/// Whether the server is a node of a cluster, which has one database: `cluster-enabled`.
+pub static IS_CLUSTER: AtomicBool = AtomicBool::new(false);
+
 /// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
 pub static EXPIRES_ACTIVELY: AtomicBool = AtomicBool::new(true);
 

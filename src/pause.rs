@@ -25,6 +25,8 @@ pub enum Paused {
 pub struct Pause {
     /// Whether they may be: all that is looked at for each request.
     is_on: AtomicBool,
+    /// Whether what waits is never to run: the server ends, and has made its last snapshot.
+    is_final: AtomicBool,
     state: Mutex<Option<(Paused, u64)>>,
     ended: Notify,
 }
@@ -49,6 +51,17 @@ impl Pause {
         FROZEN_UNTIL_MS.store(0, Ordering::Relaxed);
         self.is_on.store(false, Ordering::Release);
         self.ended.notify_waiters();
+    }
+
+    /// What waits is never run; connections that have such requests end.
+    pub fn end_for_good(&self) {
+        self.is_final.store(true, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    /// Whether it is so.
+    pub fn has_ended_for_good(&self) -> bool {
+        self.is_final.load(Ordering::Acquire)
     }
 
     /// Whether a request waits that may change something, or not.
@@ -80,6 +93,9 @@ impl Pause {
     pub async fn ended(&self) {
         loop {
             let ended = self.ended.notified();
+            if self.has_ended_for_good() {
+                return;
+            }
             let Some((_, until_ms)) = self.now() else { break };
             let left = until_ms.saturating_sub(uptime_ms()).max(1);
             // However it ends: it is looked at again.

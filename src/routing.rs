@@ -5,7 +5,7 @@
 use crc::{CRC_16_XMODEM, Crc, Table};
 
 /// The slots that Redis Cluster divides keys into.
-const SLOTS: usize = 16384;
+pub const SLOTS: usize = 16384;
 
 static CRC16: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_XMODEM);
 

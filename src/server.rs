@@ -1,8 +1,8 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
 use crate::aof::{
-    DirLock, Disk, FILES_PER_SEGMENT, FsyncPolicy, Layout, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk,
-    recover,
+    DirLock, Disk, FILES_PER_SEGMENT, FsyncPolicy, Layout, Log, LogControl, Manifest, Progress, Recovered, Rewriter,
+    SystemDisk, recover,
 };
 use crate::background;
 use crate::bus_error;
@@ -17,6 +17,7 @@ use crate::engine::{
     ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
 };
 use crate::eviction::{Look, PRESSURE};
+use crate::import::takeover::{self, Place};
 use crate::keyspace::{Databases, Policy, Table};
 use crate::latency;
 use crate::limits::{self, Limit};
@@ -25,29 +26,27 @@ use crate::logging::{LogFile, Seldom};
 use crate::memory;
 use crate::narrowing::{size, whole_u64};
 use crate::parallel::cores;
-use crate::pause::Pause;
+use crate::pause::{Pause, Paused};
 use crate::pid_file::PidFile;
 use crate::pubsub::PubSub;
-use crate::rdb::SAVES;
+use crate::rdb::{self, FileId, SAVES};
 use crate::rewriting::Rewriting;
 use crate::slowlog::{Slow, SlowLog};
 use crate::stages;
+use crate::stopping::{LastSnapshot, Stop, StopRequest};
 use crate::stream::{Address, Stream};
 use crate::ticks;
 use actors::{Channels, FlumeChannels, TokioChannels};
 use parking_lot::Mutex;
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::net::Shutdown;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How often the housekeeping looks around.
@@ -89,7 +88,7 @@ pub struct Server {
     /// Whether connections take on requests.
     pub pause: Pause,
     /// Ends the server.
-    pub stop: CancellationToken,
+    pub stop: Arc<Stop>,
     /// Commands that took long.
     pub slow_log: SlowLog,
     /// What took longer than it should.
@@ -198,6 +197,11 @@ impl Server {
         }
     }
 
+    /// Whether a request with keys of several slots is refused.
+    pub fn refuses_cross_slot(&self) -> bool {
+        self.config.is_on(Directive::ClusterEnabled) && !self.config.is_on(Directive::ClusterAllowCrossSlot)
+    }
+
     /// Whether what is written is logged.
     pub fn has_log(&self) -> bool {
         self.config.is_on(Directive::Appendonly)
@@ -221,6 +225,11 @@ impl Server {
         PRESSURE.look_again();
         calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
         stages::SAMPLE.store(self.config.narrow(Directive::StagesSample), Ordering::Relaxed);
+        SAVES.set_policy(
+            self.config.number(Directive::Save) > 0,
+            self.config.is_on(Directive::StopWritesOnBgsaveError),
+            &self.log_control,
+        );
         calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
     }
 
@@ -337,6 +346,7 @@ impl Server {
 
 /// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
 pub(crate) fn apply_limits(config: &Config) {
+    limits::IS_CLUSTER.store(config.is_on(Directive::ClusterEnabled), Ordering::Relaxed);
     limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
     limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
 }
@@ -457,7 +467,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     let dir = log_dir(config);
     let lock = server.has_log().then(|| DirLock::take(&dir)).transpose()?;
     let recovered = if lock.is_some() {
-        let recovered = recover(&Log {
+        let log = Log {
             disk: &*ground.disk,
             dir: &dir,
             layout,
@@ -466,14 +476,24 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
             boot: ground.boot.clone(),
             now_ms: clock.now_ms(),
             control: control.clone(),
+        };
+        takeover::take_over(&Place {
+            dir: Path::new(&config.text(Directive::Dir)),
+            snapshot: &config.text(Directive::Dbfilename),
+            log: &log,
+            disk: &ground.disk,
+            control: &control,
         })?;
+        let recovered = recover(&log)?;
         let second = clock.now_ms() / 1000;
         let tables = recovered.stores.iter().flat_map(Databases::tables);
         tables.for_each(|table| table.for_each(&mut |node| node.begin_use(second)));
         recovered
     } else {
+        let mut stores: Vec<_> = (0..shards).map(|index| Databases::of_part(databases, index, shards)).collect();
+        load_snapshot(server, &*ground.disk, &mut stores)?;
         Recovered {
-            stores: (0..shards).map(|index| Databases::of_part(databases, index, shards)).collect(),
+            stores,
             segments: Vec::new(),
             joints: Arc::default(),
             threads: Vec::new(),
@@ -481,6 +501,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         }
     };
     let Recovered { stores, segments, joints, threads, manifest } = recovered;
+    must_fit_cluster(config, &stores)?;
     if lock.is_some() {
         LOG.begin(Files { dir: dir.clone(), boot: ground.boot.clone(), segments: segments.clone() });
     }
@@ -503,6 +524,44 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     Ok((foundation, Logs { threads, control, clock, lock, rewriter: rewriter.clone() }, rewriter))
 }
 
+/// A cluster has one database: nobody would get at the keys of others.
+fn must_fit_cluster(config: &Config, stores: &[Databases]) -> Result<(), String> {
+    let has_others = stores.iter().any(|store| store.tables()[1..].iter().any(|table| table.len() > 0));
+    match config.is_on(Directive::ClusterEnabled) && has_others {
+        true => Err("You can't have keys in a DB different than DB 0 when in Cluster mode. Exiting.".into()),
+        false => Ok(()),
+    }
+}
+
+/// Loads the snapshot, if there is one: without a log it is what there is of the data.
+fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> Result<(), String> {
+    let start = Instant::now();
+    let path = snapshot_path(&server.config);
+    let describe = |reason: String| format!("can't load {}: {reason}", path.display());
+    let id = match FileId::of(&path) {
+        Ok(id) => id,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(describe(error.to_string())),
+    };
+    let bytes = disk.read(&path).map_err(|error| describe(error.to_string()))?.unwrap_or_default();
+    let progress = Progress::new(path.display().to_string(), bytes.len() as u64, &server.log_control);
+    let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), &|bytes| progress.add(bytes)).map_err(|reason| {
+        describe(format!("{reason}. Refusing to start without what it holds: move it away, or put a whole one there"))
+    })?;
+    if let Some(words) = loaded.summary.left_out() {
+        tracing::warn!("{}: {words}", path.display());
+    }
+    tracing::info!("Done loading RDB, keys loaded: {}, keys expired: {}.", loaded.keys, loaded.expired);
+    tracing::info!(
+        "DB loaded from disk: {:.3} seconds, {}, of {}",
+        start.elapsed().as_secs_f64(),
+        path.display(),
+        loaded.summary.origin()
+    );
+    SAVES.note_loaded(id, loaded.keys, loaded.expired);
+    Ok(())
+}
+
 /// Everything that is ready before the data.
 struct Start {
     config: Config,
@@ -520,15 +579,18 @@ impl Start {
         let server = new_server(config, listening, threads, ground.clock.clone())?;
         let _pid_file = PidFile::write(&server.config.text(Directive::Pidfile));
         let tasks = TaskTracker::new();
-        let mut stop = pin!(stop_signal(server.stop.clone(), ground.log_file.clone())?);
+        stop_by_signals(Arc::clone(&server.stop), ground.log_file.clone())?;
         tokio::spawn(keep_house(Arc::clone(&server)));
         tokio::spawn(watch_memory(Arc::clone(&server)));
 
-        if server.has_log() {
+        let file = snapshot_path(&server.config);
+        if server.has_log() || file.exists() {
+            let what = if server.has_log() { "the append only file" } else { "the snapshot" };
             for place in server.listening.places() {
-                tracing::info!("Reading the append only file; meanwhile -LOADING is replied on {place}");
+                tracing::info!("Reading {what}; meanwhile -LOADING is replied on {place}");
             }
         }
+        look_around(&server.config);
         let (loaded, engine) = watch::channel(None);
         let loading = load(&server, ground, cores)?;
         let (foundation, logs, rewriter) = {
@@ -536,7 +598,7 @@ impl Start {
             tokio::select! {
                 biased;
                 // The log is as it would be after a crash; the thread that reads it ends with the process.
-                () = &mut stop => return Ok(()),
+                _ = server.stop.asked() => return Ok(()),
                 result = loading => result.expect("the thread that loads does not panic")?,
                 never = accept(&server, admit) => match never {},
             }
@@ -554,19 +616,62 @@ impl Start {
         logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay(threads < cores))));
         tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
-        tokio::select! {
-            () = stop => {}
-            never = accept(&server, admit) => match never {},
-        }
+        let is_saved = loop {
+            let request = tokio::select! {
+                request = server.stop.asked() => request,
+                never = accept(&server, &admit) => match never {},
+            };
+            match save_at_end(&server, &engine, request).await {
+                Ok(is_saved) => break is_saved,
+                Err(CannotEnd) => server.stop.give_up(),
+            }
+        };
         server.listening.end();
-        drain(&server, &tasks, &logs).await;
+        drain(&server, &tasks, &logs, is_saved).await;
+        // What was on its way when it was made.
+        let changed = server.metrics().keyspace.changes > SAVES.changes_saved();
+        let saved = if is_saved && changed { background::save(&server, &engine).await } else { true };
         // The log's own threads write and sync; this one has nothing else left to run.
         let finished = logs.finish();
         SAVES.give_up();
         finished?;
+        if !saved {
+            return Err(
+                "the last snapshot lacks what was changed while it was made: it could not be written again".into()
+            );
+        }
         tracing::info!("Shardrace is now ready to exit, bye bye...");
         Ok(())
     }
+}
+
+/// A server cannot end: what it holds would be lost.
+struct CannotEnd;
+
+/// Makes the last snapshot, where one is to be made; gives whether it was. What may change something waits meanwhile, and
+/// for good when it is on the disk.
+async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopRequest) -> Result<bool, CannotEnd> {
+    const FOR_EVER_MS: u64 = u64::MAX >> 1;
+    let is_wanted = match request.snapshot {
+        LastSnapshot::AsConfigured => server.config.number(Directive::Save) > 0,
+        LastSnapshot::Always => true,
+        LastSnapshot::Never => false,
+    };
+    if !is_wanted {
+        return Ok(false);
+    }
+    tracing::info!("Saving the final RDB snapshot before exiting.");
+    server.pause.begin(Paused::Writes, FOR_EVER_MS);
+    if background::save(server, engine).await {
+        return Ok(true);
+    }
+    if request.is_forced {
+        tracing::warn!("Error trying to save the DB. Exit anyway.");
+        return Ok(false);
+    }
+    tracing::warn!("Error trying to save the DB, can't exit.");
+    server.pause.end();
+    Err(CannotEnd)
 }
 
 fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock) -> Result<Arc<Server>, String> {
@@ -584,7 +689,7 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
         rewriting: Rewriting::default(),
         pause: Pause::default(),
-        stop: CancellationToken::new(),
+        stop: Arc::default(),
         slow_log: SlowLog::default(),
         latency: latency::Monitor::default(),
         startup_memory: memory::used(),
@@ -597,6 +702,9 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
     });
     // What is replayed is encoded as it was.
     server.apply_config();
+    if server.refuses_cross_slot() {
+        server.log_control.look_at_all();
+    }
     Ok(server)
 }
 
@@ -676,6 +784,21 @@ fn reserved_files(config: &Config) -> u64 {
     OTHER_FILES + segments * FILES_PER_SEGMENT
 }
 
+/// Says so where the directory that the server was started in looks as if its data was meant: Redis's default is there.
+fn look_around(config: &Config) {
+    let dir = PathBuf::from(config.text(Directive::Dir));
+    let is_elsewhere = dir.canonicalize().ok() != Path::new(".").canonicalize().ok();
+    let names = [config.text(Directive::Dbfilename), config.text(Directive::Appenddirname)];
+    let is_only_here = |name: &&String| Path::new(name.as_str()).exists() && !dir.join(name.as_str()).exists();
+    if is_elsewhere && let Some(name) = names.iter().find(is_only_here) {
+        tracing::warn!(
+            "There is {name} in the directory that the server was started in, and --dir is {}: to use it, \
+                        start with --dir .",
+            dir.display()
+        );
+    }
+}
+
 fn operating_system() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH)
@@ -692,7 +815,10 @@ fn announce(server: &Server) {
         std::process::id()
     );
     if metrics.segments.is_empty() {
-        tracing::warn!("No persistence: --appendonly no, so all data is lost when the server stops.");
+        match server.config.text(Directive::Save).as_str() {
+            "" => tracing::warn!("No log and no save points: what was written since the last SAVE or BGSAVE is lost."),
+            points => tracing::info!("No log; snapshots are made by themselves: save {points}"),
+        }
     } else {
         tracing::info!(
             "Persistence: append only file in {}/{}, appendfsync {}",
@@ -706,16 +832,15 @@ fn announce(server: &Server) {
     }
 }
 
-/// Resolves when the server is told to stop. A second signal ends it at once. SIGHUP lets the log lines go on in a new
+/// Ends the server when a signal says so. A second signal ends it at once. SIGHUP lets the log lines go on in a new
 /// file; SIGUSR1 does nothing, as SIGPIPE, which Rust's runtime ignores.
-fn stop_signal(token: CancellationToken, log_file: Option<LogFile>) -> Result<impl Future<Output = ()>, String> {
+fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Result<(), String> {
     use tokio::signal::unix::{SignalKind, signal};
     let describe = |error: io::Error| format!("can't listen for signals: {error}");
     let mut terminate = signal(SignalKind::terminate()).map_err(describe)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(describe)?;
     let mut hang_up = signal(SignalKind::hangup()).map_err(describe)?;
     let mut user = signal(SignalKind::user_defined1()).map_err(describe)?;
-    let seen = token.clone();
     tokio::spawn(async move {
         loop {
             tokio::select! {
@@ -727,15 +852,14 @@ fn stop_signal(token: CancellationToken, log_file: Option<LogFile>) -> Result<im
                 }
                 _ = user.recv() => continue,
             }
-            if seen.is_cancelled() {
+            if !stop.ask(StopRequest::default()) {
                 tracing::warn!("You insist... exiting now.");
                 std::process::exit(1);
             }
             tracing::info!("User requested shutdown...");
-            seen.cancel();
         }
     });
-    Ok(async move { token.cancelled().await })
+    Ok(())
 }
 
 /// Accepts connections until it is dropped.
@@ -884,10 +1008,13 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
 }
 
 /// Lets connections answer what they have read, and end. Those that wait for a log that cannot be written end without
-/// their replies.
-async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs) {
+/// their replies, and so do writes that came after the last snapshot.
+async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool) {
     tasks.close();
-    server.pause.end();
+    match is_saved {
+        true => server.pause.end_for_good(),
+        false => server.pause.end(),
+    }
     let close_all = |how: Shutdown| server.clients.list().iter().for_each(|client| client.shut_down(how));
     close_all(Shutdown::Read);
     if tokio::time::timeout(DRAIN_MAX, tasks.wait()).await.is_err() {

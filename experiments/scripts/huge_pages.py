@@ -50,7 +50,7 @@ def main():
 
 def start(arguments, engine, pages):
     return sides.Server(pages, f"env _RJEM_MALLOC_CONF=thp:{MODES[pages]} {arguments.shardrace} --engine {engine} "
-                               "--port {port} --dir {dir} --appendonly no")
+                               "--port {port} --dir {dir} --appendonly no --save \"\"")
 
 
 def measure_filling(arguments, engine):

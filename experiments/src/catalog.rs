@@ -182,7 +182,8 @@ fn defined(definition: &Definition) -> Result<Server> {
 }
 
 fn engine(name: &str) -> Result<Server> {
-    let arguments = words(&["--engine", name, "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}"]);
+    let place = ["--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}", "--save", ""];
+    let arguments = words(&[&["--engine", name], &place[..]].concat());
     Ok(Server { name: name.to_owned(), program: Program::inspect(&sibling("shardrace")?)?, arguments })
 }
 

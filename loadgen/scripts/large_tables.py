@@ -87,7 +87,7 @@ def measure(engine, shards):
     print(f"-- engine={engine} shards={shards or 'default'} keys={KEYS}")
     with tempfile.TemporaryDirectory() as directory:
         log = open(os.path.join(directory, "stderr"), "w+")
-        arguments = [BINARY, "--port", "0", "--engine", engine, "--appendonly", "no", "--dir", directory]
+        arguments = [BINARY, "--port", "0", "--engine", engine, "--appendonly", "no", "--save", "", "--dir", directory]
         arguments += ["--slowlog-log-slower-than", "100", "--slowlog-max-len", "100000"]
         arguments += ["--shards", str(shards)] if shards else []
         server = subprocess.Popen(arguments, stderr=log)

@@ -42,6 +42,9 @@ struct Shared {
     epoch: AtomicU64,
     /// How many segments cannot be written.
     failing: AtomicUsize,
+    /// How many reasons there are to refuse requests: each of those segments, a snapshot that failed, keys of other slots.
+    refusals: AtomicUsize,
+    has_failed_snapshot: AtomicBool,
     /// What the operating system said last.
     reason: Mutex<String>,
     /// How often a write or an fsync of the log has failed.
@@ -59,6 +62,8 @@ impl LogControl {
             policy: AtomicU8::new(policy as u8),
             epoch: AtomicU64::new(0),
             failing: AtomicUsize::new(0),
+            refusals: AtomicUsize::new(0),
+            has_failed_snapshot: AtomicBool::new(false),
             reason: Mutex::default(),
             failures: AtomicU64::new(0),
             is_given_up: AtomicBool::new(false),
@@ -93,7 +98,32 @@ impl LogControl {
         self.is_failing().then(|| self.0.reason.lock().clone())
     }
 
-    /// Whether writes are refused.
+    /// Whether a request may have to be refused: all that is looked at for each.
+    #[inline]
+    pub fn may_refuse(&self) -> bool {
+        self.0.refusals.load(Ordering::Relaxed) > 0
+    }
+
+    /// From now on there is a reason to look at each request, whatever becomes of the log.
+    pub fn look_at_all(&self) {
+        self.0.refusals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether writes are refused because a snapshot could not be written.
+    pub fn has_failed_snapshot(&self) -> bool {
+        self.0.has_failed_snapshot.load(Ordering::Relaxed)
+    }
+
+    /// Writes are refused, or not, because a snapshot could not be written.
+    pub fn set_failed_snapshot(&self, has_failed: bool) {
+        match (self.0.has_failed_snapshot.swap(has_failed, Ordering::Relaxed), has_failed) {
+            (false, true) => _ = self.0.refusals.fetch_add(1, Ordering::Relaxed),
+            (true, false) => _ = self.0.refusals.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// Whether the log cannot be written.
     #[inline]
     pub fn is_failing(&self) -> bool {
         self.0.failing.load(Ordering::Relaxed) > 0
@@ -104,6 +134,7 @@ impl LogControl {
         *self.0.reason.lock() = describe(reason);
         self.0.failures.fetch_add(1, Ordering::Relaxed);
         self.0.failing.fetch_add(1, Ordering::Relaxed);
+        self.0.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often a segment became unwritable.
@@ -141,6 +172,7 @@ impl LogControl {
     /// A segment can be written again.
     pub fn note_recovery(&self) {
         self.0.failing.fetch_sub(1, Ordering::Relaxed);
+        self.0.refusals.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

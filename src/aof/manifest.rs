@@ -25,6 +25,7 @@
 
 use super::disk::{self, Disk};
 use super::record::Salt;
+use super::unfinished::TAKEOVER;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -231,14 +232,24 @@ impl Manifest {
     /// Reads the manifest of `dir`; empty where there is none. That of an import that has not come to its end is refused.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, String> {
         let manifest = Self::read_any(disk, dir)?;
-        if manifest.is_unfinished {
-            return Err(format!(
+        if !manifest.is_unfinished {
+            return Ok(manifest);
+        }
+        let path = dir.join(FILE_NAME);
+        // What is imported may stand in the same directory: then nobody is told to remove that.
+        let is_takeover = matches!(disk.read(&dir.join(TAKEOVER)), Ok(Some(_)));
+        Err(match is_takeover {
+            true => format!(
+                "{}: a server that took over the data of a Redis was ended before it was done. Start it again: it \
+                 begins anew, and what it takes over is as it was",
+                path.display()
+            ),
+            false => format!(
                 "{}: an import into this directory has not come to its end. Refusing to start with a part of the data: \
                  run `shardrace import` again, or remove the directory",
-                dir.join(FILE_NAME).display()
-            ));
-        }
-        Ok(manifest)
+                path.display()
+            ),
+        })
     }
 
     /// Whether `dir` holds what an import has left that did not come to its end.

@@ -34,14 +34,15 @@ mod write_buffer;
 
 pub use base::{Base, KeyPayloads};
 pub use control::{FsyncPolicy, LogControl};
-pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk};
+pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk, replace};
 pub use inspect::{
     Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, find_unfit, read_back, rehearse,
 };
 pub use joints::Joints;
 pub use lock::DirLock;
-pub use manifest::{ChainEntry, Layout, Manifest};
+pub use manifest::{ChainEntry, FILE_NAME as MANIFEST, Layout, Manifest};
 pub use mapping::Input;
+pub use progress::Progress;
 pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
 pub use repair::Plan;
@@ -49,7 +50,7 @@ pub use replay::Unfit;
 pub use rewrite::{FILES_PER_SEGMENT, Rewrite, Rewriter};
 pub use scan::Scan;
 pub use segment::{EPOCH, FileEnd, LogThread, Segment, SegmentMetrics};
-pub use unfinished::{begin_import, remove_import};
+pub use unfinished::{TAKEOVER, begin_import, remove_import};
 pub use write_buffer::settle;
 
 /// A time in Unix milliseconds, as people read it.

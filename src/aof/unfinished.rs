@@ -6,13 +6,17 @@
 //! 3. the manifest that names them takes the place of the other
 //! ```
 //!
-//! Whatever ends an import on the way, the next one removes what it has left.
+//! Whatever ends an import on the way, the next one removes what it has left. Where a server that starts imports what it
+//! found (see `import::takeover`), the file [`TAKEOVER`] stands beside the manifest, and the next start begins again.
 
 use super::manifest::{FILE_NAME, Manifest};
 use super::recovery::{Log, Recovered, recover_unnamed};
 use super::{strays, write_buffer};
 use std::io;
 use std::path::PathBuf;
+
+/// Says that it is a server that imports, and what it does when that is done.
+pub const TAKEOVER: &str = "shardrace.takeover";
 
 /// Begins the log of an import in a directory that has none; gives how many files of an earlier import were removed, too.
 /// The caller has the lock of the directory.

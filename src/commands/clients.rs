@@ -5,6 +5,7 @@ use super::{CommandError, Outcome};
 use crate::clients::Client;
 use crate::pause::Paused;
 use crate::resp::{Args, Reply, parse_i64, quoted};
+use crate::stopping::{LastSnapshot, StopRequest};
 use crate::stream::Address;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -161,10 +162,17 @@ pub fn monitor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
     Ok(())
 }
 
-/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]: O(1). The log is written out in any case; a snapshot is not made.
+/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]: O(N), N = bytes of the log not yet written, and of all keys where a
+/// snapshot is made. It is replied when the server cannot end: see [`crate::deferred`].
 pub fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    const NO_SNAPSHOT: &str = "ERR SHUTDOWN SAVE is not supported: the log is written out in any case, and SAVE makes \
-                               a snapshot before";
+    let request = stop_request(args)?;
+    tracing::info!("User requested shutdown...");
+    call.server.stop.ask(request);
+    Ok(())
+}
+
+/// What a SHUTDOWN asks for.
+pub fn stop_request(args: Args<'_>) -> Result<StopRequest, CommandError> {
     let options = args.from(1);
     let has = |word: &str| options.iter().any(|option| option.eq_ignore_ascii_case(word.as_bytes()));
     let is_known = |option: &[u8]| {
@@ -176,12 +184,10 @@ pub fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>
     if has("ABORT") {
         return Err(CommandError::Text("ERR No shutdown in progress."));
     }
-    if has("SAVE") {
-        return Err(CommandError::Text(NO_SNAPSHOT));
-    }
-    tracing::info!("User requested shutdown...");
-    // No reply: the connection ends with the server.
-    call.state.is_closing = true;
-    call.server.stop.cancel();
-    Ok(())
+    let snapshot = match (has("SAVE"), has("NOSAVE")) {
+        (true, _) => LastSnapshot::Always,
+        (_, true) => LastSnapshot::Never,
+        _ => LastSnapshot::AsConfigured,
+    };
+    Ok(StopRequest { snapshot, is_forced: has("FORCE") })
 }

@@ -101,7 +101,9 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_admin = row.flags.has(Flags::ADMIN) || row.name == "lastsave";
     // A container that is no command of its own has no flags, and no family here.
     let is_container = row.flags == Flags::NONE;
-    let is_about_connections = row.group == Group::Connection || row.name.starts_with("command") || row.name == "wait";
+    let is_about_connections = row.group == Group::Connection
+        || row.name.starts_with("command")
+        || matches!(row.name, "wait" | "asking" | "readonly" | "readwrite");
     let is_sort = matches!(row.name, "sort" | "sort_ro");
     let is_about_keys = row.group == Group::Generic && !is_sort && !is_container && row.name != "wait";
     [

@@ -1,9 +1,11 @@
 //! Keys, whatever they hold.
 
 use super::arguments::{integer, is};
+use super::cluster::must_have_databases;
 use super::glob;
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, Store, Value};
+use crate::rdb::SAVES;
 use crate::resp::{Args, Reply};
 
 /// DEL key [key ...], UNLINK key [key ...]: O(N), N = keys and their elements
@@ -76,7 +78,8 @@ fn must_exist<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8]) -> Outcome {
 
 fn move_key<S: Store>(keyspace: &mut Keyspace<S>, from: &[u8], to: &[u8]) {
     if keyspace.rename(from, to) {
-        keyspace.note_change(from, 1);
+        // Redis counts one change.
+        keyspace.note_touched(from);
         keyspace.note_change(to, 1);
         keyspace.notify(Class::GENERIC, "rename_from", from);
         keyspace.notify(Class::GENERIC, "rename_to", to);
@@ -87,6 +90,9 @@ fn move_key<S: Store>(keyspace: &mut Keyspace<S>, from: &[u8], to: &[u8]) {
 pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (from, to) = (&args[1], &args[2]);
     let (database, is_replacing) = copy_options(keyspace, args)?;
+    if database != keyspace.database() {
+        must_have_databases("Copying to another database")?;
+    }
     if from == to && database == keyspace.database() {
         return Err(CommandError::Text("ERR source and destination objects are the same"));
     }
@@ -140,6 +146,7 @@ pub fn parse_database(number: i64, databases: usize) -> Result<usize, CommandErr
 
 /// MOVE key db: O(1)
 pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_have_databases("MOVE")?;
     let key = &args[1];
     let database = database_number(&args[2], keyspace.databases())?;
     if database == keyspace.database() {
@@ -150,7 +157,8 @@ pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         keyspace.note_change(key, 1);
         keyspace.notify(Class::GENERIC, "move_from", key);
         keyspace.within(database, |keyspace| {
-            keyspace.note_change(key, 1);
+            // Redis counts one change.
+            keyspace.note_touched(key);
             keyspace.notify(Class::GENERIC, "move_to", key);
         });
     }
@@ -160,6 +168,7 @@ pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 
 /// SWAPDB index1 index2: O(N), N = shards, and keys that somebody listens to
 pub fn swapdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_have_databases("SWAPDB")?;
     let number = |argument, text| {
         let number = integer(argument).ok().and_then(|number| i32::try_from(number).ok());
         number.map(i64::from).ok_or(CommandError::Text(text))
@@ -215,6 +224,7 @@ pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     flush_mode(args)?;
     keyspace.clear_all();
+    SAVES.note_flush();
     reply.ok();
     Ok(())
 }

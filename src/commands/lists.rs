@@ -247,7 +247,10 @@ pub fn move_one<S: Store>(
     if is_empty {
         keyspace.remove_emptied(source);
     }
-    keyspace.note_change(source, usize::from(source != destination));
+    if source != destination {
+        // Redis counts one change.
+        keyspace.note_touched(source);
+    }
     element
 }
 

@@ -55,7 +55,7 @@ pub fn find_of(args: Args<'_>) -> Result<Option<CommandId>, CommandError> {
 /// Whether the subcommands of a command run over the keyspace.
 fn is_keyspace_container(id: CommandId) -> bool {
     let row = command(id);
-    row.request == Request::Local && matches!(row.name, "memory" | "object" | "xgroup" | "xinfo")
+    row.request == Request::Local && matches!(row.name, "cluster" | "memory" | "object" | "xgroup" | "xinfo")
 }
 
 /// The subcommand `name` of `container`.

@@ -412,6 +412,8 @@ pub enum Group {
     Connection,
     /// The server.
     Server,
+    /// The server as a node of a cluster.
+    Cluster,
 }
 
 impl Group {
@@ -432,6 +434,7 @@ impl Group {
             Self::Transactions => "transactions",
             Self::Connection => "connection",
             Self::Server => "server",
+            Self::Cluster => "cluster",
         }
     }
 }

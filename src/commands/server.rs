@@ -1,5 +1,7 @@
 //! Commands that run in the connection: about itself and about the server.
 
+use super::arguments::integer;
+use super::cluster::must_have_databases;
 use super::keys::{database_id, database_number};
 use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
@@ -172,7 +174,17 @@ pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandErr
 fn is_container(name: &str) -> bool {
     matches!(
         name,
-        "client" | "command" | "config" | "latency" | "memory" | "object" | "pubsub" | "slowlog" | "xgroup" | "xinfo"
+        "client"
+            | "cluster"
+            | "command"
+            | "config"
+            | "latency"
+            | "memory"
+            | "object"
+            | "pubsub"
+            | "slowlog"
+            | "xgroup"
+            | "xinfo"
     )
 }
 
@@ -210,6 +222,9 @@ pub fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 /// SELECT index: O(1)
 pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let databases = call.server.config.size(Directive::Databases);
+    if integer(&args[1])? != 0 {
+        must_have_databases("SELECT")?;
+    }
     call.choose_database(database_id(database_number(&args[1], databases)?));
     reply.ok();
     Ok(())
@@ -398,7 +413,8 @@ fn write_hello(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
     reply.integer(if call.state.context.resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(call.client.id as i64);
-    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+    let mode = crate::info::mode();
+    for (field, value) in [("mode", mode), ("role", "master")] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

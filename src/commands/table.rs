@@ -4,8 +4,8 @@ use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
-    Outcome, bitfield, bits, blocking, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists, memory,
-    object, observing, pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
+    Outcome, bitfield, bits, blocking, cluster, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists,
+    memory, object, observing, pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
 };
 use crate::keyspace::{Keyspace, Store};
 use crate::narrowing::low_u16;
@@ -158,7 +158,7 @@ command_table! {
         ("info", -1, STATUS.and(Flags::TELLS), Server, "1.0.0", "O(1)", "[section [section ...]]", "What the server is, does and holds.") => server::info;
         ("stats", 1, STATUS.and(Flags::FAST), Server, "0.1.0 of Shardrace", "O(shards)", "", "The engine's metrics in one reply.") => server::stats;
         ("monitor", 1, ADMIN.and(Flags::MESSAGES), Server, "1.0.0", "O(1)", "", "Shows the commands of all connections.") => super::clients::monitor;
-        ("shutdown", -1, ADMIN.and(Flags::NO_MULTI), Server, "1.0.0", "O(N), N = bytes of the log not yet written", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Writes the log out and ends the server.") => super::clients::shutdown;
+        ("shutdown", -1, ADMIN.and(Flags::NO_MULTI).and(Flags::DEFERS), Server, "1.0.0", "O(N), N = bytes of the log not yet written, and of all keys where a snapshot is made", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Writes the log out, makes a snapshot where `save` or the command asks for one, and ends the server.") => super::clients::shutdown;
         ("lolwut", -1, Flags::READONLY.and(Flags::FAST), Server, "5.0.0", "O(1)", "[VERSION version]", "The version.") => server::lolwut;
         ("time", 1, STATUS.and(Flags::FAST), Server, "2.6.0", "O(1)", "", "Unix time: seconds, and microseconds of this second.") => server::time;
         ("pfselftest", 1, Flags::ADMIN, Hyperloglog, "2.8.9", "O(1), but a hundred thousand elements", "", "Tests the HyperLogLogs of the server.") => super::hyperloglog::pfselftest;
@@ -176,6 +176,10 @@ command_table! {
         ("psubscribe", -2, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = patterns", "pattern [pattern ...]", "Listens to all channels that match patterns.") => pubsub::psubscribe;
         ("punsubscribe", -1, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = patterns", "[pattern [pattern ...]]", "Listens no more to channels that match patterns.") => pubsub::punsubscribe;
         ("pubsub", -2, NONE, PubSub, "2.8.0", "as the subcommand", "subcommand", "Commands about channels.") => server::container;
+        ("cluster", -2, NONE, Cluster, "3.0.0", "as the subcommand", "subcommand", "Commands about the cluster that this server is the one node of.") => server::container;
+        ("readonly", 1, STATUS.and(Flags::FAST), Cluster, "3.0.0", "O(1)", "", "Replies OK in a cluster: there are no replicas.") => cluster::no_matter;
+        ("readwrite", 1, STATUS.and(Flags::FAST), Cluster, "3.0.0", "O(1)", "", "Replies OK in a cluster: there are no replicas.") => cluster::no_matter;
+        ("asking", 1, Flags::FAST, Cluster, "3.0.0", "O(1)", "", "Replies OK in a cluster: no slot moves.") => cluster::no_matter;
     }
     shard_channels {
         ("spublish", 3, PUBSUB.and(Flags::FAST).and(Flags::NOT_KEYS), ONE, "7.0.0", "O(N), N = subscribers of the channel", "shardchannel message", "Sends a message to all who listen to a shard channel.") => pubsub::spublish;
@@ -386,9 +390,22 @@ command_table! {
         ("xgroup|destroy", 4, SHRINK, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(N), N = entries not acknowledged", "key group", "Removes a group.") => streams::xgroup_destroy;
         ("xinfo|stream", -3, READ, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(1), and O(N) with FULL, N = what is replied", "key [FULL [COUNT count]]", "What is known of a stream.") => streams::xinfo_stream;
         ("xinfo|groups", 3, READ, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(N), N = groups", "key", "The groups of a stream.") => streams::xinfo_groups;
+        ("cluster|countkeysinslot", 3, Flags::STALE, EVERYTHING, Joint, Cluster, "3.0.0", "O(N), N = keys", "slot", "How many keys there are in a slot.") => cluster::countkeysinslot;
+        ("cluster|getkeysinslot", 4, Flags::STALE, EVERYTHING, Joint, Cluster, "3.0.0", "O(N), N = keys", "slot count", "Some keys of a slot.") => cluster::getkeysinslot;
         ("xinfo|consumers", 4, READ, OF_SUBCOMMAND, OneShard, Stream, "5.0.0", "O(N), N = consumers", "key group", "The consumers of a group.") => streams::xinfo_consumers;
     }
     subcommands {
+        ("cluster|slots", 2, STATUS, Cluster, "3.0.0", "O(1)", "", "Which node has which slots.") => cluster::slots;
+        ("cluster|shards", 2, STATUS, Cluster, "7.0.0", "O(1)", "", "Which shard has which slots and nodes.") => cluster::shards;
+        ("cluster|nodes", 2, Flags::STALE, Cluster, "3.0.0", "O(1)", "", "The nodes, a line each.") => cluster::nodes;
+        ("cluster|info", 2, Flags::STALE, Cluster, "3.0.0", "O(1)", "", "How the cluster is.") => cluster::info;
+        ("cluster|myid", 2, Flags::STALE, Cluster, "3.0.0", "O(1)", "", "The name of the node, which is another one after each start.") => cluster::myid;
+        ("cluster|myshardid", 2, Flags::STALE, Cluster, "7.2.0", "O(1)", "", "The name of the node's shard.") => cluster::myshardid;
+        ("cluster|keyslot", 3, Flags::STALE, Cluster, "3.0.0", "O(N), N = bytes of the key", "key", "The slot of a key.") => cluster::keyslot;
+        ("cluster|links", 2, Flags::STALE, Cluster, "7.0.0", "O(1)", "", "The links between nodes: none.") => cluster::links;
+        ("cluster|replicas", 3, Flags::ADMIN.and(Flags::STALE), Cluster, "5.0.0", "O(1)", "node-id", "The replicas of a node: none.") => cluster::replicas;
+        ("cluster|slaves", 3, Flags::ADMIN.and(Flags::STALE), Cluster, "3.0.0", "O(1)", "node-id", "The replicas of a node; an old name.") => cluster::replicas;
+        ("cluster|help", 2, STATUS, Cluster, "5.0.0", "O(1)", "", "What the subcommands do.") => cluster::help;
         ("object|help", 2, STATUS, Generic, "6.2.0", "O(1)", "", "The subcommands.") => super::object::help;
         ("xgroup|help", 2, STATUS, Stream, "5.0.0", "O(1)", "", "The subcommands.") => streams::xgroup_help;
         ("xinfo|help", 2, STATUS, Stream, "5.0.0", "O(1)", "", "The subcommands.") => streams::xinfo_help;

@@ -8,6 +8,7 @@ use super::keys::{database_id, database_number};
 use super::server::{Greeting, Watched};
 use super::{CommandId, Context, Crossing, Flags, Outcome, Request, command, crossing, publishes, run_one};
 use crate::keyspace::{Caller, Keyspace, LogMark, Store};
+use crate::limits::IS_CLUSTER;
 use crate::replies::Replies;
 use crate::resp::{Args, Reply, Span};
 use std::sync::Arc;
@@ -283,6 +284,8 @@ fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usi
             Ok(Greeting { resp3: Some(resp3), credentials: None, .. }) => Context { resp3, ..context },
             _ => context,
         },
+        // In a cluster it fails.
+        "select" if IS_CLUSTER.load(Ordering::Relaxed) => context,
         "select" => match args.get(1).map(|number| database_number(number, databases)) {
             Some(Ok(database)) => Context { database: database_id(database), ..context },
             _ => context,

@@ -64,6 +64,9 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         CommandError::Text(match refusal {
             Refusal::Footer => "ERR DUMP payload version or checksum are wrong",
             Refusal::Value => "ERR Bad data format",
+            Refusal::FieldExpires => {
+                "ERR a field of the hash expires, and fields that expire are not supported: see HPERSIST"
+            }
         })
     })?;
     if deadline.is_some_and(|deadline| deadline <= keyspace.now_ms()) {

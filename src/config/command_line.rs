@@ -129,6 +129,7 @@ fn value_name(kind: Kind) -> String {
         Kind::OutputLimit => "LIMIT".into(),
         Kind::Events => "LETTERS".into(),
         Kind::Percentiles => "PERCENTILES".into(),
+        Kind::SavePoints => "POINTS".into(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Taking in the configuration: lines of files and flags, one after the other, the last of each directive counts.
 
-use super::{Config, DIRECTIVES, DirectiveRow, Effect, Kind, check, index_of};
+use super::{Config, DIRECTIVES, Directive, DirectiveRow, Effect, Kind, check, index_of};
 use crate::commands::glob;
 use crate::resp::split_line;
+use crate::save_points::{self, SavePoints};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ pub(super) struct Intake<'a> {
     config: &'a Config,
     /// What was given of directives without effect, by their places in the table.
     passed_over: BTreeMap<usize, PassedOver>,
+    /// Whether a file or a flag said when snapshots are made.
+    says_when_to_save: bool,
     depth: usize,
 }
 
@@ -30,7 +33,7 @@ struct PassedOver {
 impl<'a> Intake<'a> {
     /// Nothing yet.
     pub fn of(config: &'a Config) -> Self {
-        Self { config, passed_over: BTreeMap::new(), depth: 0 }
+        Self { config, passed_over: BTreeMap::new(), says_when_to_save: false, depth: 0 }
     }
 
     /// Takes in the lines of a file.
@@ -54,6 +57,7 @@ impl<'a> Intake<'a> {
 
     /// Ends the taking in: warnings, a line for each directive that has no effect; or why one of them ends the start.
     pub fn end(self) -> Result<Vec<String>, String> {
+        self.choose_save_points();
         let mut warnings = Vec::new();
         for (index, PassedOver { place, is_so }) in self.passed_over {
             let DirectiveRow { name, effect, help, .. } = &DIRECTIVES[index];
@@ -100,7 +104,24 @@ impl<'a> Intake<'a> {
                 self.passed_over.insert(index, PassedOver { place: place.to_owned(), is_so });
                 Ok(())
             }
+            (Kind::SavePoints, _) => self.add_save_points(row, &value),
             _ => self.config.assign(row, &value),
+        }
+    }
+
+    /// Each line and flag adds to those before it, the first to none.
+    fn add_save_points(&mut self, row: &'static DirectiveRow, value: &str) -> Result<(), String> {
+        check(row, value)?;
+        let before = if self.says_when_to_save { self.config.text(Directive::Save) } else { String::new() };
+        self.says_when_to_save = true;
+        self.config.assign(row, &SavePoints::joined(&before, value))
+    }
+
+    /// Where nobody has said when snapshots are made, they are made where there is no log, as by Redis.
+    fn choose_save_points(&self) {
+        if !self.says_when_to_save && !self.config.is_on(Directive::Appendonly) {
+            let index = Directive::Save as usize;
+            self.config.set(&[(index, save_points::REDIS_DEFAULT.to_owned())]).expect("a default is a valid value");
         }
     }
 

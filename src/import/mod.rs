@@ -8,18 +8,20 @@
 //! removes what it has written, and one that was killed leaves that to the next.
 
 mod redis_log;
+pub mod takeover;
 
 use crate::aof::{
-    DirLock, FsyncPolicy, Input, KeyPayloads, Log, LogControl, Manifest, Recovered, Rewriter, SystemDisk, begin_import,
-    remove_import,
+    DirLock, Disk, FsyncPolicy, Input, KeyPayloads, Layout, Log, LogControl, Manifest, Progress, Recovered, Rewriter,
+    SystemDisk, begin_import, remove_import,
 };
 use crate::bus_error;
 use crate::clock::Clock;
 use crate::config::{CommandLineEnd, Config, Directive};
 use crate::engine::Logs;
 use crate::keyspace::{Databases, Keyspace, Node, Store};
+use crate::narrowing::size;
 use crate::parallel::cores;
-use crate::rdb::{self, FileKey, FileSummary};
+use crate::rdb::{self, FileKey, FileSummary, too_few_databases, twice};
 use crate::routing::shard_of;
 use crate::server;
 use redis_log::RedisLog;
@@ -52,14 +54,30 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
     }
     let mut import = Import::new(config.size(Directive::Databases));
     import.read(&path)?;
-    import.write_log(&config, &dir)
+    let _lock = DirLock::take(&dir)?;
+    takeover::forget(&dir)?;
+    let (disk, boot) = (Arc::new(SystemDisk), server::boot_id());
+    import.write_log(&Target { disk, dir, layout: server::layout(&config), boot })?;
+    Ok(import.report.trim_end().to_owned())
+}
+
+/// Where the log of an import goes. The caller has the lock of the directory.
+struct Target {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    layout: Layout,
+    boot: String,
 }
 
 /// What was read so far.
 struct Import {
     keyspace: Keyspace<Databases>,
     report: String,
-    passed_over: u64,
+    /// Keys with values of modules that were left out; the first, and why.
+    left_out: u64,
+    refusal: Option<String>,
+    /// Who is told how far the reading is.
+    progress: Option<Progress>,
     payloads: KeyPayloads,
 }
 
@@ -70,69 +88,100 @@ impl Import {
         Self {
             keyspace: Keyspace::of_replay(stores),
             report: String::new(),
-            passed_over: 0,
+            left_out: 0,
+            refusal: None,
+            progress: None,
             payloads: KeyPayloads::default(),
         }
     }
 
     fn read(&mut self, path: &Path) -> Result<(), String> {
-        if path.is_dir() {
-            return redis_log::files(path)?.iter().try_for_each(|path| self.read_file(path));
+        if !path.is_dir() {
+            return self.read_file(path, true);
         }
-        self.read_file(path)
+        let files = redis_log::files(path)?;
+        files.iter().enumerate().try_for_each(|(index, path)| self.read_file(path, index + 1 == files.len()))
     }
 
-    /// Reads a snapshot, a log, or a snapshot with a log behind it.
-    fn read_file(&mut self, path: &Path) -> Result<(), String> {
+    /// Reads a snapshot, a log, or a snapshot with a log behind it. Only the last file may end within a command.
+    fn read_file(&mut self, path: &Path, is_last: bool) -> Result<(), String> {
         let describe = |reason: String| format!("{}: {reason}", path.display());
         let file = Input::open(path).map_err(|error| describe(error.to_string()))?;
         let bytes = &file[..];
         let mut log_start = 0;
-        if bytes.starts_with(b"REDIS") {
-            let summary = self.read_snapshot(bytes).map_err(describe)?;
-            let FileSummary { version, server, keys, len, .. } = summary;
-            let server = if server.is_empty() { "an unknown version" } else { &server };
-            self.say(&format!("{}: snapshot of Redis {server} (RDB {version}), {keys} keys", path.display()));
-            log_start = len;
+        if rdb::is_snapshot(bytes) {
+            log_start = self.read_snapshot(path, bytes)?;
         }
         if log_start < bytes.len() || log_start == 0 {
-            self.keyspace.select(0);
-            let mut log = RedisLog::new(bytes, log_start);
-            log.replay(&mut self.keyspace).map_err(describe)?;
-            self.say(&format!("{}: log, {} commands{}", path.display(), log.applied, log.cut()));
+            let log = self.read_log(bytes, log_start).map_err(describe)?;
+            if log.cut_bytes() > 0 && !is_last {
+                let at = bytes.len() - log.cut_bytes();
+                return Err(describe(format!("at byte {at}: it ends within a command, and other files follow it")));
+            }
+            self.say(&format!("{}: log, {} commands{}", path.display(), log.applied, log.left_out()));
         }
         Ok(())
+    }
+
+    fn read_log<'a>(&mut self, bytes: &'a [u8], start: usize) -> Result<RedisLog<'a>, String> {
+        let Self { keyspace, progress, .. } = self;
+        keyspace.select(0);
+        let mut steps = Steps { progress: progress.as_ref(), noted: start };
+        let mut log = RedisLog::new(bytes, start);
+        log.replay(keyspace, &mut |end| steps.note(end))?;
+        steps.end(bytes.len());
+        Ok(log)
     }
 
     fn say(&mut self, line: &str) {
         writeln!(self.report, "{line}").expect("writing to memory does not fail");
     }
 
-    fn read_snapshot(&mut self, bytes: &[u8]) -> Result<FileSummary, String> {
-        let keyspace = &mut self.keyspace;
-        let summary = rdb::read_file(bytes, &mut |FileKey { database, key, value, expire_at }| {
+    /// Reads a snapshot and nothing else.
+    fn read_snapshot_file(&mut self, path: &Path) -> Result<(), String> {
+        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        self.read_snapshot(path, &bytes).map(drop)
+    }
+
+    /// Reads the snapshot that the bytes of a file begin with; gives how long that is.
+    fn read_snapshot(&mut self, path: &Path, bytes: &[u8]) -> Result<usize, String> {
+        let summary = self.take_keys(bytes).map_err(|reason| format!("{}: {reason}", path.display()))?;
+        let left_out = summary.left_out().map(|words| format!("; {words}")).unwrap_or_default();
+        self.say(&format!("{}: snapshot of {}, {} keys{left_out}", path.display(), summary.origin(), summary.keys));
+        Ok(summary.len)
+    }
+
+    fn take_keys(&mut self, bytes: &[u8]) -> Result<FileSummary, String> {
+        let Self { keyspace, progress, .. } = self;
+        let mut steps = Steps { progress: progress.as_ref(), noted: 0 };
+        let summary = rdb::read_file(bytes, &mut |FileKey { database, key, value, expire_at, end }| {
+            steps.note(end);
             let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
             keyspace.select(number.ok_or_else(|| too_few_databases(database))?);
+            if keyspace.peek(&key).is_some() {
+                return Err(twice(&key, database));
+            }
             value.store_in(keyspace, &key, expire_at);
             Ok(())
         })?;
-        self.passed_over += summary.passed_over;
+        steps.end(summary.len);
+        self.left_out += summary.module_keys;
+        self.refusal = self.refusal.take().or(summary.must_have_all_keys().err());
         Ok(summary)
     }
 
     /// Writes each key to the segment of its owner, and all of it to the disk.
-    fn write_log(mut self, config: &Config, dir: &Path) -> Result<String, String> {
+    fn write_log(&mut self, target: &Target) -> Result<(), String> {
+        let Target { disk, dir, layout, boot } = target;
         let clock = Clock::System;
-        let layout = server::layout(config);
         let control = LogControl::new(FsyncPolicy::No);
-        let lock = DirLock::take(dir)?;
         let log = Log {
-            disk: &SystemDisk,
+            disk: &**disk,
             dir,
             layout: layout.clone(),
             databases: self.keyspace.databases(),
             threads: cores(),
-            boot: server::boot_id(),
+            boot: boot.clone(),
             now_ms: clock.now_ms(),
             control: control.clone(),
         };
@@ -144,7 +193,7 @@ impl Import {
         let Recovered { segments, threads, manifest, .. } = recovered;
         // What is not whole is named by no manifest.
         let is_whole = written.is_ok();
-        let rewriter = || Arc::new(Rewriter::new(Arc::new(SystemDisk), dir.to_owned(), manifest, segments));
+        let rewriter = || Arc::new(Rewriter::new(Arc::clone(disk), dir.clone(), manifest, segments));
         let logs = Logs { threads, control: control.clone(), clock, lock: None, rewriter: is_whole.then(rewriter) };
         let finished = logs.finish().map_err(|reason| match control.failure() {
             Some(failure) => format!("can't write the log in {}: {failure}", dir.display()),
@@ -152,15 +201,16 @@ impl Import {
         });
         let written = written.and_then(|written| finished.map(|()| written));
         let Written { keys, databases, expired } = written.map_err(|reason| remove_what_is_left(&log, reason))?;
-        drop(lock);
-        let (engine, shards) = (layout.engine, layout.shards);
-        let target = dir.display();
-        let passed_over = self.passed_over;
+        let Layout { engine, shards } = layout;
         self.say(&format!(
-            "{keys} keys in {databases} databases written to {target} (engine={engine}, shards={shards})"
+            "{keys} keys in {databases} databases written to {} (engine={engine}, shards={shards})",
+            dir.display()
         ));
-        self.say(&format!("{expired} keys had expired; {passed_over} functions or values of modules were passed over"));
-        Ok(self.report.trim_end().to_owned())
+        self.say(&format!("{expired} keys had expired"));
+        if self.left_out > 0 {
+            self.say(&format!("{} keys with values of modules were left out", self.left_out));
+        }
+        Ok(())
     }
 
     fn write_keys(&mut self, recovered: &Recovered, dir: &Path, now_ms: u64) -> Result<Written, String> {
@@ -198,8 +248,24 @@ fn remove_what_is_left(log: &Log<'_>, reason: String) -> String {
     }
 }
 
-fn too_few_databases(database: u64) -> String {
-    format!("it has a database {database}: `--databases` allows for fewer")
+/// Up to where of a file it was told.
+struct Steps<'a> {
+    progress: Option<&'a Progress>,
+    noted: usize,
+}
+
+impl Steps<'_> {
+    /// It is read up to there.
+    fn note(&mut self, end: usize) {
+        if end - self.noted >= size(CHUNK) {
+            self.end(end);
+        }
+    }
+
+    fn end(&mut self, end: usize) {
+        self.progress.inspect(|progress| progress.add((end - self.noted) as u64));
+        self.noted = end;
+    }
 }
 
 struct LogWriter<'a> {

@@ -8,9 +8,10 @@
 //! A file of type `h` is history: the base file has it. A tail that is no whole command, or a transaction that does not
 //! end, is what a crash leaves; Redis cuts it as well.
 
-use super::too_few_databases;
+use crate::aof::MANIFEST;
 use crate::commands;
 use crate::keyspace::{Databases, Keyspace, LEN_MAX};
+use crate::rdb::too_few_databases;
 use crate::resp::{Args, Limits, Reply, RequestParser, Step, parse_u64, split_line};
 use std::path::{Path, PathBuf};
 
@@ -33,14 +34,21 @@ pub fn files(dir: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 fn manifest_in(dir: &Path) -> Result<PathBuf, String> {
+    find_manifest(dir)?.ok_or_else(|| format!("{}: there is no manifest of a log in it", dir.display()))
+}
+
+/// The manifest of a log of Redis in a directory, if there is one. Ours is none.
+pub fn find_manifest(dir: &Path) -> Result<Option<PathBuf>, String> {
     let describe = |error: std::io::Error| format!("{}: {error}", dir.display());
     let paths = std::fs::read_dir(dir).map_err(describe)?.map(|entry| entry.map(|entry| entry.path()));
     let paths = paths.collect::<Result<Vec<_>, _>>().map_err(describe)?;
-    let mut manifests = paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "manifest"));
+    let is_of_redis = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "manifest") && path.file_name().is_some_and(|name| name != MANIFEST)
+    };
+    let mut manifests = paths.into_iter().filter(is_of_redis);
     match (manifests.next(), manifests.next()) {
-        (Some(manifest), None) => Ok(manifest),
-        (None, _) => Err(format!("{}: there is no manifest of a log in it", dir.display())),
-        (Some(_), Some(_)) => Err(format!("{}: there are several manifests in it", dir.display())),
+        (manifest, None) => Ok(manifest),
+        (_, Some(_)) => Err(format!("{}: there are several manifests in it", dir.display())),
     }
 }
 
@@ -71,16 +79,18 @@ pub struct RedisLog<'a> {
     position: usize,
     /// How many commands were applied.
     pub applied: u64,
+    /// How many commands about scripts and functions were passed over.
+    pub scripts: u64,
 }
 
 impl<'a> RedisLog<'a> {
     /// The log that begins at a position of a file.
     pub fn new(bytes: &'a [u8], position: usize) -> Self {
-        Self { bytes, position, applied: 0 }
+        Self { bytes, position, applied: 0, scripts: 0 }
     }
 
-    /// Applies every command. The error says what is wrong, and where.
-    pub fn replay(&mut self, keyspace: &mut Keyspace<Databases>) -> Result<(), String> {
+    /// Applies every command; tells `note` up to where. The error says what is wrong, and where.
+    pub fn replay(&mut self, keyspace: &mut Keyspace<Databases>, note: &mut dyn FnMut(usize)) -> Result<(), String> {
         let mut replies = Vec::new();
         let mut parser = RequestParser::default();
         // Where the last transaction that was looked at ends: one that begins within it has the same end.
@@ -89,6 +99,7 @@ impl<'a> RedisLog<'a> {
             let start = self.position;
             let args = parser.args(&self.bytes[start..]);
             self.position += len;
+            note(self.position);
             let is = |name: &str| args.len() == 1 && args.is(0, name);
             if is("MULTI") {
                 if self.position > end {
@@ -99,6 +110,9 @@ impl<'a> RedisLog<'a> {
                     };
                     end = found;
                 }
+            } else if args.is(0, "FUNCTION") || args.is(0, "SCRIPT") {
+                // They change no key. What calls them is refused.
+                self.scripts += 1;
             } else if !is("EXEC") {
                 apply(keyspace, args, &mut replies).map_err(|reason| format!("at byte {start}: {reason}"))?;
                 self.applied += 1;
@@ -107,12 +121,22 @@ impl<'a> RedisLog<'a> {
         Ok(())
     }
 
-    /// What was left out at the end, if anything, in words.
-    pub fn cut(&self) -> String {
-        match self.bytes.len() - self.position {
+    /// Bytes at the end that are no whole command or transaction, and were left out.
+    pub fn cut_bytes(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// What was left out, if anything, in words.
+    pub fn left_out(&self) -> String {
+        let cut = match self.cut_bytes() {
             0 => String::new(),
             cut => format!("; the last {cut} bytes are no whole command or transaction, and were left out"),
-        }
+        };
+        let scripts = match self.scripts {
+            0 => String::new(),
+            scripts => format!("; {scripts} commands about functions were left out: scripts are not supported"),
+        };
+        cut + &scripts
     }
 
     /// The length of the next command; none at the end, or where it is cut off.
@@ -205,8 +229,8 @@ mod tests {
             let mut keyspace = Keyspace::of_replay(store);
             let start = Instant::now();
             let mut redis_log = RedisLog::new(log.as_bytes(), 0);
-            redis_log.replay(&mut keyspace).expect("it is a log");
-            assert_eq!(redis_log.cut(), "");
+            redis_log.replay(&mut keyspace, &mut |_| {}).expect("it is a log");
+            assert_eq!(redis_log.left_out(), "");
             (redis_log.applied, start.elapsed().as_secs_f64())
         });
         times.min_by(|one, other| one.1.total_cmp(&other.1)).expect("there are some")

@@ -41,6 +41,8 @@ impl Loaded {
             kind::LIST | kind::LIST_ZIPLIST | kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => list(kind, reader),
             kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => set(kind, reader),
             kind::HASH | kind::HASH_ZIPMAP | kind::HASH_ZIPLIST | kind::HASH_LISTPACK => hash(kind, reader),
+            kind::HASH_DEADLINES | kind::HASH_LISTPACK_DEADLINES => hash_with_deadlines(kind, reader),
+            kind::HASH_OF_VALKEY if reader.is_of_valkey => hash_with_deadlines(kind, reader),
             kind::SORTED_SET | kind::SORTED_SET_TEXT | kind::SORTED_SET_ZIPLIST | kind::SORTED_SET_LISTPACK => {
                 sorted_set(kind, reader)
             }
@@ -130,12 +132,7 @@ fn hash(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
     match kind {
         kind::HASH => {
             for _ in 0..reader.length()? {
-                let (name, value) = (reader.string()?, reader.string()?);
-                let len = name.len() + value.len();
-                if len > Field::LEN_MAX {
-                    return Err(Malformed::TooLong(len as u64));
-                }
-                ensure(hash.set(&name, &value))?;
+                set_field(&mut hash, &reader.string()?, &reader.string()?)?;
             }
         }
         kind::HASH_ZIPMAP => {
@@ -144,6 +141,46 @@ fn hash(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
         _ => for_each_pair(kind == kind::HASH_ZIPLIST, &reader.string()?, |name, value| {
             ensure(hash.set(name, value.bytes(&mut itoa::Buffer::new())))
         })?,
+    }
+    let is_empty = hash.is_empty();
+    loaded(hash, is_empty)
+}
+
+fn set_field(hash: &mut Hash, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    let len = name.len() + value.len();
+    if len > Field::LEN_MAX {
+        return Err(Malformed::TooLong(len as u64));
+    }
+    ensure(hash.set(name, value))
+}
+
+/// A hash in the form for fields that expire. It is read where none of them does.
+fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+    const NONE_IN_VALKEY: i64 = -1;
+    let lasting = |lasts: bool| if lasts { Ok(()) } else { Err(Malformed::FieldExpires) };
+    let mut hash = Hash::default();
+    if kind == kind::HASH_OF_VALKEY {
+        for _ in 0..reader.length()? {
+            set_field(&mut hash, &reader.string()?, &reader.string()?)?;
+            lasting(i64::from_le_bytes(reader.array()?) == NONE_IN_VALKEY)?;
+        }
+    } else {
+        let _earliest = reader.take(8)?;
+        if kind == kind::HASH_DEADLINES {
+            for _ in 0..reader.length()? {
+                lasting(reader.length()? == 0)?;
+                set_field(&mut hash, &reader.string()?, &reader.string()?)?;
+            }
+        } else {
+            let listpack = listpack(&reader.string()?)?;
+            let elements: Vec<Vec<u8>> = listpack.iter().map(|element| element.to_vec()).collect();
+            let (fields, rest) = elements.as_chunks::<3>();
+            ensure(rest.is_empty())?;
+            for [name, value, deadline] in fields {
+                lasting(deadline == b"0")?;
+                ensure(hash.set(name, value))?;
+            }
+        }
     }
     let is_empty = hash.is_empty();
     loaded(hash, is_empty)

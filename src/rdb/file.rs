@@ -3,17 +3,23 @@
 use super::decode::Loaded;
 use super::encode::{write_kind, write_length, write_raw, write_value};
 use super::reader::Reader;
-use super::{CRC64, Malformed, VERSION, VERSION_MAX, kind};
+use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_MAX, kind};
 use crate::keyspace::{LEN_MAX, Node};
 use crate::spool::Encode;
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
 
 const MAGIC: &[u8] = b"REDIS";
+const MAGIC_OF_VALKEY: &[u8] = b"VALKEY";
+/// The name of the first note in a file that was written here.
+const OUR_NOTE: &str = "shardrace-ver";
 /// Versions before this have no checksum.
 const FIRST_WITH_CRC: u32 = 5;
 
 mod opcode {
+    pub const SLOT_INFO: u8 = 0xF4;
     pub const FUNCTION: u8 = 0xF5;
     pub const MODULE_AUX: u8 = 0xF7;
     pub const IDLE: u8 = 0xF8;
@@ -47,7 +53,12 @@ impl<W: Write> FileWriter<W> {
         let mut file = Self { out, digest: Digest(CRC64.digest()) };
         let mut start = format!("REDIS{VERSION:04}").into_bytes();
         let created = created_s.to_string();
-        for (name, value) in [("redis-ver", crate::info::REDIS_VERSION), ("redis-bits", "64"), ("ctime", &created)] {
+        for (name, value) in [
+            (OUR_NOTE, env!("CARGO_PKG_VERSION")),
+            ("redis-ver", crate::info::REDIS_VERSION),
+            ("redis-bits", "64"),
+            ("ctime", &created),
+        ] {
             start.push(opcode::AUX);
             write_raw(&mut start, name.as_bytes());
             write_raw(&mut start, value.as_bytes());
@@ -122,6 +133,8 @@ pub struct FileKey<'a> {
     pub value: Loaded,
     /// When it expires: Unix time in milliseconds.
     pub expire_at: Option<u64>,
+    /// Where in the file it ends.
+    pub end: usize,
 }
 
 /// What was in a file.
@@ -135,15 +148,73 @@ pub struct FileSummary {
     pub keys: u64,
     /// How many bytes the snapshot takes: a log may follow it.
     pub len: usize,
-    /// Values of modules, functions and the like that were passed over.
-    pub passed_over: u64,
+    /// The names of the libraries of functions, which were passed over.
+    pub libraries: Vec<String>,
+    /// The modules whose own data, beside keys, was passed over.
+    pub modules: Vec<String>,
+    /// Keys with values of modules, which were passed over.
+    pub module_keys: u64,
+    /// The first of them, with its module.
+    pub module_key: Option<(String, String)>,
+}
+
+impl FileSummary {
+    /// Who wrote it, in words.
+    pub fn origin(&self) -> String {
+        let Self { server, version, .. } = self;
+        let server = if server.is_empty() { "a Redis of an unknown version" } else { server };
+        format!("{server} (RDB {version})")
+    }
+
+    /// What was passed over beside keys, in words; none where nothing was.
+    pub fn left_out(&self) -> Option<String> {
+        let mut words = Vec::new();
+        if !self.libraries.is_empty() {
+            let names = self.libraries.join(", ");
+            words.push(format!("function libraries are not loaded: scripts are not supported ({names})"));
+        }
+        if !self.modules.is_empty() {
+            words.push(format!("data of modules is not loaded ({})", self.modules.join(", ")));
+        }
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
+    /// Refuses a file with keys that cannot be held.
+    pub fn must_have_all_keys(&self) -> Result<(), String> {
+        match &self.module_key {
+            None => Ok(()),
+            Some((key, module)) => Err(format!(
+                "the key {key} holds a value of the module {module}, which is not known here, as {} in all do; \
+                 `shardrace import` leaves them out",
+                self.module_keys
+            )),
+        }
+    }
+}
+
+/// Whether the bytes of a file begin as those do that were written here.
+fn is_ours(start: &[u8]) -> bool {
+    let mut note = vec![opcode::AUX];
+    write_raw(&mut note, OUR_NOTE.as_bytes());
+    start.get(MAGIC.len() + 4..).is_some_and(|rest| rest.starts_with(&note)) && start.starts_with(MAGIC)
+}
+
+/// Whether a file begins so.
+pub fn file_is_ours(path: &Path) -> io::Result<bool> {
+    const START_LEN: u64 = 64;
+    let mut start = Vec::new();
+    File::open(path)?.take(START_LEN).read_to_end(&mut start)?;
+    Ok(is_ours(&start))
 }
 
 /// Reads a file; gives each key to `take`. The error says what is wrong with the file, and where.
 pub fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), String>) -> Result<FileSummary, String> {
     let (version, rest) = header(bytes)?;
+    let mut reader = Reader::new(rest);
+    reader.is_of_valkey = version == u32::from(VALKEY);
     let mut file = FileReader {
-        reader: Reader::new(rest),
+        len: bytes.len(),
+        reader,
         summary: FileSummary { version, ..FileSummary::default() },
         database: 0,
         expire_at: None,
@@ -153,7 +224,7 @@ pub fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), S
         match file.next(take) {
             Ok(true) => {}
             Ok(false) => break,
-            Err(Stop::Refused(reason)) => return Err(reason),
+            Err(Stop::Refused(reason)) => return Err(format!("at byte {at}: {reason}")),
             Err(Stop::Malformed(malformed)) => return Err(describe(malformed, at)),
         }
     }
@@ -161,33 +232,58 @@ pub fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), S
     let mut summary = file.summary;
     summary.len = end;
     if version >= FIRST_WITH_CRC {
-        let crc = file.reader.array().map(u64::from_le_bytes).map_err(|_| "it ends before its checksum".to_owned())?;
+        let crc = file
+            .reader
+            .array()
+            .map(u64::from_le_bytes)
+            .map_err(|_| format!("at byte {end}: it ends before its checksum"))?;
         // Zero stands for none: `rdbchecksum no`.
         if crc != 0 && crc != CRC64.checksum(&bytes[..end]) {
-            return Err("its checksum is wrong: it is damaged".into());
+            return Err(format!("at byte {end}: its checksum is wrong: it is damaged"));
         }
         summary.len += 8;
     }
     Ok(summary)
 }
 
+/// Whether bytes begin as a snapshot does.
+pub fn is_snapshot(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC) || bytes.starts_with(MAGIC_OF_VALKEY)
+}
+
+/// The version of a file, and what follows it.
 fn header(bytes: &[u8]) -> Result<(u32, &[u8]), String> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or("it is no RDB file")?;
-    let (digits, rest) = rest.split_first_chunk::<4>().ok_or("it is no RDB file")?;
-    let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or("it is no RDB file")?;
-    if version == 0 || version > u32::from(VERSION_MAX) {
-        return Err(format!("it is of RDB version {version}; versions up to {VERSION_MAX} can be read"));
+    const NONE: &str = "it is no RDB file";
+    let (is_of_valkey, rest, digits) = match (bytes.strip_prefix(MAGIC), bytes.strip_prefix(MAGIC_OF_VALKEY)) {
+        (Some(rest), _) => (false, rest, 4),
+        (_, Some(rest)) => (true, rest, 3),
+        _ => return Err(NONE.into()),
+    };
+    let (digits, rest) = rest.split_at_checked(digits).ok_or(NONE)?;
+    let version: u32 = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or(NONE)?;
+    let is_known = match is_of_valkey {
+        true => version == u32::from(VALKEY),
+        false => (1..=u32::from(VERSION_MAX)).contains(&version),
+    };
+    let whose = if is_of_valkey { "of Valkey's RDB version" } else { "of RDB version" };
+    match is_known {
+        true => Ok((version, rest)),
+        false => Err(format!(
+            "it is {whose} {version}; those of Redis up to {VERSION_MAX} and that of Valkey, {VALKEY}, can be read"
+        )),
     }
-    Ok((version, rest))
 }
 
 fn describe(malformed: Malformed, at: usize) -> String {
     match malformed {
         Malformed::Unknown(kind) => format!("at byte {at}: a value of type {kind}, which is not known here"),
+        Malformed::FieldExpires => format!("at byte {at}: {FIELD_EXPIRES}"),
         Malformed::Bad | Malformed::Empty => format!("at byte {at}: it is damaged, or ends"),
         Malformed::TooLong(len) => format!("at byte {at}: {}", too_long(len)),
     }
 }
+
+const FIELD_EXPIRES: &str = "a field of the hash expires, and fields that expire are not supported here";
 
 fn too_long(len: u64) -> String {
     format!("a string of {len} bytes, or as much of a field with its value; {LEN_MAX} bytes are held at most")
@@ -206,6 +302,7 @@ impl From<Malformed> for Stop {
 }
 
 struct FileReader<'a> {
+    len: usize,
     reader: Reader<'a>,
     summary: FileSummary,
     database: u64,
@@ -224,23 +321,26 @@ impl FileReader<'_> {
                 let seconds = i64::from(i32::from_le_bytes(reader.array()?));
                 self.expire_at = Some(deadline(seconds * 1000));
             }
+            opcode::SLOT_INFO => _ = (reader.length()?, reader.length()?, reader.length()?),
             opcode::RESIZE => _ = (reader.length()?, reader.length()?),
             opcode::IDLE => _ = reader.length()?,
             opcode::FREQUENCY => _ = reader.byte()?,
             opcode::AUX => {
                 let (name, value) = (reader.string()?, reader.string()?);
-                if name.as_ref() == b"redis-ver" {
-                    self.summary.server = String::from_utf8_lossy(&value).into_owned();
+                let value = String::from_utf8_lossy(&value);
+                match name.as_ref() {
+                    // Ours says the version of Redis behind its own.
+                    name if name == OUR_NOTE.as_bytes() => self.summary.server = format!("Shardrace {value}"),
+                    b"valkey-ver" => self.summary.server = format!("Valkey {value}"),
+                    b"redis-ver" if self.summary.server.is_empty() => self.summary.server = format!("Redis {value}"),
+                    _ => {}
                 }
             }
-            opcode::FUNCTION => {
-                reader.string()?;
-                self.summary.passed_over += 1;
-            }
+            opcode::FUNCTION => self.summary.libraries.push(library_name(&reader.string()?)),
             opcode::MODULE_AUX => {
-                let _module = reader.length()?;
+                let module = module_name(reader.length()?);
                 pass_over_module(reader)?;
-                self.summary.passed_over += 1;
+                self.summary.modules.push(module);
             }
             kind => self.key(kind, take)?,
         }
@@ -251,9 +351,10 @@ impl FileReader<'_> {
         let key = self.reader.string()?;
         let expire_at = self.expire_at.take();
         if kind == kind::MODULE {
-            let _module = self.reader.length()?;
+            let module = module_name(self.reader.length()?);
             pass_over_module(&mut self.reader)?;
-            self.summary.passed_over += 1;
+            self.summary.module_keys += 1;
+            self.summary.module_key.get_or_insert_with(|| (key.escape_ascii().to_string(), module));
             return Ok(());
         }
         let value = match Loaded::read(kind, &mut self.reader) {
@@ -262,11 +363,29 @@ impl FileReader<'_> {
             Err(Malformed::TooLong(len)) => {
                 return Err(Stop::Refused(format!("the value of the key {}: {}", key.escape_ascii(), too_long(len))));
             }
+            Err(Malformed::FieldExpires) => {
+                return Err(Stop::Refused(format!("the value of the key {}: {FIELD_EXPIRES}", key.escape_ascii())));
+            }
             value => value?,
         };
         self.summary.keys += 1;
-        take(FileKey { database: self.database, key, value, expire_at }).map_err(Stop::Refused)
+        let end = self.len - self.reader.left();
+        take(FileKey { database: self.database, key, value, expire_at, end }).map_err(Stop::Refused)
     }
+}
+
+/// The name of a library of functions, which its code begins with: `#!lua name=NAME`.
+fn library_name(code: &[u8]) -> String {
+    let line = code.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let name = line.split_whitespace().find_map(|word| word.strip_prefix("name="));
+    name.unwrap_or("without a name").escape_default().to_string()
+}
+
+/// The name of a module: nine characters of six bits each, before ten bits of a version.
+fn module_name(id: u64) -> String {
+    const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..9).rev().map(|place| char::from(CHARACTERS[(id >> (10 + 6 * place) & 63) as usize])).collect()
 }
 
 /// A time before 1970 has come as well as any.

@@ -1,12 +1,14 @@
 //! Redis's RDB format: the payloads of DUMP and RESTORE, and snapshot files.
 //!
 //! ```text
-//! file:    "REDIS" version (4 digits) | opcode … | 0xFF | CRC-64 of all before, u64
+//! file:    "REDIS" version (4 digits), or "VALKEY" version (3 digits) | opcode … | 0xFF | CRC-64 of all before, u64
 //! opcode:  0xFA name value                 a note about the file
 //!          0xFE number                     what follows is of this database
 //!          0xFB keys, keys that expire     how many, to make room
 //!          0xFC milliseconds i64 | 0xFD seconds i32    when the next key expires
 //!          0xF8 seconds | 0xF9 u8          how long the next key was not used, or how often it was
+//!          0xF4 slot, keys, keys that expire           how many keys of a slot of a cluster follow
+//!          0xF5 code                       a library of functions
 //!          type key value                  a key
 //! payload: type value | version u16 | CRC-64 of all before, u64
 //!
@@ -16,13 +18,14 @@
 //!
 //! All other integers are little endian. Values are a string, or counts and strings; or one string that is a listpack, an
 //! intset, a ziplist or a zipmap. What is read is built anew, element by element: a payload is somebody else's bytes.
-//! Reads version 11 and older; writes [`VERSION`], which Redis 7.0 and later read.
+//! Reads the versions of Redis up to [`VERSION_MAX`], and [`VALKEY`]; writes [`VERSION`], which Redis 7.0 and later read.
 //!
 //! The format is described at <https://rdb.fnordig.de/file_format.html> and in the source of Redis (`rdb.c`).
 
 mod decode;
 mod encode;
 mod file;
+mod load;
 mod lzf;
 mod payload;
 mod reader;
@@ -34,16 +37,21 @@ mod tests;
 mod ziplist;
 
 pub use decode::Loaded;
-pub use file::{FileKey, FileKeys, FileSummary, FileWriter, read_file};
+pub use file::{FileKey, FileKeys, FileSummary, FileWriter, file_is_ours, is_snapshot, read_file};
+pub use load::{LoadedSnapshot, load, too_few_databases, twice};
 pub use payload::{Refusal, dump, dump_exactly, undump};
-pub use save::{Begun, NotSaved, SAVES, Saves, Snapshot};
+pub use save::{Begun, FileId, NotSaved, SAVES, Saves, Snapshot, name_aside};
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
 /// The version that is written: that of Redis 7.0.
 pub const VERSION: u16 = 10;
-/// The newest version that is read: that of Redis 7.2.
-pub const VERSION_MAX: u16 = 11;
+/// That of Redis 7.2, which knows more of streams.
+const VERSION_EXACT: u16 = 11;
+/// The newest version of Redis's that is read: that of Redis 8.2.
+pub const VERSION_MAX: u16 = 12;
+/// That of Valkey 9. Numbers between these are nobody's.
+pub const VALKEY: u16 = 80;
 
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
@@ -58,6 +66,8 @@ pub enum Malformed {
     Unknown(u8),
     /// A string, or a field of a hash with its value, of so many bytes: more than is held.
     TooLong(u64),
+    /// A hash with a field that expires, which fields do not do here.
+    FieldExpires,
 }
 
 /// The types of values, by the numbers that they have in a file.
@@ -82,6 +92,10 @@ mod kind {
     pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
     pub const STREAM_3: u8 = 21;
+    /// Of Valkey alone: a hash of fields with deadlines.
+    pub const HASH_OF_VALKEY: u8 = 22;
+    pub const HASH_DEADLINES: u8 = 24;
+    pub const HASH_LISTPACK_DEADLINES: u8 = 25;
 }
 
 /// How a node of a list is stored.

@@ -3,7 +3,7 @@
 use super::decode::Loaded;
 use super::encode::{write_kind, write_value};
 use super::reader::Reader;
-use super::{CRC64, VERSION, VERSION_MAX, kind, stream};
+use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_EXACT, VERSION_MAX, kind, stream};
 use crate::keyspace::{Object, Value};
 
 const VERSION_LEN: usize = 2;
@@ -18,6 +18,8 @@ pub enum Refusal {
     Footer,
     /// It is no value.
     Value,
+    /// It is a hash with a field that expires.
+    FieldExpires,
 }
 
 /// The payload of a value. O(N)
@@ -33,7 +35,7 @@ pub fn dump_exactly(value: Value<'_>) -> Vec<u8> {
     let Value::Object(Object::Stream(stream)) = value else { return dump(value) };
     let mut payload = vec![kind::STREAM_3];
     stream::write_of(&mut payload, stream, kind::STREAM_3);
-    end(payload, VERSION_MAX)
+    end(payload, VERSION_EXACT)
 }
 
 fn end(mut payload: Vec<u8>, version: u16) -> Vec<u8> {
@@ -47,10 +49,16 @@ fn end(mut payload: Vec<u8>, version: u16) -> Vec<u8> {
 pub fn undump(payload: &[u8]) -> Result<Loaded, Refusal> {
     let (rest, crc) = payload.split_last_chunk::<CRC_LEN>().ok_or(Refusal::Footer)?;
     let (value, version) = rest.split_last_chunk::<VERSION_LEN>().ok_or(Refusal::Footer)?;
-    if u16::from_le_bytes(*version) > VERSION_MAX || u64::from_le_bytes(*crc) != CRC64.checksum(rest) {
+    let version = u16::from_le_bytes(*version);
+    let is_known = version <= VERSION_MAX || version == VALKEY;
+    if !is_known || u64::from_le_bytes(*crc) != CRC64.checksum(rest) {
         return Err(Refusal::Footer);
     }
     let mut reader = Reader::within(value, EXPANSION_MAX);
+    reader.is_of_valkey = version == VALKEY;
     let kind = reader.byte().map_err(|_| Refusal::Value)?;
-    Loaded::read(kind, &mut reader).map_err(|_| Refusal::Value)
+    Loaded::read(kind, &mut reader).map_err(|malformed| match malformed {
+        Malformed::FieldExpires => Refusal::FieldExpires,
+        _ => Refusal::Value,
+    })
 }

@@ -11,6 +11,8 @@ pub struct Reader<'a> {
     rest: &'a [u8],
     /// Bytes that compressed strings may still become.
     budget: usize,
+    /// Whether a Valkey wrote them, which has types of its own.
+    pub is_of_valkey: bool,
 }
 
 /// What stands where a string begins.
@@ -28,7 +30,7 @@ impl<'a> Reader<'a> {
 
     /// Reads these bytes, whose compressed strings may become `budget` bytes together.
     pub fn within(bytes: &'a [u8], budget: usize) -> Self {
-        Self { rest: bytes, budget }
+        Self { rest: bytes, budget, is_of_valkey: false }
     }
 
     /// How many bytes are left.

@@ -3,19 +3,25 @@
 //! Both write one moment of all keys under another name, until the file is whole and on the disk. BGSAVE takes an image:
 //! commands run on, and a key that changes is written first (see `keyspace::imaging`). SAVE lets all shards stand still
 //! until the file is on the disk, as in Redis.
+//!
+//! A file that has their name and was neither written nor loaded here is somebody else's, who may want it back: it gets
+//! another name first.
 
-use super::{FileKey, FileKeys, FileWriter, read_file};
+use super::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
+use crate::aof::LogControl;
 use crate::background::IMAGE;
-use crate::clock::{Clock, uptime};
+use crate::clock::{Clock, uptime, uptime_ms};
 use crate::keyspace::{ImageSink, Keyspace, Node, Store};
+use crate::save_points::RETRY_MS;
 use crate::spool::{Spool, Target};
 use parking_lot::Mutex;
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 
 /// How long the writing waits for more at most.
@@ -39,6 +45,9 @@ pub struct Saves {
     /// Whether the server ends. Held while a file is made: none comes after that.
     is_given_up: Mutex<bool>,
     last_save_s: AtomicU64,
+    /// When that was, and when one was begun last, by [`uptime_ms`].
+    last_save_ms: AtomicU64,
+    last_try_ms: AtomicU64,
     saves: AtomicU64,
     changes_at_begin: AtomicU64,
     changes_saved: AtomicU64,
@@ -46,6 +55,33 @@ pub struct Saves {
     began_s: AtomicU64,
     /// How long the last one took; less than 0 where there was none.
     took_s: AtomicI64,
+    /// The file that the data came from at the start, where it came from one.
+    loaded: Mutex<Option<FileId>>,
+    /// Who is told that one failed, where writes are to be refused for that; and whether they are, and whether snapshots
+    /// are made by themselves.
+    control: Mutex<Option<LogControl>>,
+    stops_writes: AtomicBool,
+    has_points: AtomicBool,
+    /// How many keys it had, and how many more that had expired.
+    loaded_keys: AtomicU64,
+    loaded_expired: AtomicU64,
+}
+
+/// Tells a file from what gets its name later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl FileId {
+    /// That of the file that has a name.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let file = std::fs::metadata(path)?;
+        Ok(Self { device: file.dev(), inode: file.ino(), len: file.len(), modified: file.modified().ok() })
+    }
 }
 
 /// Why there is no snapshot.
@@ -71,13 +107,57 @@ impl Saves {
             has_failed: AtomicBool::new(false),
             is_given_up: Mutex::new(false),
             last_save_s: AtomicU64::new(0),
+            last_save_ms: AtomicU64::new(0),
+            last_try_ms: AtomicU64::new(0),
             saves: AtomicU64::new(0),
             changes_at_begin: AtomicU64::new(0),
             changes_saved: AtomicU64::new(0),
             begun: Mutex::new(None),
             began_s: AtomicU64::new(0),
             took_s: AtomicI64::new(-1),
+            loaded: Mutex::new(None),
+            control: Mutex::new(None),
+            stops_writes: AtomicBool::new(false),
+            has_points: AtomicBool::new(false),
+            loaded_keys: AtomicU64::new(0),
+            loaded_expired: AtomicU64::new(0),
         }
+    }
+
+    /// Whether snapshots are made by themselves, and whether writes are refused where the last one failed.
+    pub fn set_policy(&self, has_points: bool, stops_writes: bool, control: &LogControl) {
+        self.has_points.store(has_points, Ordering::Relaxed);
+        self.stops_writes.store(stops_writes, Ordering::Relaxed);
+        self.control.lock().get_or_insert_with(|| control.clone());
+        self.refuse_writes_or_not();
+    }
+
+    fn refuse_writes_or_not(&self) {
+        let is_watched = self.has_points.load(Ordering::Relaxed) && self.stops_writes.load(Ordering::Relaxed);
+        if let Some(control) = &*self.control.lock() {
+            control.set_failed_snapshot(is_watched && self.has_failed());
+        }
+    }
+
+    /// All data is gone: where snapshots are made by themselves, it is to be gone from there, too.
+    pub fn note_flush(&self) {
+        // While the log is replayed there is nobody yet to make one.
+        let is_begun = || !self.target.lock().as_os_str().is_empty();
+        if self.has_points.load(Ordering::Relaxed) && is_begun() {
+            self.schedule();
+        }
+    }
+
+    /// The data came from this file, which the next snapshot may replace.
+    pub fn note_loaded(&self, file: FileId, keys: u64, expired: u64) {
+        *self.loaded.lock() = Some(file);
+        self.loaded_keys.store(keys, Ordering::Relaxed);
+        self.loaded_expired.store(expired, Ordering::Relaxed);
+    }
+
+    /// How many keys the data had that came from a file at the start, and how many more that had expired.
+    pub fn loaded(&self) -> (u64, u64) {
+        (self.loaded_keys.load(Ordering::Relaxed), self.loaded_expired.load(Ordering::Relaxed))
     }
 
     /// Says where snapshots go, and what tells when they are made. What is there now counts as saved.
@@ -85,6 +165,14 @@ impl Saves {
         *self.target.lock() = target;
         *self.clock.lock() = clock;
         self.last_save_s.store(self.now_s(), Ordering::Relaxed);
+        self.last_save_ms.store(uptime_ms(), Ordering::Relaxed);
+    }
+
+    /// Milliseconds since the last snapshot, or the start; none while none may begin by itself.
+    pub fn elapsed_ms(&self) -> Option<u64> {
+        let since = |moment: &AtomicU64| uptime_ms().saturating_sub(moment.load(Ordering::Relaxed));
+        let may_try = !self.is_saving() && (!self.has_failed() || since(&self.last_try_ms) > RETRY_MS);
+        may_try.then(|| since(&self.last_save_ms))
     }
 
     /// Says where snapshots go from now on.
@@ -210,11 +298,16 @@ impl Saves {
             return Err(NotSaved::Busy);
         }
         self.began_s.store(uptime().as_secs(), Ordering::Relaxed);
-        let unfinished = Unfinished::beside(self.target.lock().clone());
+        self.last_try_ms.store(uptime_ms(), Ordering::Relaxed);
+        let unfinished = Unfinished { loaded: self.loaded.lock().clone(), ..self.unfinished() };
         let path = unfinished.path.clone();
         let file = SnapshotFile { saves: self, path, created_s: now_ms / 1000, file: None };
         let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0));
         Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
+    }
+
+    fn unfinished(&self) -> Unfinished {
+        Unfinished::beside(self.target.lock().clone())
     }
 
     /// Waits until a snapshot whose keys are all in it is on the disk; gives whether it is.
@@ -232,6 +325,7 @@ impl Saves {
         match &made {
             Ok(len) => {
                 self.last_save_s.store(self.now_s(), Ordering::Relaxed);
+                self.last_save_ms.store(uptime_ms(), Ordering::Relaxed);
                 self.changes_saved.store(self.changes_at_begin.load(Ordering::Relaxed), Ordering::Relaxed);
                 tracing::info!("DB saved on disk: {}, {len} bytes", self.target.lock().display());
             }
@@ -239,6 +333,7 @@ impl Saves {
         }
         self.took_s.store(started.elapsed().as_secs() as i64, Ordering::Relaxed);
         self.has_failed.store(made.is_err(), Ordering::Relaxed);
+        self.refuse_writes_or_not();
         self.is_saving.store(false, Ordering::Release);
         // Who sees that there is one more may begin the next.
         self.saves.fetch_add(u64::from(made.is_ok()), Ordering::Release);
@@ -248,7 +343,7 @@ impl Saves {
     /// Removes what there is of a snapshot that is being made: the server ends, and with it the thread that writes it.
     pub fn give_up(&self) {
         *self.is_given_up.lock() = true;
-        let unfinished = Unfinished::beside(self.target.lock().clone());
+        let unfinished = self.unfinished();
         // Where it is whole it has its name already, and will have to the next server.
         if self.is_saving()
             && let Err(error) = std::fs::remove_file(&unfinished.path)
@@ -264,7 +359,7 @@ impl Saves {
         let describe = |reason: String| format!("{}: {reason}", target.display());
         let bytes = std::fs::read(&target).map_err(|error| describe(error.to_string()))?;
         let mut nodes = Vec::new();
-        read_file(&bytes, &mut |FileKey { database, key, value, expire_at }| {
+        read_file(&bytes, &mut |FileKey { database, key, value, expire_at, .. }| {
             let number = usize::try_from(database).ok().filter(|&number| number < databases);
             let number = number.ok_or_else(|| format!("it has a database {database}"))?;
             nodes.push((number, value.into_node(&key, expire_at)));
@@ -345,12 +440,14 @@ struct Unfinished {
     path: PathBuf,
     dir: PathBuf,
     target: PathBuf,
+    /// A file that was loaded, which may be replaced.
+    loaded: Option<FileId>,
 }
 
 impl Unfinished {
     fn beside(target: PathBuf) -> Self {
         let dir = target.parent().unwrap_or(Path::new(".")).to_owned();
-        Self { path: dir.join(format!("temp-{}.rdb", std::process::id())), dir, target }
+        Self { path: dir.join(format!("temp-{}.rdb", std::process::id())), dir, target, loaded: None }
     }
 
     /// Writes what is put into the snapshot, until that is all, and gives the file its name.
@@ -359,7 +456,10 @@ impl Unfinished {
             snapshot.write_out();
             snapshot.wait(WAIT_MAX);
         }
-        let named = || std::fs::rename(&self.path, &self.target).and_then(|()| File::open(&self.dir)?.sync_all());
+        let named = || {
+            self.keep_foreign()?;
+            std::fs::rename(&self.path, &self.target).and_then(|()| File::open(&self.dir)?.sync_all())
+        };
         let written = snapshot.end(|file| file.open()?.end()).and_then(|()| named().map_err(|error| error.to_string()));
         if written.is_err() {
             // It failed already, perhaps before there was a file: what is left of it is all that this can change.
@@ -367,6 +467,31 @@ impl Unfinished {
         }
         written.map(|()| snapshot.len()).map_err(|reason| format!("{}: {reason}", self.target.display()))
     }
+
+    /// Gives a file another name that was neither written nor loaded here.
+    fn keep_foreign(&self) -> io::Result<()> {
+        let is_file = self.target.symlink_metadata().is_ok_and(|file| !file.is_dir());
+        let is_loaded = || self.loaded.is_some() && FileId::of(&self.target).ok() == self.loaded;
+        // One that cannot be read is not known to be ours.
+        if !is_file || is_loaded() || file_is_ours(&self.target).unwrap_or(false) {
+            return Ok(());
+        }
+        let aside = name_aside(&self.target);
+        let (target, name) = (self.target.display(), aside.display());
+        tracing::warn!("{target} was neither written nor loaded by this server: keeping it as {name}");
+        std::fs::rename(&self.target, &aside)
+    }
+}
+
+/// The first name of this form that nothing has: `NAME.redis-N`.
+pub fn name_aside(path: &Path) -> PathBuf {
+    let name = |number: u64| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".redis-{number}"));
+        PathBuf::from(name)
+    };
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    (1..).map(name).find(is_free).expect("there are more numbers than files")
 }
 
 #[cfg(test)]

@@ -236,7 +236,7 @@ fn a_string_of_a_file_that_is_longer_than_what_is_held_is_refused_by_the_name_of
                 (kind::SORTED_SET, b"\x01"),
             ] {
                 let said = said(kind, before, &string);
-                let wanted = format!("the value of the key big: a string of {len} bytes");
+                let wanted = format!("at byte 9: the value of the key big: a string of {len} bytes");
                 assert!(said.starts_with(&wanted) && said.ends_with(" 2147483647 bytes are held at most"), "{said}");
             }
         }

@@ -6,9 +6,17 @@ use super::tracking::Behaviour;
 
 /// A machine with a log that holds `k`, and a server on it that has not read it.
 fn loading(setup: Setup) -> (Machine, Server) {
-    let machine = Machine::new(&["--enable-debug-command", "yes"], Behaviour::default());
+    loading_with(setup, &["--enable-debug-command", "yes"])
+}
+
+/// The same with other flags; a snapshot holds `k`, too.
+fn loading_with(setup: Setup, flags: &[&str]) -> (Machine, Server) {
+    let machine = Machine::new(flags, Behaviour::default());
     let server = machine.start(setup);
     server.client().expect("SET k v", "+OK\r\n");
+    if flags.contains(&"no") {
+        server.client().expect("SAVE", "+OK\r\n");
+    }
     drop(server.kill());
     std::fs::write(machine.places().hold(), "").unwrap();
     let text = "-LOADING is replied on tcp ";
@@ -66,6 +74,22 @@ fn commands_over_the_data_are_refused_while_it_is_loaded_and_others_run() {
         let info = server.info();
         assert_eq!(info["loading"], "0");
         assert!(!info.contains_key("loading_start_time"), "{info:?}");
+    }
+}
+
+#[test]
+fn commands_over_the_data_are_refused_while_a_snapshot_is_loaded_and_others_run() {
+    for setup in EVERY_ENGINE {
+        let (machine, server) = loading_with(setup, &["--appendonly", "no"]);
+        let mut client = server.client();
+        for refused in ["GET k", "SET k w", "PING", "DBSIZE", "SAVE", "BGSAVE"] {
+            client.expect(refused, LOADING);
+        }
+        client.expect("ECHO x", "$1\r\nx\r\n");
+        assert_eq!((server.info_number("loading"), server.info_number("aof_enabled")), (1, 0));
+        let_go(&machine);
+        wait_until("the snapshot is read", || client.call(&["GET", "k"]) == b"$1\r\nv\r\n");
+        assert_eq!((server.info_number("loading"), server.info_number("rdb_last_load_keys_loaded")), (0, 1));
     }
 }
 

@@ -103,7 +103,7 @@ impl Disk for TrackingDisk {
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         // Who starts the server may want to see it while it loads.
-        while name_of(path).ends_with(".aof") && self.places.hold().exists() {
+        while [".aof", ".rdb"].iter().any(|end| name_of(path).ends_with(end)) && self.places.hold().exists() {
             std::thread::sleep(Duration::from_millis(5));
         }
         SystemDisk.read(path)

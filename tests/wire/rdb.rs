@@ -355,7 +355,7 @@ fn import(path: &std::path::Path, setup: Setup) -> (Data, String) {
 }
 
 /// Fills several databases of a server, with keys that expire.
-fn fill(client: &mut Client) {
+pub fn fill(client: &mut Client) {
     for database in [0, 3, 15] {
         client.value(&["SELECT", &database.to_string()]);
         client.pipeline(&requests_for_every_type());
@@ -367,7 +367,7 @@ fn fill(client: &mut Client) {
     client.expect("SELECT 0", "+OK\r\n");
 }
 
-fn assert_filled_alike(one: &mut Client, other: &mut Client) {
+pub fn assert_filled_alike(one: &mut Client, other: &mut Client) {
     for database in [0, 3, 15] {
         for client in [&mut *one, &mut *other] {
             client.value(&["SELECT", &database.to_string()]);
@@ -444,7 +444,9 @@ fn an_import_says_what_it_cannot_read_and_leaves_no_log() {
         ended.stderr
     };
     for (bytes, wanted) in [
-        (b"REDIS0012\xFF".as_slice(), "RDB version 12; versions up to 11"),
+        (b"REDIS0013\xFF".as_slice(), "RDB version 13; those of Redis up to 12"),
+        (b"VALKEY081\xFF", "Valkey's RDB version 81; those of Redis up to 12 and that of Valkey, 80"),
+        (b"REDIS0080\xFF", "it is of RDB version 80"),
         (b"REDIS0010\x00\x01a", "at byte 9: it is damaged, or ends"),
         (b"REDIS0010\xFE\x20\x00\x01a\x01b\xFF", "a database 32"),
         (b"REDIS0010\xFF\x01\x00\x00\x00\x00\x00\x00\x00", "its checksum is wrong"),
@@ -484,7 +486,7 @@ fn an_import_of_a_string_that_cannot_be_held_names_its_key_and_the_file() {
     };
     for len in [1_u64 << 31, (1 << 32) + 5] {
         std::fs::write(&path, [b"REDIS0010\x00\x03big\x81".as_slice(), &len.to_be_bytes()].concat()).unwrap();
-        refused(&format!("the value of the key big: a string of {len} bytes"));
+        refused(&format!("at byte 9: the value of the key big: a string of {len} bytes"));
         // In a log it is an argument.
         std::fs::write(&path, format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${len}\r\n")).unwrap();
         refused("at byte 0: invalid bulk length in SET of the key big");

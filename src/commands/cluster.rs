@@ -1,0 +1,245 @@
+//! CLUSTER, and what clients of a cluster say to a node: `cluster-enabled yes` makes one node that owns all slots.
+//!
+//! There is no other node and no bus, so nothing moves: what would change a cluster is no subcommand.
+
+use super::server::LocalCall;
+use super::{CommandError, Outcome};
+use crate::config::Directive;
+use crate::keyspace::{Keyspace, Store};
+use crate::limits::IS_CLUSTER;
+use crate::resp::{Args, Reply, parse_i64, quoted};
+use crate::routing::{SLOTS, slot_of};
+use crate::stream::Address;
+use std::sync::atomic::Ordering;
+
+const DISABLED: CommandError = CommandError::Text("ERR This instance has cluster support disabled");
+
+/// Refuses where this is no cluster.
+fn must_be_enabled() -> Outcome {
+    if IS_CLUSTER.load(Ordering::Relaxed) { Ok(()) } else { Err(DISABLED) }
+}
+
+/// Refuses what concerns another database: a cluster has one.
+pub fn must_have_databases(name: &str) -> Outcome {
+    match IS_CLUSTER.load(Ordering::Relaxed) {
+        true => Err(CommandError::Owned(format!("ERR {name} is not allowed in cluster mode"))),
+        false => Ok(()),
+    }
+}
+
+/// The one node, as a connection reaches it.
+struct Myself<'a> {
+    id: &'a str,
+    /// Another random name: that of the shard.
+    shard: String,
+    ip: String,
+    port: u16,
+}
+
+impl<'a> Myself<'a> {
+    fn of(call: &LocalCall<'a>) -> Result<Self, CommandError> {
+        must_be_enabled()?;
+        let server = call.server;
+        let announced = server.config.text(Directive::ClusterAnnounceIp);
+        let ip = if announced.is_empty() { reached(&call.client.local_address) } else { announced };
+        let port = match server.config.number(Directive::ClusterAnnouncePort) {
+            0 => server.listening.port(),
+            port => u16::try_from(port).expect("the directive is a port"),
+        };
+        Ok(Self { id: &server.run_id, shard: server.run_id.chars().rev().collect(), ip, port })
+    }
+}
+
+/// An address that a client reaches: it has. One that came through a unix socket is on this machine.
+fn reached(local: &Address) -> String {
+    match local {
+        Address::Ip(address) => address.ip().to_canonical().to_string(),
+        Address::Unix(_) => "127.0.0.1".to_owned(),
+    }
+}
+
+/// CLUSTER MYID: O(1)
+pub fn myid(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.bulk(Myself::of(call)?.id.as_bytes());
+    Ok(())
+}
+
+/// CLUSTER MYSHARDID: O(1)
+pub fn myshardid(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.bulk(Myself::of(call)?.shard.as_bytes());
+    Ok(())
+}
+
+/// CLUSTER SLOTS: O(1)
+pub fn slots(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let Myself { id, ip, port, .. } = Myself::of(call)?;
+    reply.array(1);
+    reply.array(3);
+    reply.integer(0);
+    reply.integer(SLOTS as i64 - 1);
+    reply.array(4);
+    reply.bulk(ip.as_bytes());
+    reply.integer(port.into());
+    reply.bulk(id.as_bytes());
+    reply.map(0);
+    Ok(())
+}
+
+/// CLUSTER SHARDS: O(1)
+pub fn shards(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let Myself { id, ip, port, .. } = Myself::of(call)?;
+    reply.array(1);
+    reply.map(2);
+    reply.bulk(b"slots");
+    reply.array(2);
+    reply.integer(0);
+    reply.integer(SLOTS as i64 - 1);
+    reply.bulk(b"nodes");
+    reply.array(1);
+    reply.map(7);
+    reply.bulk(b"id");
+    reply.bulk(id.as_bytes());
+    reply.bulk(b"port");
+    reply.integer(port.into());
+    for (name, value) in [("ip", ip.as_str()), ("endpoint", &ip), ("role", "master")] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"replication-offset");
+    reply.integer(0);
+    reply.bulk(b"health");
+    reply.bulk(b"online");
+    Ok(())
+}
+
+/// CLUSTER NODES: O(1)
+pub fn nodes(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let Myself { id, ip, port, .. } = Myself::of(call)?;
+    // No port of a bus: there is none.
+    reply.verbatim(&format!("{id} {ip}:{port}@0 myself,master - 0 0 1 connected 0-{}\n", SLOTS - 1));
+    Ok(())
+}
+
+/// CLUSTER INFO: O(1)
+pub fn info(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    let lines = [
+        ("cluster_state", "ok".to_owned()),
+        ("cluster_slots_assigned", SLOTS.to_string()),
+        ("cluster_slots_ok", SLOTS.to_string()),
+        ("cluster_slots_pfail", "0".to_owned()),
+        ("cluster_slots_fail", "0".to_owned()),
+        ("cluster_known_nodes", "1".to_owned()),
+        ("cluster_size", "1".to_owned()),
+        ("cluster_current_epoch", "1".to_owned()),
+        ("cluster_my_epoch", "1".to_owned()),
+        ("cluster_stats_messages_sent", "0".to_owned()),
+        ("cluster_stats_messages_received", "0".to_owned()),
+        ("total_cluster_links_buffer_limit_exceeded", "0".to_owned()),
+    ];
+    let text: String = lines.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect();
+    reply.verbatim(&text);
+    Ok(())
+}
+
+/// CLUSTER LINKS: O(1)
+pub fn links(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    reply.array(0);
+    Ok(())
+}
+
+/// CLUSTER KEYSLOT key: O(N), N = bytes of the key
+pub fn keyslot(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    reply.integer(slot_of(&args[2]) as i64);
+    Ok(())
+}
+
+/// CLUSTER REPLICAS node-id, CLUSTER SLAVES node-id: O(1)
+pub fn replicas(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if Myself::of(call)?.id.as_bytes() != &args[2] {
+        return Err(CommandError::Owned(format!("ERR Unknown node {}", quoted(&args[2], usize::MAX))));
+    }
+    reply.array(0);
+    Ok(())
+}
+
+/// CLUSTER COUNTKEYSINSLOT slot: O(N), N = keys
+pub fn countkeysinslot<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    let slot = parse_i64(&args[2]).ok_or(CommandError::NotInteger)?;
+    let slot = checked_slot(slot).ok_or(CommandError::Text("ERR Invalid slot"))?;
+    let mut count = 0;
+    keyspace.for_each(&mut |node| count += i64::from(slot_of(node.key()) == slot));
+    reply.integer(count);
+    Ok(())
+}
+
+/// CLUSTER GETKEYSINSLOT slot count: O(N), N = keys
+pub fn getkeysinslot<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const INVALID: CommandError = CommandError::Text("ERR Invalid slot or number of keys");
+    must_be_enabled()?;
+    let [slot, most] = [2, 3].map(|position| parse_i64(&args[position]).ok_or(CommandError::NotInteger));
+    let slot = slot?;
+    let most = usize::try_from(most?).map_err(|_| INVALID)?;
+    let slot = checked_slot(slot).ok_or(INVALID)?;
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    keyspace.for_each(&mut |node| {
+        if keys.len() < most && slot_of(node.key()) == slot {
+            keys.push(node.key().to_vec());
+        }
+    });
+    reply.array(keys.len());
+    keys.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+fn checked_slot(slot: i64) -> Option<usize> {
+    usize::try_from(slot).ok().filter(|&slot| slot < SLOTS)
+}
+
+/// CLUSTER HELP: O(1)
+pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const LINES: [&str; 28] = [
+        "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "COUNTKEYSINSLOT <slot>",
+        "    Return the number of keys in <slot>.",
+        "GETKEYSINSLOT <slot> <count>",
+        "    Return key names stored by current node in a slot.",
+        "INFO",
+        "    Return information about the cluster.",
+        "KEYSLOT <key>",
+        "    Return the hash slot for <key>.",
+        "LINKS",
+        "    Return information about all network links between this node and its peers.",
+        "    There are none.",
+        "MYID",
+        "    Return the node id.",
+        "MYSHARDID",
+        "    Return the node's shard id.",
+        "NODES",
+        "    Return cluster configuration seen by node. Output format:",
+        "    <id> <ip:port@bus-port[,hostname]> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
+        "REPLICAS <node-id>",
+        "    Return <node-id> replicas. There are none.",
+        "SHARDS",
+        "    Return information about slot range mappings and the nodes associated with them.",
+        "SLOTS",
+        "    Return information about slots range mappings. Each range is made of:",
+        "    start, end, master and replicas IP addresses, ports and ids",
+        "HELP",
+        "    Print this help.",
+    ];
+    must_be_enabled()?;
+    reply.array(LINES.len());
+    LINES.iter().for_each(|line| reply.simple(line));
+    Ok(())
+}
+
+/// READONLY, READWRITE, ASKING: O(1). They are about nodes that do not own a slot, and this one owns all.
+pub fn no_matter(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    reply.ok();
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! A snapshot becomes the data of a server that starts.
+
+use super::file::{FileKey, FileSummary, read_file};
+use crate::keyspace::{Databases, Store, Table, hash_of};
+use crate::routing::shard_of;
+
+/// Bytes of the file between two notes of how far it is.
+const STEP: usize = 1 << 20;
+
+/// What a snapshot held.
+#[derive(Debug, Default)]
+pub struct LoadedSnapshot {
+    /// What was in the file.
+    pub summary: FileSummary,
+    /// Keys that are there now.
+    pub keys: u64,
+    /// Keys that had expired, and were dropped, as a master of Redis does.
+    pub expired: u64,
+}
+
+/// Puts the keys of a snapshot into the stores of their owners, at a Unix time in milliseconds; tells `note` of bytes that
+/// are read, many at once. The error says what is wrong with it, and where. O(N), N = bytes
+pub fn load(bytes: &[u8], stores: &mut [Databases], now_ms: u64, note: &dyn Fn(u64)) -> Result<LoadedSnapshot, String> {
+    let databases = stores[0].databases();
+    let shards = stores.len();
+    let (mut keys, mut expired, mut noted) = (0, 0, 0);
+    let summary = read_file(bytes, &mut |FileKey { database, key, value, expire_at, end }| {
+        if end - noted >= STEP {
+            note((end - noted) as u64);
+            noted = end;
+        }
+        let number = usize::try_from(database).ok().filter(|&number| number < databases);
+        let number = number.ok_or_else(|| too_few_databases(database))?;
+        if expire_at.is_some_and(|at| at < now_ms) {
+            expired += 1;
+            return Ok(());
+        }
+        let store = &mut stores[shard_of(&key, shards)];
+        store.select(number);
+        if store.locate(hash_of(&key), &key).is_some() {
+            return Err(twice(&key, database));
+        }
+        let node = value.into_node(&key, expire_at);
+        node.begin_use(now_ms / 1000);
+        store.insert_node(number, node);
+        keys += 1;
+        Ok(())
+    })?;
+    note((bytes.len() - noted) as u64);
+    summary.must_have_all_keys()?;
+    Ok(LoadedSnapshot { summary, keys, expired })
+}
+
+/// Why a key of a file has no place.
+pub fn too_few_databases(database: u64) -> String {
+    format!("it has a database {database}: `--databases` allows for fewer")
+}
+
+/// Why a file is refused that has a key twice: nobody knows which is meant.
+pub fn twice(key: &[u8], database: u64) -> String {
+    format!("the key {} of database {database} is there twice", key.escape_ascii())
+}

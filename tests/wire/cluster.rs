@@ -1,0 +1,233 @@
+//! One node that owns all slots, as clients of a cluster ask it.
+
+use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, words};
+
+const CLUSTER: [&str; 2] = ["--cluster-enabled", "yes"];
+
+fn on_every_cluster(flags: &[&str], test: impl Fn(&Server)) {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        test(&Server::start(setup, &[&CLUSTER, flags].concat()));
+    }
+}
+
+const DISABLED: &str = "-ERR This instance has cluster support disabled\r\n";
+
+#[test]
+fn without_cluster_enabled_all_of_it_is_refused_with_the_text_of_redis() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        for line in [
+            "CLUSTER INFO",
+            "CLUSTER SLOTS",
+            "CLUSTER SHARDS",
+            "CLUSTER NODES",
+            "CLUSTER MYID",
+            "CLUSTER MYSHARDID",
+            "CLUSTER KEYSLOT a",
+            "CLUSTER COUNTKEYSINSLOT 1",
+            "CLUSTER GETKEYSINSLOT 1 1",
+            "CLUSTER LINKS",
+            "CLUSTER REPLICAS x",
+            "CLUSTER HELP",
+            "READONLY",
+            "READWRITE",
+            "ASKING",
+        ] {
+            client.expect(line, DISABLED);
+        }
+        client.expect("CLUSTER", "-ERR wrong number of arguments for 'cluster' command\r\n");
+        client.expect("CLUSTER KEYSLOT", "-ERR wrong number of arguments for 'cluster|keyslot' command\r\n");
+        client.expect("CLUSTER NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLUSTER HELP.\r\n");
+        client.expect("SELECT 1", "+OK\r\n");
+        let info = server.info();
+        assert_eq!((&*info["cluster_enabled"], &*info["redis_mode"]), ("0", "standalone"));
+        // The option alone is nothing.
+        let server = Server::start(setup, &["--cluster-allow-cross-slot", "no"]);
+        server.client().expect("MSET a 1 b 2", "+OK\r\n");
+    }
+}
+
+#[test]
+fn a_node_owns_all_slots_and_says_where_it_is() {
+    on_every_cluster(&[], |server| {
+        let mut client = server.client();
+        let port = i64::from(server.address().port());
+        let id = client.value(&["CLUSTER", "MYID"]).text();
+        assert!(id.len() == 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        let shard = client.value(&["CLUSTER", "MYSHARDID"]).text();
+        assert!(shard.len() == 40 && shard != id, "{shard}");
+        let bulk = |text: &str| Value::Bulk(text.as_bytes().to_vec());
+        let slots = |details| {
+            let node = Value::Array(vec![bulk("127.0.0.1"), Value::Integer(port), bulk(&id), details]);
+            Value::Array(vec![Value::Array(vec![Value::Integer(0), Value::Integer(16383), node])])
+        };
+        assert_eq!(client.value(&["CLUSTER", "SLOTS"]), slots(Value::Array(Vec::new())));
+        let line = format!("{id} 127.0.0.1:{port}@0 myself,master - 0 0 1 connected 0-16383\n");
+        assert_eq!(client.value(&["CLUSTER", "NODES"]), bulk(&line));
+        let info = client.value(&["CLUSTER", "INFO"]).text();
+        for line in ["cluster_state:ok", "cluster_slots_assigned:16384", "cluster_known_nodes:1", "cluster_size:1"] {
+            assert!(info.contains(&format!("{line}\r\n")), "{info}");
+        }
+        assert_eq!(client.value(&["CLUSTER", "LINKS"]), Value::Array(Vec::new()));
+        assert_eq!(client.value(&["CLUSTER", "REPLICAS", &id]), Value::Array(Vec::new()));
+        client.expect("CLUSTER SLAVES nobody", "-ERR Unknown node nobody\r\n");
+        client.expect("CLUSTER KEYSLOT foo", ":12182\r\n");
+        client.expect("CLUSTER KEYSLOT {user1000}.following", ":3443\r\n");
+        for line in ["READONLY", "READWRITE", "ASKING"] {
+            client.expect(line, "+OK\r\n");
+        }
+        client.expect("CLUSTER MEET 127.0.0.1 7000", "-ERR unknown subcommand 'MEET'. Try CLUSTER HELP.\r\n");
+        assert!(client.value(&["CLUSTER", "HELP"]).elements().len() > 20);
+        let info = server.info();
+        assert_eq!((&*info["cluster_enabled"], &*info["redis_mode"]), ("1", "cluster"));
+        assert!(client.value(&["INFO", "cluster"]).text().starts_with("# Cluster\r\ncluster_enabled:1\r\n"));
+
+        let mut client = Client::connect_resp3(server.address());
+        assert_eq!(client.value(&["HELLO"]).field("mode"), Some(&bulk("cluster")));
+        assert_eq!(client.value(&["CLUSTER", "SLOTS"]), slots(Value::Map(Vec::new())));
+        let shards = client.value(&["CLUSTER", "SHARDS"]);
+        let [Value::Map(_)] = shards.elements() else { panic!("{shards:?}") };
+        let shard = &shards.elements()[0];
+        assert_eq!(shard.field("slots"), Some(&Value::Array(vec![Value::Integer(0), Value::Integer(16383)])));
+        let node = &shard.field("nodes").unwrap().elements()[0];
+        let wanted =
+            [("id", &*id), ("ip", "127.0.0.1"), ("endpoint", "127.0.0.1"), ("role", "master"), ("health", "online")];
+        for (field, value) in wanted {
+            assert_eq!(node.field(field), Some(&bulk(value)), "{field}");
+        }
+        assert_eq!(node.field("port"), Some(&Value::Integer(port)));
+        client.value(&["CONFIG", "SET", "cluster-announce-ip", "10.1.2.3", "cluster-announce-port", "7000"]);
+        assert!(client.value(&["CLUSTER", "NODES"]).text().contains(" 10.1.2.3:7000@0 myself,master "));
+    });
+}
+
+#[test]
+fn the_keys_of_a_slot_are_counted_and_named_wherever_they_are() {
+    on_every_cluster(&[], |server| {
+        let mut client = server.client();
+        for key in 0..50 {
+            client.value(&["SET", &format!("{{tag}}:{key}"), "v"]);
+            client.value(&["SET", &format!("other:{key}"), "v"]);
+        }
+        client.expect("PEXPIRE {tag}:0 1", ":1\r\n");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let slot = client.value(&["CLUSTER", "KEYSLOT", "tag"]).integer().to_string();
+        let others = (0..50).filter(|key| {
+            server.client().value(&["CLUSTER", "KEYSLOT", &format!("other:{key}")]).integer().to_string() == slot
+        });
+        let count = 49 + others.count() as i64;
+        assert_eq!(client.value(&["CLUSTER", "COUNTKEYSINSLOT", &slot]), Value::Integer(count));
+        let keys = client.value(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]).byte_strings();
+        assert_eq!(keys.len() as i64, count);
+        assert_eq!(client.value(&["CLUSTER", "GETKEYSINSLOT", &slot, "10"]).elements().len(), 10);
+        assert!(keys.iter().filter(|key| key.starts_with(b"{tag}:")).count() == 49);
+        client.expect("CLUSTER COUNTKEYSINSLOT 16384", "-ERR Invalid slot\r\n");
+        client.expect("CLUSTER COUNTKEYSINSLOT -1", "-ERR Invalid slot\r\n");
+        client.expect("CLUSTER COUNTKEYSINSLOT x", "-ERR value is not an integer or out of range\r\n");
+        client.expect("CLUSTER GETKEYSINSLOT 16384 1", "-ERR Invalid slot or number of keys\r\n");
+        client.expect("CLUSTER GETKEYSINSLOT 1 -1", "-ERR Invalid slot or number of keys\r\n");
+        client.expect("CLUSTER GETKEYSINSLOT 1 x", "-ERR value is not an integer or out of range\r\n");
+    });
+}
+
+#[test]
+fn a_cluster_has_one_database() {
+    on_every_cluster(&[], |server| {
+        let mut client = server.client();
+        client.expect("SELECT 0", "+OK\r\n");
+        client.expect("SELECT 1", "-ERR SELECT is not allowed in cluster mode\r\n");
+        client.expect("SELECT 99", "-ERR SELECT is not allowed in cluster mode\r\n");
+        client.expect("SELECT x", "-ERR value is not an integer or out of range\r\n");
+        client.expect("SET k v", "+OK\r\n");
+        client.expect("MOVE k 1", "-ERR MOVE is not allowed in cluster mode\r\n");
+        client.expect("SWAPDB 0 1", "-ERR SWAPDB is not allowed in cluster mode\r\n");
+        client.expect("COPY k l DB 1", "-ERR Copying to another database is not allowed in cluster mode\r\n");
+        client.expect("COPY k l", ":1\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("SELECT 1", "+QUEUED\r\n");
+        client.expect("SET in v", "+QUEUED\r\n");
+        client.expect("EXEC", "*2\r\n-ERR SELECT is not allowed in cluster mode\r\n+OK\r\n");
+        client.expect("GET in", "$1\r\nv\r\n");
+    });
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        client.expect("SELECT 1", "+OK\r\n");
+        client.expect("SET k v", "+OK\r\n");
+        let (_, data, _) = server.stop();
+        let refused = data.start_refused(setup, &CLUSTER);
+        assert!(
+            refused.stderr.contains("You can't have keys in a DB different than DB 0 when in Cluster mode"),
+            "{refused:?}"
+        );
+        data.start(setup, &[]).client().expect("DBSIZE", ":0\r\n");
+    }
+}
+
+const CROSSING: &str = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+
+#[test]
+fn keys_of_several_slots_are_refused_where_the_option_says_so_and_taken_otherwise() {
+    on_every_cluster(&[], |server| {
+        server.client().expect("MSET a 1 b 2", "+OK\r\n");
+        server.client().expect("MGET a b", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+    });
+    on_every_cluster(&["--cluster-allow-cross-slot", "no"], |server| {
+        let mut client = server.client();
+        for line in [
+            "MSET a 1 b 2",
+            "MGET a b",
+            "DEL a b",
+            "RENAME a b",
+            "SUNIONSTORE {x}1 {x}2 y",
+            "ZUNIONSTORE d 1 e",
+            "BLPOP a b 1",
+            "XREAD STREAMS a b 0 0",
+            "PFCOUNT a b",
+            "WATCH a b",
+            "SSUBSCRIBE a b",
+        ] {
+            client.expect(line, CROSSING);
+        }
+        for (line, reply) in [
+            ("MSET {x}a 1 {x}b 2", "+OK\r\n"),
+            ("SET a 1", "+OK\r\n"),
+            ("DEL {x}a {x}b a{x}", ":2\r\n"),
+            ("RENAME a a", "+OK\r\n"),
+            ("PING", "+PONG\r\n"),
+            ("DBSIZE", ":1\r\n"),
+        ] {
+            client.expect(line, reply);
+        }
+        // A transaction is of one slot, too.
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("SET a 2", "+QUEUED\r\n");
+        client.expect("SET b 2", "+QUEUED\r\n");
+        client.expect("EXEC", CROSSING);
+        client.expect("EXEC", "-ERR EXEC without MULTI\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("MSET a 1 b 2", CROSSING);
+        client.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("SET {x}a 2", "+QUEUED\r\n");
+        client.expect("INCR x", "+QUEUED\r\n");
+        client.expect("EXEC", "*2\r\n+OK\r\n:1\r\n");
+        client.expect("GET a", "$1\r\n1\r\n");
+    });
+}
+
+/// What a client of a cluster asks for before anything else, while the log is read, too: see `tests/crash/loading.rs`.
+#[test]
+fn what_clients_send_first_in_one_pipeline_has_its_replies_in_order() {
+    let setup: Setup = EVERY_ENGINE[4];
+    let server = Data::new().start(setup, &CLUSTER);
+    let mut client = server.client();
+    for line in ["HELLO 3", "READONLY", "CLUSTER SLOTS", "SET a 1", "CLUSTER COUNTKEYSINSLOT 15495", "GET a"] {
+        client.send(&request(&words(line)));
+    }
+    let replies = client.values(6);
+    assert_eq!(replies[4], Value::Integer(1));
+    assert_eq!(replies[5], Value::Bulk(b"1".to_vec()));
+}
