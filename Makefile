@@ -5,6 +5,7 @@ PORT    ?= 6379
 DIR     ?= ./data
 SWEEP   ?=
 SUITE   ?=
+MODE    ?= external
 ENGINES ?=
 FILES   ?=
 SERVERS ?=
@@ -42,12 +43,12 @@ test-tools:
 soak: test-tools ## The long forms of the tests (SOAK_SECONDS=600 per test by default)
 	SOAK=1 SOAK_SECONDS=$${SOAK_SECONDS:-600} $(CARGO) test --release --workspace --all-features -- --nocapture
 
-# The suite is not ours and not here: SUITE is an unpacked source tree of Redis 7.0.15.
-compat: ## Run Redis's own Tcl suite against each engine (SUITE=/path/to/redis-7.0.15 ENGINES= FILES=)
-	@test -n "$(SUITE)" || { echo "make compat SUITE=/path/to/redis-7.0.15, an unpacked source tree of Redis at that tag"; exit 1; }
+# The suite is not ours and not here: SUITE is an unpacked source tree of Redis 7.2.4.
+compat: ## Run Redis's own Tcl suite against each engine (SUITE=/path/to/redis-7.2.4 MODE=external|server ENGINES= FILES=)
+	@test -n "$(SUITE)" || { echo "make compat SUITE=/path/to/redis-7.2.4, an unpacked source tree of Redis at that tag"; exit 1; }
 	$(CARGO) build --release --bin shardrace
 	tests/compat/run.py --suite $(SUITE) --server $${CARGO_TARGET_DIR:-target}/release/shardrace \
-	  $(if $(ENGINES),--engines $(ENGINES)) $(if $(FILES),--files $(FILES))
+	  --mode $(MODE) $(if $(ENGINES),--engines $(ENGINES)) $(if $(FILES),--files $(FILES))
 
 lint: lint-tools ## Formatting, clippy, licences, unused dependencies
 	$(CARGO) fmt --all --check

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the official Redis 7.0.15 Tcl suite against Shardrace: `make compat SUITE=/path/to/redis-7.0.15`.
+"""Runs the official Redis 7.2.4 Tcl suite against Shardrace: `make compat SUITE=/path/to/redis-7.2.4`.
 
-The suite is not part of the project: SUITE is an unpacked source tree of Redis at tag 7.0.15, which stays as it is.
-Each file of the suite runs in the suite's external mode against a fresh server of each engine. What is counted is what
-the suite prints: tests that pass, that fail, and that are skipped. skips.txt lists tests that are not run, each with
-its reason. The end is 1 when a test failed, and 2 when a skip names no test that exists.
+The suite is not part of the project: SUITE is an unpacked source tree of Redis at tag 7.2.4, which stays as it is.
+It has two modes. In `external` mode each file runs against one fresh server of each engine, and the suite leaves out
+what would configure, stop or start one. In `server` mode the suite starts its servers itself: the file `redis-server`
+beside this one stands in the place of Redis's binary, and becomes a server of the engine.
+
+What is counted is what the suite prints: tests that pass, that fail, and that are skipped. skips.txt lists tests that
+are not run, each with its reason. The end is 1 when a test failed, and 2 when a skip names no test that exists.
 """
 
 import argparse
@@ -24,21 +27,33 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
 ENGINES = ["mutex", "dashmap", "actor"]
 
-# What external mode can run. Not here: integration/ (it starts servers of its own: replication, RDB, Redis's own AOF
-# files), cluster, TLS, ACL, modules, and tests that look at Redis's own memory, files or sockets.
-FILES = """
-unit/protocol unit/keyspace unit/scan unit/info-command
+# What external mode can run: every unit but those that start servers of their own.
+EXTERNAL = """
+unit/protocol unit/keyspace unit/scan unit/info unit/info-command
 unit/type/string unit/type/incr unit/type/list unit/type/list-2 unit/type/list-3 unit/type/set unit/type/zset
 unit/type/hash unit/type/stream unit/type/stream-cgroups
-unit/sort unit/expire unit/other unit/multi unit/quit unit/auth unit/dump
+unit/sort unit/expire unit/other unit/multi unit/quit unit/dump unit/pause
 unit/pubsub unit/pubsubshard unit/bitops unit/bitfield unit/geo unit/hyperloglog unit/wait
-unit/introspection unit/introspection-2 unit/slowlog unit/latency-monitor unit/limits unit/lazyfree unit/tracking
-unit/scripting unit/functions unit/maxmemory unit/obuf-limits unit/pendingquerybuf unit/querybuf unit/networking
-unit/acl unit/client-eviction unit/violations unit/replybufsize
+unit/introspection unit/introspection-2 unit/slowlog unit/latency-monitor unit/lazyfree
+unit/maxmemory unit/obuf-limits unit/querybuf unit/networking unit/violations unit/replybufsize
 """.split()
 
-# Tests of these need what only Redis itself has: replicas, RDB files on disk, and DEBUG commands about its inside.
-DENIED_TAGS = ["needs:repl", "needs:save", "needs:pfdebug"]
+# What server mode adds. Not here: what is about scripts, functions, ACL, tracking, replication, cluster, TLS, modules,
+# and eviction of clients, which this server does not have.
+SERVER = """
+unit/auth unit/aofrw unit/limits unit/memefficiency unit/shutdown unit/oom-score-adj
+integration/shutdown integration/logging integration/redis-cli integration/redis-benchmark integration/dismiss-mem
+integration/corrupt-dump integration/rdb integration/convert-zipmap-hash-on-load
+integration/convert-ziplist-hash-on-load integration/convert-ziplist-zset-on-load
+""".split()
+
+MODES = {"external": EXTERNAL, "server": EXTERNAL + SERVER}
+
+# The actor engine has one shard where it has one thread: several are what it is about.
+FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"]}
+
+# Tests of these need replicas.
+DENIED_TAGS = ["needs:repl"]
 
 # The suite's harness ends a whole file when one of these fails, though the tests in it could run. They are caught in a
 # copy of the suite; the tests themselves are not touched.
@@ -59,6 +74,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = parse_arguments()
     skips = read_skips(HERE / "skips.txt")
+    skips = [skip for skip in skips if skip.mode in (None, arguments.mode)]
     check_skips(skips, arguments.suite)
     outcomes = {}
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
@@ -77,27 +93,30 @@ def main():
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suite", type=Path, required=True, help="source tree of Redis 7.0.15")
+    parser.add_argument("--suite", type=Path, required=True, help="source tree of Redis 7.2.4")
     parser.add_argument("--server", type=Path, required=True, help="the binary")
     parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
-    parser.add_argument("--files", nargs="+", default=FILES, help="as the suite names them: unit/type/string")
+    parser.add_argument("--mode", default="external", choices=MODES)
+    parser.add_argument("--files", nargs="+", help="as the suite names them: unit/type/string")
     parser.add_argument("--seconds", type=int, default=600, help="per file")
     parser.add_argument("--markdown", type=Path, help="write the table here")
     parser.add_argument("--logs", type=Path, help="keep the suite's output here")
     arguments = parser.parse_args()
+    arguments.files = arguments.files or MODES[arguments.mode]
+    arguments.server = arguments.server.resolve()
     if not (arguments.suite / "tests/test_helper.tcl").exists():
         parser.error(f"{arguments.suite} is no source tree of Redis")
     version = (arguments.suite / "src/version.h").read_text()
-    if '"7.0.15"' not in version:
-        parser.error(f"{arguments.suite} is not at 7.0.15: {version.strip()}")
+    if '"7.2.4"' not in version:
+        parser.error(f"{arguments.suite} is not at 7.2.4: {version.strip()}")
     if not shutil.which("tclsh"):
         parser.error("tclsh is missing: apt-get install tcl")
     return arguments
 
 
 class Skip:
-    def __init__(self, pattern, reason):
-        self.pattern, self.reason = pattern, reason
+    def __init__(self, pattern, reason, mode):
+        self.pattern, self.reason, self.mode = pattern, reason, mode
 
     def matches(self, name):
         if self.pattern.startswith("/"):
@@ -106,15 +125,18 @@ class Skip:
 
 
 def read_skips(path):
-    """Lines `name of a test`, or `/regular expression`, each below a line `# reason` that may serve for several."""
-    skips, reason = [], None
+    """Lines `name of a test`, or `/regular expression`, each below a line `# reason` that may serve for several; one
+    that begins with `# in server mode: ` is for that mode alone."""
+    skips, reason, mode = [], None, None
     for line in path.read_text().splitlines():
         if line.startswith("#"):
             reason = line[1:].strip()
+            of_mode = re.match(r"in (external|server) mode: (.*)", reason)
+            mode, reason = of_mode.groups() if of_mode else (None, reason)
         elif line.strip():
             if not reason:
                 sys.exit(f"{path}: no reason above {line!r}")
-            skips.append(Skip(line, reason))
+            skips.append(Skip(line, reason, mode))
         else:
             reason = None
     return skips
@@ -123,7 +145,7 @@ def read_skips(path):
 def check_skips(skips, suite):
     """A skip that names no test is a mistake, or is not needed any more."""
     names = set()
-    for file in (suite / "tests/unit").rglob("*.tcl"):
+    for file in [*(suite / "tests/unit").rglob("*.tcl"), *(suite / "tests/integration").rglob("*.tcl")]:
         names.update(re.findall(r'^\s*test\s+[{"](.*?)[}"](?=\s+[{"])', file.read_text(errors="replace"), re.M))
     # A name with a variable in it stands for every name that it may become.
     forms = [re.compile(re.sub(r"\\\$\w+", ".*", re.escape(name))) for name in names if "$" in name]
@@ -145,13 +167,18 @@ def copy_suite(source, folder):
     shutil.copytree(source / "tests", suite / "tests")
     shutil.copy(source / "runtest", suite)
     (suite / "src").mkdir()
+    shutil.copy(HERE / "redis-server", suite / "src")
+    for tool in ["redis-cli", "redis-benchmark"]:
+        if shutil.which(tool):
+            (suite / "src" / tool).symlink_to(shutil.which(tool))
+    shutil.copytree(source / "utils", suite / "utils")
     (suite / "tests/tmp").mkdir(exist_ok=True)
     for name, changes in CAUGHT.items():
         path = suite / name
         text = path.read_text()
         for before, after in changes:
             if before not in text:
-                sys.exit(f"{name} has no line {before!r}: not 7.0.15")
+                sys.exit(f"{name} has no line {before!r}: not 7.2.4")
             text = text.replace(before, after, 1)
         path.write_text(text)
     return suite
@@ -178,7 +205,7 @@ def run_file(suite, file, engine, skips, arguments):
     # A test that fails may leave its connection in the middle of something, and the next one fails with it: what
     # fails for no reason that is plain is run once more, alone, and that is what counts.
     for name, detail in list(outcome.failed):
-        test = name.split(" in tests/unit/")[0]
+        test = re.split(r" in tests/(?:unit|integration)/", name)[0]
         if is_about_unknown(detail) or test == name:
             continue
         again = run_once(suite, file, engine, skips, arguments, only=test)
@@ -192,38 +219,50 @@ def run_file(suite, file, engine, skips, arguments):
 
 
 def run_once(suite, file, engine, skips, arguments, only=None):
-    with tempfile.TemporaryDirectory(prefix="compat-data-") as data, Server(arguments.server, engine, data) as server:
-        output, has_ended = run_suite(suite, file, server, skips, arguments.seconds, only)
-        outcome = read_output(output)
+    with tempfile.TemporaryDirectory(prefix="compat-data-") as data:
+        if arguments.mode == "server":
+            output, has_ended = run_suite(suite, file, [], skips, arguments, engine, only)
+            outcome = read_output(output)
+        else:
+            with Server(arguments.server, engine, data) as server:
+                options = ["--host", "127.0.0.1", "--port", str(server.port)]
+                # The suite works in database 9.
+                options += ["--singledb"] if server.databases() < 10 else []
+                output, has_ended = run_suite(suite, file, options, skips, arguments, engine, only)
+                outcome = read_output(output)
+                if server.process.poll() is not None:
+                    outcome.failed.append((f"the server ended with {server.process.returncode}", ""))
         if not has_ended:
             outcome.failed.append((f"{file} did not end within {arguments.seconds} s", ""))
-        if server.process.poll() is not None:
-            outcome.failed.append((f"the server ended with {server.process.returncode}", ""))
         if arguments.logs and not only:
             arguments.logs.mkdir(parents=True, exist_ok=True)
-            (arguments.logs / f"{engine}-{file.replace('/', '-')}.log").write_text(output)
+            name = f"{arguments.mode}-{engine}-{file.replace('/', '-')}.log"
+            (arguments.logs / name).write_text(output)
         return outcome
 
 
-def run_suite(suite, file, server, skips, seconds, only):
+def run_suite(suite, file, options, skips, arguments, engine, only):
     skip_file = suite / "skips"
     skip_file.write_text("\n".join(skip.pattern for skip in skips))
-    command = ["./runtest", "--host", "127.0.0.1", "--port", str(server.port), "--durable", "--no-latency"]
-    # Encodings are those of 7.2, where small sets and lists are listpacks; tests/wire/encodings.rs has them.
-    command += ["--ignore-encoding"]
-    # The suite works in database 9.
-    command += ["--singledb"] if server.databases() < 10 else []
+    command = ["./runtest", *options, "--durable", "--no-latency", "--clients", "1"]
     command += ["--skipfile", str(skip_file), "--tags", " ".join(f"-{tag}" for tag in DENIED_TAGS), "--single", file]
     command += ["--only", only] if only else []
     # The suite's own processes meet at a port that it takes to be free.
     command += ["--baseport", str(random.randrange(22_000, 31_000))]
+    flags = " ".join(["--engine", engine, *FLAGS[engine]])
+    environment = os.environ | {"SHARDRACE": str(arguments.server), "SHARDRACE_FLAGS": flags}
     # A session of its own, so that the suite's helpers can be ended with it.
     runner = subprocess.Popen(
-        command, cwd=suite, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        command,
+        cwd=suite,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     has_ended = True
     try:
-        output, _ = runner.communicate(timeout=seconds)
+        output, _ = runner.communicate(timeout=arguments.seconds)
     except subprocess.TimeoutExpired:
         has_ended = False
     finally:
@@ -271,7 +310,7 @@ class Server:
 
     def __init__(self, binary, engine, data):
         log = open(os.path.join(data, "log"), "w+")
-        command = [str(binary), "--engine", engine, "--port", "0", "--dir", data]
+        command = [str(binary), "--engine", engine, *FLAGS[engine], "--port", "0", "--dir", data]
         # As the suite's own configuration has it.
         command += ["--enable-debug-command", "local"]
         self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=data)
@@ -324,7 +363,7 @@ def markdown(outcomes, arguments):
     lines = [
         "# Redis's own Tcl suite",
         "",
-        "Written by the runner. Suite: Redis 7.0.15, external mode; each file against a fresh server of each engine.",
+        f"Written by the runner. Suite: Redis 7.2.4, {arguments.mode} mode.",
         "`ok / err / skipped`; a test that the suite itself leaves out in this mode is not counted.",
         "",
         "```",
@@ -348,7 +387,7 @@ def markdown(outcomes, arguments):
     failed = {}
     for (engine, file), outcome in outcomes.items():
         for name, detail in outcome.failed:
-            test = name.split(" in tests/unit/")[0]
+            test = re.split(r" in tests/(?:unit|integration)/", name)[0]
             failed.setdefault((file, test), ([], detail))[0].append(engine)
     for (file, test), (engines, detail) in failed.items():
         where = "" if len(engines) == len(arguments.engines) else f" ({', '.join(engines)})"
