@@ -5,8 +5,8 @@ use crate::keyspace::Waiter;
 use crate::pubsub::{Kind, Subscriber};
 use crate::stream::{Address, Stream};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// One connection. Its task writes these fields; CLIENT LIST and the housekeeping read them.
@@ -38,6 +38,10 @@ pub struct Client {
     pub output_bytes: AtomicU64,
     /// Since when they have been over the soft limit; 0 when they are not.
     pub output_over_since_ms: AtomicU64,
+    /// Commands that it has queued since MULTI; negative outside of a transaction.
+    pub queued: AtomicI64,
+    /// Bytes of their arguments.
+    pub queued_bytes: AtomicU64,
     /// Whether it speaks RESP3.
     pub resp3: AtomicBool,
     /// The database that it has selected.
@@ -92,6 +96,18 @@ impl Client {
         self.last_seen_ms.store(now_ms, Ordering::Relaxed);
     }
 
+    /// Notes what it has queued since MULTI.
+    pub fn note_queued(&self, commands: usize, bytes: usize) {
+        self.queued.store(i64::try_from(commands).expect("a transaction is bounded"), Ordering::Relaxed);
+        self.queued_bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Notes that its transaction is over.
+    pub fn note_no_transaction(&self) {
+        self.queued.store(-1, Ordering::Relaxed);
+        self.queued_bytes.store(0, Ordering::Relaxed);
+    }
+
     /// Counts commands.
     pub fn note_commands(&self, commands: u64) {
         add(&self.commands, commands);
@@ -128,8 +144,9 @@ impl Client {
         self.stream.shut_down(how);
     }
 
-    /// The line of CLIENT LIST and CLIENT INFO.
-    pub fn describe(&self, now_ms: u64) -> String {
+    /// The line of CLIENT LIST and CLIENT INFO. `running` is the request that its connection runs, where it asks itself:
+    /// its bytes as they came, with what came behind it, and those of its arguments.
+    pub fn describe(&self, now_ms: u64, running: Option<(u64, u64)>) -> String {
         use std::os::fd::AsRawFd;
         let age_s = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
         let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
@@ -137,12 +154,16 @@ impl Client {
         let last = self.last_command.load(Ordering::Relaxed);
         let cmd = if last == u16::MAX { "NULL" } else { command(CommandId(last)).name };
         let unread = self.unread_bytes();
+        let queued = self.queued.load(Ordering::Relaxed);
+        let (query_bytes, argument_bytes) = running.unwrap_or((load(&self.query_bytes), 0));
+        let multi_bytes = load(&self.queued_bytes);
         let mut flags = String::new();
         let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         for (is_set, letter) in [
             (has(&self.is_monitoring), 'O'),
             (matches!(self.stream, Stream::Unix(_)), 'U'),
             (self.is_listening(), 'P'),
+            (queued >= 0, 'x'),
             (self.is_waiting(), 'b'),
             (has(&self.no_evict), 'e'),
             (has(&self.no_touch), 'T'),
@@ -150,8 +171,9 @@ impl Client {
             flags.extend(is_set.then_some(letter));
         }
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi=-1 qbuf={} \
-             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll={} omem={} tot-mem={} events=r cmd={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={queued} \
+             qbuf={query_bytes} qbuf-free=0 argv-mem={argument_bytes} multi-mem={multi_bytes} rbs=0 rbp=0 obl={} oll={} \
+             omem={unread} tot-mem={} events={} cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
@@ -165,11 +187,10 @@ impl Client {
             self.subscriptions(Kind::Channel),
             self.subscriptions(Kind::Pattern),
             self.subscriptions(Kind::ShardChannel),
-            load(&self.query_bytes),
             load(&self.output_bytes),
             self.subscriber.get().map_or(0, |subscriber| subscriber.queued()),
-            unread,
-            load(&self.query_bytes) + unread,
+            query_bytes + argument_bytes + multi_bytes + unread,
+            if unread > 0 { "rw" } else { "r" },
             cmd,
             if self.resp3.load(Ordering::Relaxed) { 3 } else { 2 },
             labels.lib_name,
@@ -214,6 +235,19 @@ impl Clients {
     /// How many are open.
     pub fn len(&self) -> usize {
         self.open.lock().len()
+    }
+
+    /// How many keys connections wait for, and for how many of them until they go: those that groups read.
+    pub fn awaited_keys(&self) -> (usize, usize) {
+        let waiters: Vec<Arc<Waiter>> = self.list().iter().filter_map(|client| client.waiter.lock().clone()).collect();
+        let (mut keys, mut ending) = (HashSet::new(), HashSet::new());
+        for lines in waiters.iter().filter_map(|waiter| waiter.lines()) {
+            for key in lines.keys.iter().map(|key| (lines.database, key)) {
+                keys.insert(key);
+                ending.extend(lines.ends_without_key.then_some(key));
+            }
+        }
+        (keys.len(), ending.len())
     }
 
     /// Whether none is open.

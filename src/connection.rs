@@ -658,7 +658,7 @@ impl<S: Session> Requests<S> {
                 state.is_closing = true;
             }
             Err(error) => {
-                let error = refused(error, args, state);
+                let error = refused(error, args, client, state);
                 session.reply_here(state.context.resp3, out.buffer(), |reply| reply.error(error));
             }
             Ok((id, command)) => {
@@ -674,7 +674,7 @@ impl<S: Session> Requests<S> {
                 }
                 client.last_command.store(id.0, Ordering::Relaxed);
                 if state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
-                    queue(session, state, id, args, out.buffer());
+                    queue(session, client, state, id, args, out.buffer());
                     return true;
                 }
                 let is_about_messages = command.flags.has(Flags::MESSAGES);
@@ -694,7 +694,7 @@ impl<S: Session> Requests<S> {
                     self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
                 } else if is_local {
                     tell_slow(server, client, session);
-                    run_local(server, client, session, state, id, args, out.buffer());
+                    run_local(server, client, session, state, id, (args, input.len()), out.buffer());
                     if server.pubsub.has_monitors() {
                         monitor::show(server, client, state, id, args);
                     }
@@ -754,7 +754,14 @@ fn tell_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
 }
 
 /// Queues a command for EXEC.
-fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId, args: Args<'_>, out: &mut Vec<u8>) {
+fn queue<S: Session>(
+    session: &mut S,
+    client: &Client,
+    state: &mut ConnectionState,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) {
     let multi = state.multi.as_mut().expect("the caller has seen it");
     let queued =
         commands::subcommand(id, args).and_then(|_| match multi.is_refused || multi.transaction.queue(id, args) {
@@ -769,6 +776,7 @@ fn queue<S: Session>(session: &mut S, state: &mut ConnectionState, id: CommandId
         calls::note_rejected(id);
         calls::note_error(error);
     }
+    client.note_queued(multi.transaction.len(), multi.transaction.byte_len());
     session.reply_here(state.context.resp3, out, |reply| match queued {
         Ok(()) => reply.simple("QUEUED"),
         Err(error) => reply.error(error),
@@ -781,11 +789,11 @@ fn run_local<S: Session>(
     session: &mut S,
     state: &mut ConnectionState,
     id: CommandId,
-    args: Args<'_>,
+    (args, request_bytes): (Args<'_>, usize),
     out: &mut Vec<u8>,
 ) {
     session.reply_here(state.context.resp3, out, |reply| {
-        let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None };
+        let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None, request_bytes };
         commands::dispatch_local(id, &mut call, args, reply);
     });
 }
@@ -953,21 +961,22 @@ fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), Comm
 }
 
 /// What a refusal does to a transaction, and how it is replied: where EXEC itself is refused, the transaction is gone.
-fn refused(error: CommandError, args: Args<'_>, state: &mut ConnectionState) -> CommandError {
+fn refused(error: CommandError, args: Args<'_>, client: &Client, state: &mut ConnectionState) -> CommandError {
     if let Ok(Some(id)) = commands::find_of(args) {
         calls::note_rejected(id);
     }
-    let error = unqueued(error, args, state);
+    let error = unqueued(error, args, client, state);
     calls::note_error(&error);
     error
 }
 
-fn unqueued(error: CommandError, args: Args<'_>, state: &mut ConnectionState) -> CommandError {
+fn unqueued(error: CommandError, args: Args<'_>, client: &Client, state: &mut ConnectionState) -> CommandError {
     if args.is(0, "EXEC") {
         (state.multi, state.watched) = (None, None);
         if matches!(error, CommandError::Text(CROSS_SLOT)) {
             return error;
         }
+        client.note_no_transaction();
         let text = error.to_string();
         let reason = text.strip_prefix("ERR ").unwrap_or(&text);
         return CommandError::Owned(format!("EXECABORT Transaction discarded because of: {reason}"));

@@ -282,6 +282,7 @@ fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
 }
 
 fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Output) -> Option<Deferred> {
+    parties.client.note_no_transaction();
     let refusal = match parties.state.multi.take() {
         None => "ERR EXEC without MULTI",
         Some(Multi { is_refused: true, .. }) => {
@@ -345,7 +346,7 @@ fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, 
         if commands::command(id).request == Request::Local {
             let Parties { server, client, session, state } = parties;
             session.reply_here(state.context.resp3, out.buffer(), |reply| {
-                let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None };
+                let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
                 commands::dispatch_local(id, &mut call, args, reply);
             });
         } else {
@@ -522,7 +523,7 @@ fn write_all<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_,
             moved = end;
         }
         let receivers = if commands::publishes(id) { receivers.next() } else { None };
-        let mut call = LocalCall { server, client, state, is_in_exec: true, receivers };
+        let mut call = LocalCall { server, client, state, is_in_exec: true, receivers, request_bytes: 0 };
         let reply = &mut Reply::new(out.buffer(), resp3);
         commands::dispatch_local(id, &mut call, args, reply);
         resp3 = reply.is_resp3();

@@ -87,7 +87,7 @@ fn command_line(command: &Command) -> String {
         Request::MultiShard => "shards of keys",
         Request::Joint => "shards of keys, together",
         Request::AllShards => "all shards",
-        Request::Cursor => "shard of the cursor",
+        Request::Cursor => "shard of the cursor, and those after it",
     };
     let reply = match command.response {
         Response::First => "",
@@ -96,6 +96,7 @@ fn command_line(command: &Command) -> String {
         Response::InKeyOrder => "in key order",
         Response::Concatenated => "concatenated",
         Response::AnyByKeys => "one, by number of keys",
+        Response::Page => "one page",
     };
     format!(
         "| `{}` | {} | {} | {} | {place} | {reply} | {} |\n",

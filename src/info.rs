@@ -115,6 +115,7 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let clients = server.clients.list();
     let most = |figure: fn(&Client) -> u64| clients.iter().map(|client| figure(client)).max().unwrap_or(0);
+    let (awaited_keys, ending_keys) = server.clients.awaited_keys();
     fields([
         ("connected_clients", &clients.len()),
         ("cluster_connections", &0),
@@ -127,6 +128,8 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
             "clients_in_timeout_table",
             &clients.iter().filter(|client| client.waits_until.load(Ordering::Relaxed)).count(),
         ),
+        ("total_blocking_keys", &awaited_keys),
+        ("total_blocking_keys_on_nokey", &ending_keys),
     ])
 }
 

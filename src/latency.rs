@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Samples of an event that are kept.
 const SAMPLES_MAX: usize = 160;
@@ -26,12 +27,28 @@ pub struct Event {
 
 /// The events that have been seen.
 #[derive(Debug, Default)]
-pub struct Monitor(Mutex<BTreeMap<&'static str, Event>>);
+pub struct Monitor {
+    events: Mutex<BTreeMap<&'static str, Event>>,
+    /// Milliseconds from which on an event is kept; 0 for none.
+    threshold_ms: AtomicU64,
+}
 
 impl Monitor {
-    /// Notes that something took long. O(1)
+    /// Chooses from how many milliseconds on an event is kept; 0 for none.
+    pub fn set_threshold_ms(&self, threshold_ms: u64) {
+        self.threshold_ms.store(threshold_ms, Ordering::Relaxed);
+    }
+
+    /// Notes how long something took, where that is long. O(1)
     pub fn note(&self, event: &'static str, sample: Sample) {
-        let mut events = self.0.lock();
+        let threshold_ms = self.threshold_ms.load(Ordering::Relaxed);
+        if threshold_ms > 0 && sample.ms >= threshold_ms {
+            self.keep(event, sample);
+        }
+    }
+
+    fn keep(&self, event: &'static str, sample: Sample) {
+        let mut events = self.events.lock();
         let event = events.entry(event).or_default();
         event.ms_max = event.ms_max.max(sample.ms);
         match event.samples.back_mut().filter(|last| last.at_s == sample.at_s) {
@@ -45,18 +62,22 @@ impl Monitor {
 
     /// Every kind of event with its samples.
     pub fn events(&self) -> Vec<(&'static str, Event)> {
-        self.0.lock().iter().map(|(name, event)| (*name, event.clone())).collect()
+        self.events.lock().iter().map(|(name, event)| (*name, event.clone())).collect()
+    }
+
+    /// A kind of event with its samples, if there are some.
+    pub fn event(&self, event: &[u8]) -> Option<Event> {
+        self.events.lock().get(std::str::from_utf8(event).ok()?).cloned()
     }
 
     /// The samples of a kind, the oldest first.
     pub fn history(&self, event: &[u8]) -> Vec<Sample> {
-        let name = std::str::from_utf8(event).unwrap_or_default();
-        self.0.lock().get(name).map(|event| event.samples.iter().copied().collect()).unwrap_or_default()
+        self.event(event).map(|event| event.samples.into()).unwrap_or_default()
     }
 
     /// Forgets the kinds that `is_named`; gives how many there were.
     pub fn reset(&self, is_named: impl Fn(&[u8]) -> bool) -> usize {
-        let mut events = self.0.lock();
+        let mut events = self.events.lock();
         let before = events.len();
         events.retain(|name, _| !is_named(name.as_bytes()));
         before - events.len()
@@ -70,6 +91,11 @@ mod tests {
     #[test]
     fn a_second_keeps_its_longest_sample_and_old_ones_go() {
         let monitor = Monitor::default();
+        monitor.note("command", Sample { at_s: 1, ms: 99 });
+        assert!(monitor.events().is_empty(), "nothing is kept where there is no threshold");
+        monitor.set_threshold_ms(1);
+        monitor.note("command", Sample { at_s: 1, ms: 0 });
+        assert!(monitor.events().is_empty(), "what is shorter is not kept");
         for (at_s, ms) in [(1, 5), (1, 9), (1, 7), (2, 3)] {
             monitor.note("command", Sample { at_s, ms });
         }

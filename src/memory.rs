@@ -63,6 +63,39 @@ pub fn of_system() -> u64 {
     procfs::Meminfo::current().map_or(0, |memory| memory.mem_total)
 }
 
+/// What the allocator says of itself; nothing where it says nothing.
+#[cfg(feature = "jemalloc")]
+pub fn statistics() -> Option<String> {
+    let mut text = Vec::new();
+    tikv_jemalloc_ctl::stats_print::stats_print(&mut text, tikv_jemalloc_ctl::stats_print::Options::default()).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// What the allocator says of itself; nothing where it says nothing.
+#[cfg(not(feature = "jemalloc"))]
+pub fn statistics() -> Option<String> {
+    None
+}
+
+/// Gives what is free back to the system at once; false where that failed. An allocator that is not asked does so as it
+/// likes.
+#[cfg(feature = "jemalloc")]
+#[expect(unsafe_code, reason = "a name of jemalloc that takes no value: the crate's safe way always gives one")]
+pub fn purge() -> bool {
+    use std::ptr::null_mut;
+    const ALL_ARENAS: &std::ffi::CStr = c"arena.4096.purge";
+    // SAFETY: the name ends with a NUL, and null stands for no value, neither to read nor to write.
+    let status = unsafe { tikv_jemalloc_sys::mallctl(ALL_ARENAS.as_ptr(), null_mut(), null_mut(), null_mut(), 0) };
+    status == 0
+}
+
+/// Gives what is free back to the system at once; false where that failed. An allocator that is not asked does so as it
+/// likes.
+#[cfg(not(feature = "jemalloc"))]
+pub fn purge() -> bool {
+    true
+}
+
 /// Counts what the present thread gives back.
 pub struct Meter {
     #[cfg(feature = "jemalloc")]

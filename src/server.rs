@@ -43,7 +43,7 @@ use std::io;
 use std::net::Shutdown;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -92,7 +92,7 @@ pub struct Server {
     /// Commands that took long.
     pub slow_log: SlowLog,
     /// What took longer than it should.
-    pub latency: latency::Monitor,
+    pub latency: Arc<latency::Monitor>,
     /// When a line of the log said last that somebody sends HTTP.
     pub attacks: Seldom,
     /// Bytes that were in use before there was data.
@@ -231,6 +231,7 @@ impl Server {
             &self.log_control,
         );
         calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
+        self.latency.set_threshold_ms(self.config.number(Directive::LatencyMonitorThreshold));
     }
 
     /// Ticks from which on the slow log or the latency monitor may want a command.
@@ -247,11 +248,8 @@ impl Server {
     pub fn note_slow(&self, client: &Client, slow: Slow) {
         let us = whole_u64(slow.ticks as f64 / ticks::per_us());
         let at_s = self.clock.now_ms() / 1000;
-        let latency_ms = self.config.number(Directive::LatencyMonitorThreshold);
-        if latency_ms > 0 && us / 1000 >= latency_ms {
-            let event = if slow.is_fast { "fast-command" } else { "command" };
-            self.latency.note(event, latency::Sample { at_s, ms: us / 1000 });
-        }
+        let event = if slow.is_fast { "fast-command" } else { "command" };
+        self.latency.note(event, latency::Sample { at_s, ms: us / 1000 });
         let least_us = self.config.signed(Directive::SlowlogLogSlowerThan);
         if !slow.is_skipped && u64::try_from(least_us).is_ok_and(|least_us| us >= least_us) {
             let name = client.labels.lock().name.clone();
@@ -518,6 +516,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         reads_in_flight: or_default(config.number(Directive::ReadsInFlight), || 1),
         map_shards: or_default(wanted, || 4 * cores),
         pubsub: Arc::clone(&server.pubsub),
+        latency: Arc::clone(&server.latency),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         reply_bytes_max: Arc::clone(&server.reply_bytes_max),
     };
@@ -691,7 +690,7 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         pause: Pause::default(),
         stop: Arc::default(),
         slow_log: SlowLog::default(),
-        latency: latency::Monitor::default(),
+        latency: Arc::default(),
         startup_memory: memory::used(),
         reply_bytes_max: Arc::new(Limit::new(0)),
         coarse_uptime_ms: AtomicU64::new(uptime_ms()),
@@ -932,6 +931,8 @@ fn new_client(accepted: Accepted, server: &Server) -> Client {
         sent_bytes: AtomicU64::new(0),
         query_bytes: AtomicU64::new(0),
         output_bytes: AtomicU64::new(0),
+        queued: AtomicI64::new(-1),
+        queued_bytes: AtomicU64::new(0),
         output_over_since_ms: AtomicU64::new(0),
         resp3: AtomicBool::new(false),
         database: AtomicU16::new(0),

@@ -196,7 +196,7 @@ fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken:
 /// Puts the caller in the lines of keys that hold nothing to take; one that does not wait gets nothing.
 pub fn wait_for<'k, S: Store>(
     keyspace: &mut Keyspace<S>,
-    keys: impl IntoIterator<Item = &'k [u8]>,
+    keys: impl Iterator<Item = &'k [u8]> + Clone,
     wish: &Wish,
     reply: &mut Reply<'_>,
 ) -> Outcome {

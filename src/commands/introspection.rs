@@ -1,12 +1,13 @@
 //! COMMAND: the command table, as clients read it.
 //!
 //! Everything is derived from the rows, in the shapes of Redis 7, but for what commands do with their keys (`access`).
-//! What a row does not say is left out: arguments and history in the docs.
+//! What neither a row nor the lines of `documented` say is left out: the history of a command.
 
 use super::access::{self, Words};
 use super::arguments::is;
+use super::documented::{arguments_of, deprecated_since, write_all};
 use super::glob;
-use super::lookup::{find, find_subcommand};
+use super::lookup::{find, find_row, find_subcommand};
 use super::row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 use super::server::LocalCall;
 use super::table::{COMMANDS, CommandId, command};
@@ -38,7 +39,7 @@ pub fn command_info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<
     }
     reply.array(names.len());
     for name in names.iter() {
-        match find(name) {
+        match find_row(name) {
             Some(id) => write_info(command(id), reply),
             None => reply.null(),
         }
@@ -145,7 +146,7 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
     let response = match row.response {
         Response::Sum => Some("response_policy:agg_sum"),
         Response::AllSucceeded => Some("response_policy:all_succeeded"),
-        Response::AnyByKeys => Some("response_policy:special"),
+        Response::AnyByKeys | Response::Page => Some("response_policy:special"),
         Response::First | Response::InKeyOrder | Response::Concatenated => None,
     };
     let tips = request.into_iter().chain(response);
@@ -280,7 +281,7 @@ pub fn command_docs(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply
     if names.is_empty() {
         write_docs_of_all(top_level(), reply);
     } else {
-        write_docs_of_all(names.iter().filter_map(find).map(command), reply);
+        write_docs_of_all(names.iter().filter_map(find_row).map(command), reply);
     }
     Ok(())
 }
@@ -298,8 +299,24 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
     let has_subcommands = subcommands.clone().next().is_some();
     let texts =
         [("summary", row.summary), ("since", row.since), ("group", row.group.name()), ("complexity", row.complexity)];
-    reply.map(texts.len() + usize::from(has_subcommands));
+    let is_of_system = matches!(row.name, "debug" | "pfdebug" | "pfselftest");
+    let deprecated_since = deprecated_since(row);
+    let flag = is_of_system.then_some("syscmd").or(deprecated_since.map(|_| "deprecated"));
+    let arguments = arguments_of(row);
+    let fields = [flag.is_some(), deprecated_since.is_some(), !arguments.is_empty(), has_subcommands];
+    reply.map(texts.len() + fields.into_iter().filter(|&is_there| is_there).count());
     texts.into_iter().for_each(|(field, text)| write_text(field, text, reply));
+    if let Some(flag) = flag {
+        reply.bulk(b"doc_flags");
+        write_words(std::iter::once(flag), reply);
+    }
+    if let Some(version) = deprecated_since {
+        write_text("deprecated_since", version, reply);
+    }
+    if !arguments.is_empty() {
+        reply.bulk(b"arguments");
+        write_all(arguments, reply);
+    }
     if has_subcommands {
         reply.bulk(b"subcommands");
         write_docs_of_all(subcommands, reply);

@@ -29,8 +29,9 @@ pub fn find(name: &[u8]) -> Option<CommandId> {
     find_row(name).filter(|id| !id.is_subcommand())
 }
 
+/// The row of this name: also that of a subcommand, `container|name`.
 #[inline]
-fn find_row(name: &[u8]) -> Option<CommandId> {
+pub fn find_row(name: &[u8]) -> Option<CommandId> {
     let slots = &*SLOTS_BY_NAME;
     let mut slot = slot_of(name);
     loop {

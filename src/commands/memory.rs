@@ -161,12 +161,32 @@ pub fn doctor(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
     Ok(())
 }
 
+/// MEMORY MALLOC-STATS: O(1)
+pub fn malloc_stats(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let statistics = crate::memory::statistics();
+    reply.verbatim(statistics.as_deref().unwrap_or("Stats not supported for the current allocator"));
+    Ok(())
+}
+
+/// MEMORY PURGE: O(N), N = free memory
+pub fn purge(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if !crate::memory::purge() {
+        return Err(CommandError::Text("ERR Error purging dirty pages"));
+    }
+    reply.ok();
+    Ok(())
+}
+
 /// MEMORY HELP: O(1)
 pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    const LINES: [&str; 9] = [
+    const LINES: [&str; 13] = [
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
         "    Return memory problems reports.",
+        "MALLOC-STATS",
+        "    Return what the allocator says of itself.",
+        "PURGE",
+        "    Return free memory to the system.",
         "STATS",
         "    Return information about the memory usage of the server.",
         "USAGE <key> [SAMPLES <count>]",

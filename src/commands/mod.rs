@@ -14,12 +14,14 @@ mod cluster;
 mod configuration;
 pub mod debug;
 mod digest;
+mod documented;
 mod double;
 mod error;
 pub mod expiry;
 mod float;
 mod geo;
 pub mod glob;
+mod graph;
 mod hashes;
 mod hyperloglog;
 pub mod introspection;
@@ -51,7 +53,7 @@ pub mod waiting;
 pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_of, find_subcommand};
 pub use row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
-pub use scan::Cursor;
+pub use scan::{joined as joined_pages, pages};
 pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Mute, Watched, dispatch_local, subcommand};
 pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};
 pub use transaction::{Bounds, Ending, Transaction};
@@ -82,6 +84,8 @@ pub fn publishes(id: CommandId) -> bool {
 pub struct Context {
     /// Whether the connection speaks RESP3.
     pub resp3: bool,
+    /// Whether its commands do not count as uses of their keys: CLIENT NO-TOUCH.
+    pub no_touch: bool,
     /// The database that it has selected.
     pub database: u16,
 }

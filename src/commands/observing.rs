@@ -1,10 +1,10 @@
 //! SLOWLOG and LATENCY: which commands took long.
 
 use super::server::LocalCall;
-use super::{CommandError, Outcome, find};
+use super::{CommandError, Outcome, find, graph};
 use crate::calls;
 use crate::config::Directive;
-use crate::resp::{Args, Reply, parse_i64};
+use crate::resp::{Args, Reply, parse_i64, quoted};
 use crate::slowlog::Entry;
 
 /// Entries that SLOWLOG GET replies where no count is given.
@@ -136,6 +136,16 @@ pub fn latency_doctor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Rep
     Ok(())
 }
 
+/// LATENCY GRAPH event: O(1)
+pub fn latency_graph(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let event = call.server.latency.event(&args[2]).ok_or_else(|| {
+        CommandError::Owned(format!("ERR No samples available for event '{}'", quoted(&args[2], usize::MAX)))
+    })?;
+    let now_s = call.server.clock.now_ms() / 1000;
+    reply.verbatim(&graph::of_event(&quoted(&args[2], usize::MAX), &event, now_s));
+    Ok(())
+}
+
 /// LATENCY HISTOGRAM [command [command ...]]: O(N), N = commands
 pub fn latency_histogram(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
@@ -171,10 +181,12 @@ pub fn latency_histogram(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut 
 
 /// LATENCY HELP: O(1)
 pub fn latency_help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    const LINES: [&str; 14] = [
+    const LINES: [&str; 16] = [
         "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
         "    Return a human readable latency analysis report.",
+        "GRAPH <event>",
+        "    Return an ASCII latency graph for the <event> class.",
         "HISTORY <event>",
         "    Return time-latency samples for the <event> class.",
         "LATEST",

@@ -360,7 +360,7 @@ pub enum Request {
     Joint,
     /// On every shard.
     AllShards,
-    /// On the shard that the cursor in its first argument names.
+    /// On the shard that the cursor in its first argument names, and those after it.
     Cursor,
 }
 
@@ -379,6 +379,8 @@ pub enum Response {
     Concatenated,
     /// One of the parts that are not null, drawn by the number of keys behind each.
     AnyByKeys,
+    /// The parts are pages: a cursor, and elements. They are one page, up to the first that is not its shard's last.
+    Page,
 }
 
 /// A family of commands, named as in COMMAND DOCS.

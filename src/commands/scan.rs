@@ -1,10 +1,13 @@
 //! SCAN: the whole keyspace, a page at a time, shard after shard; and SSCAN and HSCAN, a set or a hash likewise.
+//!
+//! A page ends where COUNT keys were looked at, not where a shard ends: a database of few keys is one page. Where no one
+//! has all shards, [`pages`] says which parts of a page each of them is to read.
 
 use super::arguments::{integer, is, reply_entry};
 use super::keys::type_name;
 use super::{CommandError, Outcome, glob};
 use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, SortedSet, Store};
-use crate::narrowing::size;
+use crate::narrowing::{low_u64, size};
 use crate::resp::{Args, DoubleText, Reply};
 
 /// Where a SCAN goes on.
@@ -41,19 +44,92 @@ impl Cursor {
     }
 }
 
+/// A part of a page of SCAN: what one shard is to read of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PagePart {
+    /// Where it begins.
+    cursor: Cursor,
+    /// How many keys are looked at.
+    count: u64,
+}
+
+impl PagePart {
+    /// The shard that has it.
+    pub fn shard(self) -> usize {
+        self.cursor.shard
+    }
+
+    /// Gives the arguments of the SCAN that reads it, of those of the whole.
+    pub fn push(self, args: Args<'_>, mut push: impl FnMut(&[u8])) {
+        push(&args[0]);
+        push(itoa::Buffer::new().format(self.cursor.number()).as_bytes());
+        args.from(2).iter().for_each(&mut push);
+        // The last COUNT is the one that counts.
+        push(b"COUNT");
+        push(itoa::Buffer::new().format(self.count).as_bytes());
+    }
+}
+
+/// The parts of the page that a SCAN asks for, on consecutive shards of so many: COUNT keys altogether, as far as
+/// `keys_of` knows how many a shard has. A figure that is late makes the page shorter, or a part of it vain, no more.
+/// Nothing where the request is refused.
+pub fn pages(args: Args<'_>, shards: usize, keys_of: impl Fn(usize) -> u64) -> Vec<PagePart> {
+    let (Some(start), Ok(filter)) = (Cursor::parse(&args[1]), Filter::parse(args.from(2), Options::Types)) else {
+        return Vec::new();
+    };
+    let mut parts = Vec::new();
+    let mut left = filter.count as u64;
+    for shard in start.shard..shards {
+        let position = if shard == start.shard { start.position } else { 0 };
+        let keys = keys_behind(position, keys_of(shard));
+        if left == 0 && keys > 0 {
+            break;
+        }
+        parts.push(PagePart { cursor: Cursor { shard, position }, count: left.max(1) });
+        if keys > left {
+            break;
+        }
+        left -= keys;
+    }
+    parts
+}
+
+/// How many of the keys of a shard are behind a position: they are spread evenly over the positions.
+fn keys_behind(position: u64, keys: u64) -> u64 {
+    let rest = u128::from((1 << POSITION_BITS) - position);
+    low_u64((u128::from(keys) * rest) >> POSITION_BITS)
+}
+
+/// The page that the parts of a SCAN make together, in the order of their shards: up to the first that has not come to
+/// the end of its shard. Gives the cursor to go on with, and how many of the parts are in the page.
+pub fn joined<'a>(cursors: impl Iterator<Item = (usize, &'a [u8])>) -> (&'a [u8], usize) {
+    let mut end = (b"0".as_slice(), 0);
+    for (shard, cursor) in cursors {
+        end = (cursor, end.1 + 1);
+        if Cursor::parse(cursor) != Some(Cursor { shard: shard + 1, position: 0 }) {
+            break;
+        }
+    }
+    end
+}
+
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: O(1) for each call, O(N) for the whole, N = keys of the server
 pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let cursor = Cursor::parse(&args[1]).ok_or(CommandError::Text("ERR invalid cursor"))?;
-    let filter = Filter::parse(args.from(2), true)?;
+    let filter = Filter::parse(args.from(2), Options::Types)?;
     let mut encoded = Vec::new();
     let mut keys = Reply::new(&mut encoded, reply.is_resp3());
     let mut found = 0;
-    let next = next_page(keyspace, cursor, filter.count, &mut |node| {
-        if filter.lets_pass(node) {
+    let mut expired: Vec<Box<[u8]>> = Vec::new();
+    let next = next_page(keyspace, cursor, filter.count, &mut |node, has_expired| {
+        if has_expired {
+            expired.extend(filter.matches(node).then(|| node.key().into()));
+        } else if filter.lets_pass(node) {
             keys.bulk(node.key());
             found += 1;
         }
     });
+    expired.iter().for_each(|key| keyspace.remove_expired(key));
     reply.array(2);
     reply.bulk(itoa::Buffer::new().format(next.map_or(0, Cursor::number)).as_bytes());
     reply.array(found);
@@ -61,28 +137,37 @@ pub fn scan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     Ok(())
 }
 
-/// Visits the keys behind a cursor; gives where the next page begins, if there may be one. A cursor of a shard that
-/// does not exist, as a client may have kept one from another layout, is at the end.
+/// Visits the keys behind a cursor, and says of each whether it has expired; gives where the next page begins, if there
+/// may be one. A cursor of a shard that does not exist, as a client may have kept one from another layout, is at the
+/// end.
 fn next_page<S: Store>(
     keyspace: &Keyspace<S>,
     cursor: Cursor,
     count: usize,
-    visit: &mut dyn FnMut(&Node),
+    visit: &mut dyn FnMut(&Node, bool),
 ) -> Option<Cursor> {
-    let Cursor { shard, position } = cursor;
-    if !keyspace.store().has_shard(shard) {
-        return None;
-    }
+    let Cursor { mut shard, mut position } = cursor;
     let shards = keyspace.store().shards();
-    match keyspace.walk(shard, position, count, visit) {
-        Some(position) => Some(Cursor { shard, position }),
-        None => (shard + 1 < shards).then_some(Cursor { shard: shard + 1, position: 0 }),
+    let mut left = count;
+    while keyspace.store().has_shard(shard) {
+        let mut seen = 0;
+        // A page that is full ends before the next key, wherever that is.
+        let next = keyspace.walk(shard, position, left, &mut |node, has_expired| {
+            seen += 1;
+            visit(node, has_expired);
+        });
+        if let Some(position) = next {
+            return Some(Cursor { shard, position });
+        }
+        left = left.saturating_sub(seen);
+        (shard, position) = (shard + 1, 0);
     }
+    (shard < shards).then_some(Cursor { shard, position })
 }
 
 /// SSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = members
 pub fn sscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    scan_collection(keyspace, args, reply, |set: &Set, start, count, elements| {
+    scan_collection(keyspace, args, reply, Options::Common, |set: &Set, start, count, elements| {
         set.walk(start, count, &mut |member| {
             if elements.let_pass(member) {
                 elements.add(member);
@@ -91,27 +176,27 @@ pub fn sscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
     })
 }
 
-/// HSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = fields
+/// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]: O(1) for each call, O(N) for the whole, N = fields
 pub fn hscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    scan_collection(keyspace, args, reply, |hash: &Hash, start, count, elements| {
+    scan_collection(keyspace, args, reply, Options::NoValues, |hash: &Hash, start, count, elements| {
         hash.walk(start, count, &mut |(field, value)| {
             if elements.let_pass(field) {
                 elements.add(field);
-                elements.add(value);
+                elements.add_value(value);
             }
         })
     })
 }
 
-/// ZSCAN key cursor [MATCH pattern] [COUNT count]: O(1) for each call, O(N) for the whole, N = members
+/// ZSCAN key cursor [MATCH pattern] [COUNT count] [NOSCORES]: O(1) for each call, O(N) for the whole, N = members
 pub fn zscan<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    scan_collection(keyspace, args, reply, |set: &SortedSet, start, count, elements| {
+    scan_collection(keyspace, args, reply, Options::NoScores, |set: &SortedSet, start, count, elements| {
         // Redis prints the scores of the two encodings in two ways.
         let print = if set.is_small() { DoubleText::shortest } else { DoubleText::precise };
         set.walk(start, count, &mut |member, score| {
             if elements.let_pass(member) {
                 elements.add(member);
-                elements.add(Entry::Bytes(&print(score)));
+                elements.add_value(Entry::Bytes(&print(score)));
             }
         })
     })
@@ -122,6 +207,7 @@ fn scan_collection<S: Store, C: Collection>(
     keyspace: &mut Keyspace<S>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
+    options: Options,
     walk: impl FnOnce(&C, u64, usize, &mut Elements<'_>) -> Option<u64>,
 ) -> Outcome {
     let cursor = Cursor::parse(&args[2]).ok_or(CommandError::Text("ERR invalid cursor"))?;
@@ -131,7 +217,7 @@ fn scan_collection<S: Store, C: Collection>(
         reply.array(0);
         return Ok(());
     };
-    let filter = Filter::parse(args.from(3), false)?;
+    let filter = Filter::parse(args.from(3), options)?;
     let mut encoded = Vec::new();
     let page = Reply::new(&mut encoded, reply.is_resp3());
     let mut elements = Elements { filter: &filter, page, count: 0 };
@@ -161,6 +247,25 @@ impl Elements<'_> {
         reply_entry(&mut self.page, element);
         self.count += 1;
     }
+
+    fn add_value(&mut self, value: Entry<'_>) {
+        if !self.filter.leaves_out_values {
+            self.add(value);
+        }
+    }
+}
+
+/// The options that a command has beside MATCH and COUNT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Options {
+    /// No others: SSCAN.
+    Common,
+    /// TYPE: SCAN.
+    Types,
+    /// NOVALUES: HSCAN.
+    NoValues,
+    /// NOSCORES: ZSCAN. Valkey has it, Redis does not.
+    NoScores,
 }
 
 /// Which keys a SCAN replies, out of how many that it looks at.
@@ -169,19 +274,31 @@ struct Filter<'a> {
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
     count: usize,
+    leaves_out_values: bool,
 }
 
 impl<'a> Filter<'a> {
-    /// Reads the options; a type is one of them where keys are walked.
-    fn parse(options: Args<'a>, has_types: bool) -> Result<Self, CommandError> {
+    fn parse(words: Args<'a>, options: Options) -> Result<Self, CommandError> {
         const COUNT: usize = 10;
-        let mut filter = Self { pattern: None, type_name: None, count: COUNT };
-        let mut words = options.iter();
+        const NOT_OF_HASHES: &str = "ERR NOVALUES option can only be used in HSCAN";
+        let mut filter = Self { pattern: None, type_name: None, count: COUNT, leaves_out_values: false };
+        let mut words = words.iter();
         while let Some(word) = words.next() {
+            if is(word, "NOVALUES") {
+                filter.leaves_out_values = options == Options::NoValues;
+                if !filter.leaves_out_values {
+                    return Err(CommandError::Text(NOT_OF_HASHES));
+                }
+                continue;
+            }
+            if options == Options::NoScores && is(word, "NOSCORES") {
+                filter.leaves_out_values = true;
+                continue;
+            }
             let value = words.next().ok_or(CommandError::Syntax)?;
             match word {
                 _ if is(word, "MATCH") => filter.pattern = Some(value),
-                _ if has_types && is(word, "TYPE") => filter.type_name = Some(value),
+                _ if options == Options::Types && is(word, "TYPE") => filter.type_name = Some(value),
                 _ if is(word, "COUNT") => {
                     let count = usize::try_from(integer(value)?).ok();
                     filter.count = count.filter(|&count| count > 0).ok_or(CommandError::Syntax)?;
@@ -195,7 +312,11 @@ impl<'a> Filter<'a> {
     }
 
     fn lets_pass(&self, node: &Node) -> bool {
+        self.matches(node) && self.type_name.is_none_or(|name| is(name, type_name(node.value())))
+    }
+
+    /// Whether the pattern lets a key pass. Of one that has expired nothing else is asked, as in Redis: it is removed.
+    fn matches(&self, node: &Node) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, node.key()))
-            && self.type_name.is_none_or(|name| is(name, type_name(node.value())))
     }
 }

@@ -32,6 +32,8 @@ pub struct LocalCall<'a> {
     pub is_in_exec: bool,
     /// How many got the message of a PUBLISH, where its transaction has sent it.
     pub receivers: Option<usize>,
+    /// Bytes of the request, as it came, and of what came behind it.
+    pub request_bytes: usize,
 }
 
 impl LocalCall<'_> {
@@ -53,6 +55,16 @@ impl LocalCall<'_> {
             _ = self.client.subscriber.set(Arc::clone(subscription.subscriber()));
             subscription
         })
+    }
+
+    /// The bytes of the request that is run, and those of its arguments.
+    fn running(&self, args: Args<'_>) -> Option<(u64, u64)> {
+        Some((self.request_bytes as u64, args.byte_len() as u64))
+    }
+
+    fn choose_touching(&mut self, no_touch: bool) {
+        self.state.context.no_touch = no_touch;
+        self.client.no_touch.store(no_touch, Ordering::Relaxed);
     }
 
     fn choose_protocol(&mut self, resp3: bool) {
@@ -248,11 +260,12 @@ pub fn reset(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
     call.choose_database(0);
     call.state.is_authenticated = call.server.config.text(Directive::Requirepass).is_empty();
     call.client.no_evict.store(false, Ordering::Relaxed);
-    call.client.no_touch.store(false, Ordering::Relaxed);
+    call.choose_touching(false);
     call.client.is_monitoring.store(false, Ordering::Relaxed);
     call.state.mute = Mute::Nothing;
     call.client.labels.lock().name.clear();
     call.state.multi = None;
+    call.client.note_no_transaction();
     call.state.watched = None;
     reply.simple("RESET");
     Ok(())
@@ -264,6 +277,7 @@ pub fn multi(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
         return Err(CommandError::Text("ERR MULTI calls can not be nested"));
     }
     call.state.multi = Some(Multi::default());
+    call.client.note_queued(0, 0);
     reply.ok();
     Ok(())
 }
@@ -271,6 +285,7 @@ pub fn multi(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 /// DISCARD: O(N), N = queued commands
 pub fn discard(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     call.state.multi.take().ok_or(CommandError::Text("ERR DISCARD without MULTI"))?;
+    call.client.note_no_transaction();
     call.state.watched = None;
     reply.ok();
     Ok(())
@@ -501,8 +516,8 @@ pub fn client_setinfo(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Repl
 }
 
 /// CLIENT INFO: O(1)
-pub fn client_info(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.verbatim(&(call.client.describe(uptime_ms()) + "\n"));
+pub fn client_info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.verbatim(&(call.client.describe(uptime_ms(), call.running(args)) + "\n"));
     Ok(())
 }
 
@@ -521,7 +536,8 @@ pub fn client_list(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'
     };
     let now_ms = uptime_ms();
     let lines = call.server.clients.list().into_iter().filter(|client| wanted(client));
-    let text: String = lines.map(|client| client.describe(now_ms) + "\n").collect();
+    let running = |client: &Client| call.running(args).filter(|_| client.id == call.client.id);
+    let text: String = lines.map(|client| client.describe(now_ms, running(&client)) + "\n").collect();
     reply.verbatim(&text);
     Ok(())
 }
@@ -535,7 +551,8 @@ pub fn client_no_evict(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Rep
 
 /// CLIENT NO-TOUCH <ON | OFF>: O(1)
 pub fn client_no_touch(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    call.client.no_touch.store(on_or_off(args)?, Ordering::Relaxed);
+    let no_touch = on_or_off(args)?;
+    call.choose_touching(no_touch);
     reply.ok();
     Ok(())
 }

@@ -243,7 +243,7 @@ command_table! {
         ("restore", -4, WRITE, ONE, OneShard, First, Generic, "2.6.0", "O(N), N = bytes of the value", "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]", "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.") => transfer::restore;
         ("copy", -3, WRITE.and(Flags::CROSSES), TWO, Joint, First, Generic, "6.2.0", "O(N), N = elements or bytes of the value", "source destination [DB destination-db] [REPLACE]", "Copies what a key holds to another key.") => keys::copy;
         ("keys", 2, READ, NONE, AllShards, Concatenated, Generic, "1.0.0", "O(N), N = keys of the database", "pattern", "The keys that match a pattern.") => keys::keys;
-        ("scan", -2, READ, NONE, Cursor, First, Generic, "2.8.0", "O(1) for each call, O(N) for the whole, N = keys of the database", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks over the keys, a page at a time.") => scan::scan;
+        ("scan", -2, READ, NONE, Cursor, Page, Generic, "2.8.0", "O(1) for each call, O(N) for the whole, N = keys of the database", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks over the keys, a page at a time.") => scan::scan;
         ("randomkey", 1, READ, NONE, AllShards, AnyByKeys, Generic, "1.0.0", "O(1)", "", "A key at random.") => keys::randomkey;
         ("dbsize", 1, READ_FAST, NONE, AllShards, Sum, Server, "1.0.0", "O(shards)", "", "How many keys there are.") => keys::dbsize;
         ("flushdb", -1, SHRINK, NONE, AllShards, AllSucceeded, Server, "1.0.0", "O(N), N = keys", "[ASYNC | SYNC]", "Removes all keys of the database.") => keys::flushdb;
@@ -313,7 +313,7 @@ command_table! {
         ("hincrbyfloat", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.6.0", "O(1)", "key field increment", "Adds to the number of a field of a hash.") => hashes::hincrbyfloat;
         ("hstrlen", 3, READ_FAST, ONE, OneShard, First, Hash, "3.2.0", "O(1)", "key field", "The length of the value of a field of a hash, in bytes.") => hashes::hstrlen;
         ("hrandfield", -2, READ, ONE, OneShard, First, Hash, "6.2.0", "O(N), N = fields replied", "key [count [WITHVALUES]]", "Random fields of a hash.") => hashes::hrandfield;
-        ("hscan", -3, READ, ONE, OneShard, First, Hash, "2.8.0", "O(1) for each call, O(N) for the whole, N = fields", "key cursor [MATCH pattern] [COUNT count]", "Walks over the fields of a hash, a page at a time.") => scan::hscan;
+        ("hscan", -3, READ, ONE, OneShard, First, Hash, "2.8.0", "O(1) for each call, O(N) for the whole, N = fields", "key cursor [MATCH pattern] [COUNT count] [NOVALUES]", "Walks over the fields of a hash, a page at a time.") => scan::hscan;
         ("hsetnx", 4, WRITE_FAST, ONE, OneShard, First, Hash, "2.0.0", "O(1)", "key field value", "Sets a field of a hash that does not exist.") => hashes::hsetnx;
 
         ("zadd", -4, WRITE_FAST, ONE, OneShard, First, SortedSet, "1.2.0", "O(M * log N), M = members given", "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]", "Gives members scores.") => sorted_sets::zadd;
@@ -343,7 +343,7 @@ command_table! {
         ("bzpopmax", -3, WAITING_POP.and(Flags::FAST), BUT_LAST, Joint, First, SortedSet, "5.0.0", "O(K + log N), K = keys", "key [key ...] timeout", "Takes the member with the highest score of the first sorted set that has one, or waits for one.") => sorted_sets::bzpopmax;
         ("bzmpop", -5, SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS), COUNTED_SECOND, Joint, First, SortedSet, "7.0.0", "O(K) + O(M * log N), K = keys, M = members taken", "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]", "Takes members from the first sorted set that has some, or waits for some.") => sorted_sets::bzmpop;
         ("zrandmember", -2, READ, ONE, OneShard, First, SortedSet, "6.2.0", "O(M * log N), M = members replied", "key [count [WITHSCORES]]", "Random members of a sorted set.") => sorted_sets::zrandmember;
-        ("zscan", -3, READ, ONE, OneShard, First, SortedSet, "2.8.0", "O(1) for each call, O(N) for the whole, N = members", "key cursor [MATCH pattern] [COUNT count]", "Walks over the members of a sorted set, a page at a time.") => scan::zscan;
+        ("zscan", -3, READ, ONE, OneShard, First, SortedSet, "2.8.0", "O(1) for each call, O(N) for the whole, N = members", "key cursor [MATCH pattern] [COUNT count] [NOSCORES]", "Walks over the members of a sorted set, a page at a time.") => scan::zscan;
         ("zunion", -3, READ, COUNTED, Joint, First, SortedSet, "6.2.0", "O(N * log N), N = members of all", "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]", "The members that any of several sorted sets has.") => sorted_sets::zunion;
         ("zunionstore", -4, WRITE, ONE_AND_COUNTED, Joint, First, SortedSet, "2.0.0", "O(N * log N), N = members of all", "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]", "Stores the members that any of several sorted sets has.") => sorted_sets::zunionstore;
         ("zinter", -3, READ, COUNTED, Joint, First, SortedSet, "6.2.0", "O(N * K), N = members of the smallest, K = keys", "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]", "The members that all of several sorted sets have.") => sorted_sets::zinter;
@@ -446,10 +446,13 @@ command_table! {
         ("latency|history", 3, ADMIN, Server, "2.8.13", "O(1)", "event", "When events of a kind took how long.") => observing::latency_history;
         ("latency|reset", -2, ADMIN, Server, "2.8.13", "O(1)", "[event [event ...]]", "Forgets what took long.") => observing::latency_reset;
         ("latency|doctor", 2, ADMIN, Server, "2.8.13", "O(1)", "", "What took long, in sentences.") => observing::latency_doctor;
+        ("latency|graph", 3, ADMIN, Server, "2.8.13", "O(1)", "event", "The last times of a kind of event, drawn with characters.") => observing::latency_graph;
         ("latency|histogram", -2, ADMIN, Server, "7.0.0", "O(N), N = commands", "[command [command ...]]", "How often commands took how long.") => observing::latency_histogram;
         ("latency|help", 2, STATUS, Server, "2.8.13", "O(1)", "", "What the subcommands do.") => observing::latency_help;
         ("memory|stats", 2, NONE, Server, "4.0.0", "O(shards)", "", "What memory is used for.") => super::memory::stats;
         ("memory|doctor", 2, NONE, Server, "4.0.0", "O(1)", "", "How memory is used, in a sentence.") => super::memory::doctor;
+        ("memory|malloc-stats", 2, NONE, Server, "4.0.0", "O(1)", "", "What the allocator says of itself.") => super::memory::malloc_stats;
+        ("memory|purge", 2, NONE, Server, "4.0.0", "O(N), N = free memory", "", "Gives free memory back to the system.") => super::memory::purge;
         ("memory|help", 2, STATUS, Server, "4.0.0", "O(1)", "", "What the subcommands do.") => super::memory::help;
         ("config|rewrite", 2, ADMIN, Server, "2.8.0", "O(N), N = directives", "", "Writes the configuration into its file.") => super::configuration::config_rewrite;
         ("config|help", 2, STATUS, Server, "5.0.0", "O(N), N = subcommands", "", "The subcommands.") => super::introspection::help;

@@ -126,6 +126,11 @@ impl Transaction {
         self.commands.len()
     }
 
+    /// Bytes of their arguments.
+    pub fn byte_len(&self) -> usize {
+        self.arena.len()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
@@ -250,6 +255,7 @@ impl Transaction {
         for queued in commands.iter_mut() {
             let args = Args::new(arena, &spans[start..queued.spans_end]);
             if command(queued.id).request != Request::Local {
+                keyspace.set_notes_uses(!context.no_touch);
                 has_blocked |=
                     !run_one(queued.id, keyspace, args, &mut Reply::new(replies.buffer(), context.resp3), true);
             } else if sends_messages && publishes(queued.id) {
@@ -272,7 +278,8 @@ impl Transaction {
     }
 }
 
-/// The context of what follows a command: SELECT chooses a database, HELLO a protocol. HELLO with a password may fail,
+/// The context of what follows a command: SELECT chooses a database, HELLO a protocol, CLIENT NO-TOUCH whether keys
+/// are used. HELLO with a password may fail,
 /// which is found out when the connection runs it: the replies of this transaction stay as they are.
 fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usize) -> Context {
     let row = command(id);
@@ -286,6 +293,10 @@ fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usi
         },
         // In a cluster it fails.
         "select" if IS_CLUSTER.load(Ordering::Relaxed) => context,
+        "client" if args.len() == 3 && args.is(1, "NO-TOUCH") => match (args.is(2, "ON"), args.is(2, "OFF")) {
+            (false, false) => context,
+            (no_touch, _) => Context { no_touch, ..context },
+        },
         "select" => match args.get(1).map(|number| database_number(number, databases)) {
             Some(Ok(database)) => Context { database: database_id(database), ..context },
             _ => context,

@@ -50,15 +50,26 @@ struct Unstarted<C: Channels> {
 impl<C: Channels> ActorEngine<C> {
     /// An engine with one shard per store of `foundation`.
     pub fn new(foundation: Foundation) -> Self {
-        let Foundation { stores, segments, joints, clock, seed, mailbox_capacity, reply_bytes_max, pubsub, .. } =
-            foundation;
+        let Foundation {
+            stores,
+            segments,
+            joints,
+            clock,
+            seed,
+            mailbox_capacity,
+            reply_bytes_max,
+            pubsub,
+            latency,
+            ..
+        } = foundation;
         let is_multi_key_atomic = foundation.is_multi_key_atomic;
         let turn_limit = TurnLimit(foundation.turn_batches.get());
         let reads_in_flight = foundation.reads_in_flight.get();
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let mut seeds = fastrand::Rng::with_seed(seed);
-        let common = shard::Common { pubsub: Arc::clone(&pubsub), joints, clock: clock.clone(), reply_bytes_max };
+        let common =
+            shard::Common { pubsub: Arc::clone(&pubsub), latency, joints, clock: clock.clone(), reply_bytes_max };
         let shards = stores.into_iter().enumerate().map(|(index, store)| {
             let segment = segments.get(index).map(Arc::clone);
             KeyspaceShard::new(

@@ -21,6 +21,7 @@ use crate::eviction::PRESSURE;
 use crate::keyspace::{
     Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store, Table, hash_of,
 };
+use crate::latency;
 use crate::narrowing::size;
 use crate::parallel::in_parallel;
 use crate::pubsub::PubSub;
@@ -105,6 +106,7 @@ pub struct DashmapEngine {
     is_multi_key_atomic: bool,
     segment: Option<Arc<Segment>>,
     pubsub: Arc<PubSub>,
+    latency: Arc<latency::Monitor>,
     clock: Clock,
     seeds: Mutex<fastrand::Rng>,
     counters: Counters,
@@ -136,6 +138,7 @@ impl DashmapEngine {
             is_multi_key_atomic: foundation.is_multi_key_atomic,
             segment: foundation.segments.pop(),
             pubsub: foundation.pubsub,
+            latency: foundation.latency,
             clock: foundation.clock,
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
             counters: Counters::default(),
@@ -200,6 +203,7 @@ impl DashmapEngine {
         let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.select(database);
+        keyspace.set_notes_uses(lent.notes_uses);
         keyspace.set_notified(self.pubsub.notified());
         commands::execute(id, &mut keyspace, args, reply);
         let complete = !keyspace.saw_expired();
@@ -299,7 +303,7 @@ impl DashmapEngine {
         let view = View::shard(&self.databases, database, index);
         let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_some()));
         keyspace.set_notified(self.pubsub.notified());
-        let slice = expire_slice(&mut keyspace, |_| first().map(|deadline| (database, deadline)));
+        let slice = expire_slice(&mut keyspace, &self.latency, |_| first().map(|deadline| (database, deadline)));
         self.log(&mut keyspace);
         self.counters.add(keyspace.stats());
         slice

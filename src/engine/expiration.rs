@@ -5,6 +5,7 @@
 
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
+use crate::latency;
 use crate::limits::{EXPIRES_ACTIVELY, is_frozen};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -49,12 +50,17 @@ pub struct Slice {
     pub lag_ms: u64,
 }
 
-/// Removes keys that are due, earliest deadline first, for one slice of time; and tells those who waited for them.
+/// Removes keys that are due, earliest deadline first, for one slice of time; and tells those who waited for them. One
+/// key may take longer than that: `latency` learns of it.
 pub fn expire_slice<S: Store>(
     keyspace: &mut Keyspace<S>,
+    latency: &latency::Monitor,
     first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
+    let start = Instant::now();
     let slice = remove_due(keyspace, first);
+    let ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    latency.note("expire-cycle", latency::Sample { at_s: keyspace.second(), ms });
     if keyspace.has_ready() {
         serve_ready(keyspace);
     }

@@ -1,6 +1,6 @@
 //! Gathering: the replies of a command's parts become its one reply, by the response policy of its row.
 
-use crate::commands::Response;
+use crate::commands::{Response, joined_pages};
 use crate::resp::{Reply, parse_i64};
 
 /// A command that runs in parts on several shards.
@@ -56,6 +56,7 @@ impl Gather {
             Response::InKeyOrder => self.write_in_key_order(&mut reply),
             Response::Concatenated => self.write_concatenated(&mut reply),
             Response::AnyByKeys => self.write_any(&mut reply, keys_of, random),
+            Response::Page => self.write_page(&mut reply),
         }
     }
 
@@ -77,6 +78,16 @@ impl Gather {
         arrays.iter().for_each(|(_, elements)| reply.raw(elements));
     }
 
+    fn write_page(&self, reply: &mut Reply<'_>) {
+        let pages = self.parts.iter().map(|(shard, part)| (*shard, split_page(part)));
+        let (cursor, count) = joined_pages(pages.clone().map(|(shard, (cursor, _))| (shard, cursor)));
+        let arrays: Vec<(usize, &[u8])> = pages.take(count).map(|(_, (_, page))| split_array(page)).collect();
+        reply.array(2);
+        reply.bulk(cursor);
+        reply.array(arrays.iter().map(|(len, _)| len).sum());
+        arrays.iter().for_each(|(_, elements)| reply.raw(elements));
+    }
+
     fn write_any(&self, reply: &mut Reply<'_>, keys_of: impl Fn(usize) -> u64, random: impl FnOnce(u64) -> u64) {
         let weighted = self.parts.iter().filter(|(_, part)| !is_null(part));
         let weighted: Vec<(u64, &[u8])> = weighted.map(|(shard, part)| (keys_of(*shard).max(1), &part[..])).collect();
@@ -91,6 +102,13 @@ impl Gather {
             ticket -= weight;
         }
     }
+}
+
+/// The cursor of a page, and the array of its elements as it is encoded.
+fn split_page(encoded: &[u8]) -> (&[u8], &[u8]) {
+    let (_, pair) = split_array(encoded);
+    let (cursor, elements) = pair.split_at(scalar_len(pair));
+    (&cursor[line_len(cursor)..cursor.len() - 2], elements)
 }
 
 /// The number of elements of an array, and their encoding.
@@ -169,5 +187,20 @@ mod tests {
     fn a_null_is_never_drawn_while_another_shard_has_keys() {
         assert_eq!(gathered(Response::AnyByKeys, &[], &[(1, "$-1\r\n"), (3, "$1\r\na\r\n")]), "$1\r\na\r\n");
         assert_eq!(gathered(Response::AnyByKeys, &[], &[(1, "$-1\r\n"), (3, "$-1\r\n")]), "$-1\r\n");
+    }
+
+    #[test]
+    fn parts_of_a_page_are_joined_up_to_the_first_that_leaves_keys_of_its_shard() {
+        let page = |cursor: u64, key: &str| {
+            let cursor = cursor.to_string();
+            format!("*2\r\n${}\r\n{cursor}\r\n*1\r\n$1\r\n{key}\r\n", cursor.len())
+        };
+        let start_of = |shard: u64| shard << 48;
+        let (first, second, last) = (page(start_of(1), "a"), page(start_of(2), "b"), page(0, "c"));
+        let whole = "*2\r\n$1\r\n0\r\n*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n";
+        assert_eq!(gathered(Response::Page, &[], &[(2, &last), (0, &first), (1, &second)]), whole);
+        let stopped = page(start_of(1) + 7, "b");
+        let until = format!("*2\r\n$15\r\n{}\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n", start_of(1) + 7);
+        assert_eq!(gathered(Response::Page, &[], &[(0, &first), (1, &stopped), (2, &last)]), until);
     }
 }

@@ -29,6 +29,8 @@ pub struct Lent {
     pub slow: Vec<Slow>,
     /// Where the time of a read goes that is watched.
     pub laps: Laps,
+    /// Whether the command counts as a use of its keys.
+    pub notes_uses: bool,
 }
 
 /// Where the log stands that covers everything executed so far.
@@ -100,7 +102,7 @@ impl<E: InlineEngine> InlineSession<E> {
         let effects = Effects::new(engine.segment().is_some());
         Self {
             engine,
-            lent: Lent { random, effects, now_ms: 0, slow: Vec::new(), laps: Laps::default() },
+            lent: Lent { random, effects, now_ms: 0, slow: Vec::new(), laps: Laps::default(), notes_uses: true },
             is_new_read: true,
             has_written: false,
             written: 0,
@@ -124,6 +126,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>) {
         self.read_clock();
         self.has_written |= commands::command(id).is_write();
+        self.lent.notes_uses = !context.no_touch;
         let mark = out.len();
         self.engine.run(id, args, context.database.into(), &mut Reply::new(out, context.resp3), &mut self.lent);
         if self.is_muted {

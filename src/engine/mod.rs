@@ -25,6 +25,7 @@ use crate::aof::{DirLock, Joints, LogControl, LogThread, Rewriter, Segment};
 use crate::clock::Clock;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
+use crate::latency;
 use crate::limits::Limit;
 use crate::pubsub::PubSub;
 use crate::replies::Output;
@@ -58,6 +59,8 @@ pub struct Foundation {
     pub is_multi_key_atomic: bool,
     /// Where events of keys are published.
     pub pubsub: Arc<PubSub>,
+    /// Where it is noted what took long.
+    pub latency: Arc<latency::Monitor>,
     /// Bytes of replies at which a batch's connection is given up; see `client-output-buffer-limit`.
     pub reply_bytes_max: Arc<Limit>,
 }

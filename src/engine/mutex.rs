@@ -10,6 +10,7 @@ use crate::aof::Segment;
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Databases, Effects, Evictable, Keyspace, Store};
+use crate::latency;
 use crate::narrowing::clamped_u64;
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
@@ -27,6 +28,7 @@ pub struct MutexEngine {
     owned: Mutex<Owned>,
     segment: Option<Arc<Segment>>,
     pubsub: Arc<PubSub>,
+    latency: Arc<latency::Monitor>,
     clock: Clock,
     seeds: Mutex<fastrand::Rng>,
 }
@@ -57,6 +59,7 @@ impl MutexEngine {
             }),
             segment,
             pubsub: foundation.pubsub,
+            latency: foundation.latency,
             clock: foundation.clock,
             seeds: Mutex::new(seeds),
         }
@@ -131,6 +134,7 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(lent.now_ms);
         keyspace.select(database);
+        keyspace.set_notes_uses(lent.notes_uses);
         keyspace.set_notified(self.pubsub.notified());
         keyspace.start_timing();
         commands::execute(id, keyspace, args, reply);
@@ -192,7 +196,7 @@ impl Engine for MutexEngine {
                 let keyspace = &mut owned.keyspace;
                 keyspace.set_now(self.clock.now_ms());
                 keyspace.set_notified(self.pubsub.notified());
-                let slice = expire_slice(keyspace, |keyspace| keyspace.store().first_deadline());
+                let slice = expire_slice(keyspace, &self.latency, |keyspace| keyspace.store().first_deadline());
                 self.log(keyspace);
                 owned.expire_lag_ms = slice.lag_ms;
                 slice

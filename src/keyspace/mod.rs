@@ -55,7 +55,7 @@ pub use store::{Store, Table};
 pub use stream::Stream;
 pub use table::{ElementTable, Field, Keyed, Member};
 pub use usage::{LFU_DECAY_TIME, LFU_LOG_FACTOR, Policy, SAMPLES};
-pub use waiter::{LogMark, Served, Wait, Waiter};
+pub use waiter::{Lines, LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::commands::CommandError;
@@ -96,6 +96,8 @@ pub struct Keyspace<S> {
     effects: Effects,
     is_replaying: bool,
     saw_expired: bool,
+    /// Whether commands count as uses of their keys: see [`set_notes_uses`](Self::set_notes_uses).
+    notes_uses: bool,
     caller: Caller,
     /// Changed keys that somebody waits for, with their databases, in the order in which they changed.
     ready: VecDeque<(usize, Box<[u8]>)>,
@@ -135,6 +137,7 @@ impl<S: Store> Keyspace<S> {
             effects,
             is_replaying: false,
             saw_expired: false,
+            notes_uses: true,
             caller: Caller::default(),
             ready: VecDeque::new(),
             served: Vec::new(),
@@ -224,6 +227,12 @@ impl<S: Store> Keyspace<S> {
         self.effects.select(database);
     }
 
+    /// Chooses whether commands count as uses of their keys. Those of a connection with CLIENT NO-TOUCH do not.
+    #[inline]
+    pub fn set_notes_uses(&mut self, notes_uses: bool) {
+        self.notes_uses = notes_uses;
+    }
+
     /// How many databases there are.
     pub fn databases(&self) -> usize {
         self.store.databases()
@@ -272,7 +281,8 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
-    /// Notes that the running command has left a key as it was, though it breaks watches on it.
+    /// Notes that the running command has left a key as it was, though it breaks watches on it; or has changed it, and
+    /// counts the change elsewhere.
     pub fn note_touched(&mut self, key: &[u8]) {
         if self.store.has_listeners() {
             self.tell_listeners(key);
@@ -353,9 +363,17 @@ impl<S: Store> Keyspace<S> {
     }
 
     /// Puts the caller in the lines of keys that hold nothing to take; false when it does not wait.
-    pub fn wait_in_line<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>, wish: &Wish) -> bool {
+    pub fn wait_in_line<'k, K>(&mut self, keys: K, wish: &Wish) -> bool
+    where
+        K: IntoIterator<Item = &'k [u8], IntoIter: Clone>,
+    {
         let Some(waiter) = &self.caller.waiter else { return false };
-        waiter.note_in_line();
+        let keys = keys.into_iter();
+        waiter.note_in_line(|| Lines {
+            database: self.store.selected(),
+            keys: keys.clone().map(Box::from).collect(),
+            ends_without_key: false,
+        });
         for key in keys {
             self.store.with_listeners(hash_of(key), key, |listeners| listeners.wait(key, waiter, wish));
         }
@@ -365,7 +383,11 @@ impl<S: Store> Keyspace<S> {
     /// Makes the caller a reader of streams that have nothing for it; false when it does not wait.
     pub fn read_in_line(&mut self, reading: &Arc<stream::Reading>) -> bool {
         let Some(waiter) = &self.caller.waiter else { return false };
-        waiter.note_in_line();
+        waiter.note_in_line(|| Lines {
+            database: self.store.selected(),
+            keys: reading.streams.iter().map(|(key, _)| key.clone()).collect(),
+            ends_without_key: reading.group.is_some(),
+        });
         for (key, _) in &reading.streams {
             self.store.with_listeners(hash_of(key), key, |listeners| listeners.read(key, waiter, reading));
         }
@@ -495,7 +517,9 @@ impl<S: Store> Keyspace<S> {
         let hash = hash_of(key);
         let place = self.locate_noticed(hash, key)?;
         let node = self.store.at(place, hash, key);
-        node.touch(self.second, &mut self.random);
+        if self.notes_uses {
+            node.touch(self.second, &mut self.random);
+        }
         Some(node)
     }
 
@@ -554,7 +578,9 @@ impl<S: Store> Keyspace<S> {
         let hash = hash_of(key);
         let place = self.locate_live(hash, key)?;
         let node = self.store.at_mut(place, hash, key);
-        node.touch(self.second, &mut self.random);
+        if self.notes_uses {
+            node.touch(self.second, &mut self.random);
+        }
         Some(node)
     }
 
@@ -667,7 +693,9 @@ impl<S: Store> Keyspace<S> {
         match self.locate_live(hash, key) {
             Some(place) => {
                 let node = self.store.at_mut(place, hash, key);
-                node.touch(self.second, &mut self.random);
+                if self.notes_uses {
+                    node.touch(self.second, &mut self.random);
+                }
                 node
             }
             None => {
@@ -708,7 +736,9 @@ impl<S: Store> Keyspace<S> {
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set_expire_at(expire_at);
-        node.touch(self.second, &mut self.random);
+        if self.notes_uses {
+            node.touch(self.second, &mut self.random);
+        }
         self.change_deadline(hash, key, old, expire_at);
         true
     }
@@ -858,15 +888,16 @@ impl<S: Store> Keyspace<S> {
         });
     }
 
-    /// Visits the next keys in the order of SCAN, about `count`, from the position `start` on; gives where those after
-    /// them start, if there may be any. Keys that have expired are passed over.
-    pub fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node)) -> Option<u64> {
+    /// Visits the next keys in the order of SCAN, about `count`, from the position `start` on, each with whether it has
+    /// expired; gives where those after them start, if there may be any.
+    pub fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node, bool)) -> Option<u64> {
         let now_ms = self.now_ms;
-        self.store.walk(shard, start, count, &mut |node| {
-            if !is_due(node, now_ms) {
-                visit(node);
-            }
-        })
+        self.store.walk(shard, start, count, &mut |node| visit(node, is_due(node, now_ms)))
+    }
+
+    /// Removes a key that a command which reads has found expired.
+    pub fn remove_expired(&mut self, key: &[u8]) {
+        self.locate_shown(hash_of(key), key);
     }
 
     /// A key at random that has not expired, if one is found in a bounded number of draws.

@@ -36,6 +36,17 @@ impl Served {
     }
 }
 
+/// The lines that a waiter stands in.
+#[derive(Debug)]
+pub struct Lines {
+    /// The database of its keys.
+    pub database: usize,
+    /// The keys.
+    pub keys: Vec<Box<[u8]>>,
+    /// Whether the wait ends when a key goes: that of who reads for a group.
+    pub ends_without_key: bool,
+}
+
 /// How a wait stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -69,7 +80,7 @@ impl Wait {
 pub struct Waiter {
     state: AtomicU8,
     is_called: AtomicBool,
-    is_in_line: AtomicBool,
+    lines: OnceLock<Lines>,
     served: OnceLock<Served>,
     changed: Notify,
     resp3: bool,
@@ -81,7 +92,7 @@ impl Waiter {
         Self {
             state: AtomicU8::new(Wait::Waiting as u8),
             is_called: AtomicBool::new(false),
-            is_in_line: AtomicBool::new(false),
+            lines: OnceLock::new(),
             served: OnceLock::new(),
             changed: Notify::new(),
             resp3,
@@ -128,14 +139,19 @@ impl Waiter {
         self.state() == Wait::Called
     }
 
-    /// Notes that it stands in the lines of its keys.
-    pub fn note_in_line(&self) {
-        self.is_in_line.store(true, Ordering::Relaxed);
+    /// Notes that it stands in the lines of its keys. They are the same each time that its command is run.
+    pub fn note_in_line(&self, lines: impl FnOnce() -> Lines) {
+        self.lines.get_or_init(lines);
     }
 
     /// Whether it stands, or stood, in the lines of its keys.
     pub fn is_in_line(&self) -> bool {
-        self.is_in_line.load(Ordering::Relaxed)
+        self.lines.get().is_some()
+    }
+
+    /// The lines that it stands in, as long as it waits.
+    pub fn lines(&self) -> Option<&Lines> {
+        self.lines.get().filter(|_| self.is_waiting())
     }
 
     /// Whether it was called since the last look: then the command is to be run again, and another call counts anew.

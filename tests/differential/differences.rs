@@ -72,6 +72,17 @@ pub const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
+        name: "the last entry of a stream",
+        why: "since 7.4 XREAD takes + for it",
+        example: &["XADD s 1-0 f v", "XREAD STREAMS s +"],
+        is_it: |request, _, oracle| {
+            const REFUSED: &str = "ERR Invalid stream ID specified as stream command argument";
+            matches!(name_of(request).as_str(), "XREAD" | "XREADGROUP")
+                && request.iter().any(|word| word == b"+")
+                && *oracle == Value::Error(REFUSED.into())
+        },
+    },
+    Difference {
         name: "encoding of small lists",
         why: "7.2 keeps a small list as one listpack, 7.0 has quicklists only",
         example: &["RPUSH l a", "OBJECT ENCODING l"],

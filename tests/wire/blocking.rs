@@ -945,3 +945,29 @@ fn what_was_served_is_served_after_a_restart() {
         }
     }
 }
+
+#[test]
+fn info_counts_the_keys_that_connections_wait_for() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let counted =
+            || (server.info_number("total_blocking_keys"), server.info_number("total_blocking_keys_on_nokey"));
+        assert_eq!(counted(), (0, 0));
+        let lists = waiting(server, 2, |_| "BLPOP stream other 0".to_owned());
+        assert_eq!(counted(), (2, 0));
+        client.call(&["XGROUP", "CREATE", "stream", "group", "$", "MKSTREAM"]);
+        let mut groups = waiting(server, 1, |_| "XREADGROUP GROUP group me BLOCK 0 STREAMS stream >".to_owned());
+        assert_eq!(counted(), (2, 1), "a key is counted once");
+        let mut elsewhere = server.client();
+        elsewhere.call(&["SELECT", "1"]);
+        let id = elsewhere.value(&["CLIENT", "ID"]).integer();
+        elsewhere.send(&request(&["BRPOP", "other", "0"]));
+        wait_for_wait(server, id);
+        assert_eq!(counted(), (3, 1), "in each database");
+        server.client().call(&["DEL", "stream"]);
+        assert!(groups[0].reply().starts_with(b"-NOGROUP"));
+        assert_eq!(counted(), (3, 0));
+        drop((lists, elsewhere));
+        wait_until("nobody waits", || counted() == (0, 0));
+    });
+}

@@ -54,6 +54,72 @@ fn client_list_shows_every_connection_and_what_it_does() {
 }
 
 #[test]
+fn client_list_shows_what_is_queued_and_the_request_that_asks() {
+    on_every_engine(|server| {
+        let (mut client, mut other) = (server.client(), server.client());
+        let line_of = |client: &mut Client, id: i64| client.value(&["CLIENT", "LIST", "ID", &id.to_string()]).text();
+        let id = client.value(&["CLIENT", "ID"]).integer();
+        let info = client.value(&["CLIENT", "INFO"]).text();
+        let of_info = fields(info.trim());
+        // *2 $6 CLIENT $4 INFO, each with its line end.
+        for (field, value) in [("qbuf", "26"), ("argv-mem", "10"), ("multi", "-1"), ("multi-mem", "0"), ("flags", "N")]
+        {
+            assert_eq!(of_info[field], value, "{field} of {info}");
+        }
+        client.expect("MULTI", "+OK\r\n");
+        assert_eq!(fields(line_of(&mut other, id).trim())["multi"], "0");
+        client.expect("SET k v", "+QUEUED\r\n");
+        client.expect("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: \r\n");
+        client.expect("DISCARD", "+OK\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("SET k v", "+QUEUED\r\n");
+        client.expect("GET k", "+QUEUED\r\n");
+        let line = line_of(&mut other, id);
+        let of_line = fields(line.trim());
+        for (field, value) in [("qbuf", "0"), ("multi", "2"), ("multi-mem", "9"), ("flags", "x"), ("cmd", "get")] {
+            assert_eq!(of_line[field], value, "{field} of {line}");
+        }
+        client.expect("EXEC", "*2\r\n+OK\r\n$1\r\nv\r\n");
+        assert_eq!(fields(line_of(&mut other, id).trim())["multi"], "-1");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("RESET", "+RESET\r\n");
+        assert_eq!(fields(line_of(&mut other, id).trim())["multi"], "-1");
+    });
+}
+
+#[test]
+fn commands_of_a_connection_with_no_touch_are_no_uses_of_their_keys() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("MSET a v b v", "+OK\r\n");
+        client.expect("RPUSH list x", ":1\r\n");
+        client.expect("CLIENT NO-TOUCH on", "+OK\r\n");
+        std::thread::sleep(std::time::Duration::from_millis(2_100));
+        let idle = |client: &mut Client, key: &str| client.value(&["OBJECT", "IDLETIME", key]).integer();
+        client.expect("GET a", "$1\r\nv\r\n");
+        client.expect("MGET a b", "*2\r\n$1\r\nv\r\n$1\r\nv\r\n");
+        client.expect("RPUSH list y", ":2\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("GET a", "+QUEUED\r\n");
+        client.expect("EXEC", "*1\r\n$1\r\nv\r\n");
+        for key in ["a", "b", "list"] {
+            assert!(idle(&mut client, key) >= 2, "{key}");
+        }
+        client.expect("TOUCH b", ":1\r\n");
+        assert!(idle(&mut client, "b") < 2, "TOUCH is a use");
+        assert!(idle(&mut client, "a") >= 2, "and of its key alone");
+        // In a transaction it counts from where it stands.
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("CLIENT NO-TOUCH off", "+QUEUED\r\n");
+        client.expect("GET a", "+QUEUED\r\n");
+        client.expect("EXEC", "*2\r\n+OK\r\n$1\r\nv\r\n");
+        assert!(idle(&mut client, "a") < 2);
+        client.expect("LLEN list", ":2\r\n");
+        assert!(idle(&mut client, "list") < 2);
+    });
+}
+
+#[test]
 fn client_list_has_the_fields_of_redis() {
     let oracle = crate::harness::RedisOracle::start();
     let names = |client: &mut Client| -> Vec<String> {

@@ -308,6 +308,42 @@ fn a_small_hash_is_scanned_in_one_page() {
     );
 }
 
+/// Redis has this since 7.4; replies and errors are those of redis-server 8.2.
+#[test]
+fn hscan_leaves_out_values_and_zscan_scores_where_they_are_told_so() {
+    check_script(
+        r#"
+        !HSET h a 1 b 2 c hello
+        :3
+        !HSCAN h 0 NOVALUES
+        *2 | $1 | 0 | *3 | $1 | a | $1 | b | $1 | c
+        !HSCAN h 0 novalues MATCH [ac] COUNT 5
+        *2 | $1 | 0 | *2 | $1 | a | $1 | c
+        !SCAN 0 NOVALUES
+        -ERR NOVALUES option can only be used in HSCAN
+        !SADD s m
+        :1
+        !SSCAN s 0 NOVALUES
+        -ERR NOVALUES option can only be used in HSCAN
+        !ZADD z 1 m
+        :1
+        !ZSCAN z 0 NOVALUES
+        -ERR NOVALUES option can only be used in HSCAN
+        # Valkey has this since 8.1, Redis has not.
+        !ZSCAN z 0 NOSCORES
+        *2 | $1 | 0 | *1 | $1 | m
+        !ZSCAN z 0 MATCH n NOSCORES COUNT 3
+        *2 | $1 | 0 | *0
+        !SSCAN s 0 NOSCORES
+        -ERR syntax error
+        SCAN 0 NOSCORES
+        -ERR syntax error
+        !HSCAN h 0 NOVALUES x
+        -ERR syntax error
+        "#,
+    );
+}
+
 #[test]
 fn a_field_that_stays_is_scanned_whatever_is_added_and_removed_meanwhile() {
     on_every_engine(|server| {

@@ -177,6 +177,158 @@ fn docs_name_group_and_version_as_redis_does() {
     }
 }
 
+/// Commands whose arguments 7.2 describes in another structure than 7.0, with what is other.
+const RESTRUCTURED: [(&str, &str); 17] = [
+    ("bitop", "the operations are named"),
+    ("client|kill", "SKIPME is YES or NO, USER and MAXAGE"),
+    ("client|list", "IDs without a block"),
+    ("command|getkeys", "described"),
+    ("command|getkeysandflags", "described"),
+    ("config|get", "parameters without a block"),
+    ("geohash", "members may be left out"),
+    ("geopos", "members may be left out"),
+    ("georadius", "STORE and STOREDIST are one of two"),
+    ("georadiusbymember", "STORE and STOREDIST are one of two"),
+    ("hscan", "NOVALUES, of 7.4"),
+    ("pfmerge", "sources may be left out"),
+    ("psubscribe", "patterns without a block"),
+    ("xinfo|stream", "FULL is a word of its block"),
+    ("zrank", "WITHSCORE"),
+    ("zrevrank", "WITHSCORE"),
+    ("zscan", "NOSCORES, of Valkey"),
+];
+
+/// Commands of which 7.2 has renamed arguments.
+const RENAMED: &[&str] = &[
+    "bitcount",
+    "bitfield",
+    "bitfield_ro",
+    "bitpos",
+    "client|reply",
+    "client|unblock",
+    "config|set",
+    "flushall",
+    "flushdb",
+    "geoadd",
+    "georadius_ro",
+    "georadiusbymember_ro",
+    "geosearch",
+    "geosearchstore",
+    "hello",
+    "hmset",
+    "hset",
+    "lcs",
+    "mset",
+    "msetnx",
+    "shutdown",
+    "sort",
+    "sort_ro",
+    "xadd",
+    "xclaim",
+    "xgroup|create",
+    "xgroup|createconsumer",
+    "xgroup|delconsumer",
+    "xgroup|destroy",
+    "xgroup|setid",
+    "xinfo|consumers",
+    "xreadgroup",
+    "xsetid",
+    "zadd",
+    "zrange",
+    "zrangebylex",
+    "zrangebyscore",
+    "zrangestore",
+    "zrevrangebylex",
+    "zrevrangebyscore",
+];
+
+/// Arguments, without the names and the texts that are shown if they are not `named`.
+fn structure(arguments: &Value, named: bool) -> Vec<Vec<(String, String)>> {
+    let fields = ["type", "token", "key_spec_index", "since", "deprecated_since", "flags"];
+    let fields = fields.into_iter().chain(named.then_some("name"));
+    let described = |argument: &Value| {
+        let mut of_fields: Vec<(String, String)> = fields
+            .clone()
+            .filter_map(|field| Some((field.to_owned(), format!("{:?}", argument.field(field)?))))
+            .collect();
+        if let Some(parts) = argument.field("arguments") {
+            of_fields.push(("parts".to_owned(), format!("{:?}", structure(parts, named))));
+        }
+        of_fields
+    };
+    arguments.elements().iter().map(described).collect()
+}
+
+#[test]
+fn docs_describe_the_arguments_as_redis_does() {
+    let oracle = RedisOracle::start();
+    let server = Server::start(crate::harness::EVERY_ENGINE[0], &[]);
+    let (mut ours, mut theirs) = (server.client(), oracle.client());
+    let (mut compared, mut other, mut renamed) = (0, Vec::new(), Vec::new());
+    for name in ours.value(&["COMMAND", "LIST"]).elements().iter().map(Value::text) {
+        let (docs, their_docs) = (ours.value(&["COMMAND", "DOCS", &name]), theirs.value(&["COMMAND", "DOCS", &name]));
+        assert_eq!(docs.elements()[0].text(), name, "a subcommand is named as its row");
+        let Some(their_docs) = their_docs.elements().get(1) else { continue };
+        let arguments = |docs: &Value, named| docs.field("arguments").map(|arguments| structure(arguments, named));
+        let docs = &docs.elements()[1];
+        compared += 1;
+        if arguments(docs, false) != arguments(their_docs, false) {
+            other.push(name);
+        } else if arguments(docs, true) != arguments(their_docs, true) {
+            renamed.push(name);
+        }
+    }
+    assert!(compared > 200, "{compared} commands");
+    other.sort();
+    renamed.sort();
+    assert_eq!(other, RESTRUCTURED.map(|(name, _)| name), "the structure of the arguments");
+    assert_eq!(renamed, RENAMED, "the names of the arguments");
+}
+
+#[test]
+fn docs_show_each_argument_as_redis_7_2_does() {
+    on_every_engine(|server| {
+        let docs = server.client().value(&["COMMAND", "DOCS", "set"]);
+        let arguments = docs.elements()[1].field("arguments").expect("SET has arguments").clone();
+        let key = &arguments.elements()[0];
+        let fields: Vec<String> = key.elements().iter().step_by(2).map(Value::text).collect();
+        assert_eq!(fields, ["name", "type", "display_text", "key_spec_index"]);
+        let expiration = arguments.elements().last().expect("it has several");
+        assert_eq!(expiration.field("type").map(Value::text).as_deref(), Some("oneof"));
+        assert!(expiration.field("display_text").is_none(), "a choice is shown by its parts");
+        let seconds = &expiration.field("arguments").expect("a choice has parts").elements()[0];
+        assert_eq!(seconds.field("token").map(Value::text).as_deref(), Some("EX"));
+        let deprecated = server.client().value(&["COMMAND", "DOCS", "getset"]);
+        let deprecated = &deprecated.elements()[1];
+        assert_eq!(
+            deprecated.field("doc_flags").map(|flags| flags.elements()[0].text()).as_deref(),
+            Some("deprecated")
+        );
+        assert_eq!(deprecated.field("deprecated_since").map(Value::text).as_deref(), Some("6.2.0"));
+    });
+}
+
+#[test]
+fn help_lists_the_subcommands_of_every_container() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let listed = client.value(&["COMMAND", "LIST"]);
+        let names: BTreeSet<String> = listed.elements().iter().map(Value::text).collect();
+        for container in ["client", "command", "latency", "memory", "object", "pubsub", "slowlog", "xgroup", "xinfo"] {
+            let help = client.value(&[container, "HELP"]);
+            let lines: Vec<String> = help.elements().iter().map(Value::text).collect();
+            let first =
+                format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", container.to_uppercase());
+            assert_eq!(lines[0], first);
+            for name in names.iter().filter_map(|name| name.strip_prefix(&format!("{container}|"))) {
+                let name = name.to_uppercase();
+                let is_told = |line: &String| line.split([' ', '(']).next() == Some(&name);
+                assert!(lines.iter().any(is_told), "{container} HELP says nothing of {name}");
+            }
+        }
+    });
+}
+
 /// Runs the real redis-cli with lines to read.
 fn redis_cli(server: &Server, arguments: &[&str], input: &str) -> String {
     let file = server.data().path().join("redis-cli-input");

@@ -1,6 +1,6 @@
 //! Commands on keys of any type, and on the keyspace as a whole.
 
-use crate::harness::{Client, Value, check_script, on_every_engine};
+use crate::harness::{Client, EVERY_ENGINE, Server, Value, check_script, on_every_engine};
 use std::collections::HashSet;
 
 #[test]
@@ -425,4 +425,77 @@ fn scan_looks_at_as_many_keys_as_count_says_and_gives_those_that_match() {
         assert_eq!(scan(&mut client, &["MATCH", "*", "COUNT", "9223372036854775807"], |_| {}).0.len(), 1001);
         assert_eq!(scan(&mut client, &["MATCH", ""], |_| {}).0, [b""]);
     });
+}
+
+/// The cursor and the number of keys of one page.
+fn page(client: &mut Client, request: &[&str]) -> (String, usize) {
+    let reply = client.value(request);
+    (reply.elements()[0].text(), reply.elements()[1].elements().len())
+}
+
+#[test]
+fn a_database_of_few_keys_is_one_page_of_scan() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        for database in ["0", "7"] {
+            client.call(&["SELECT", database]);
+            assert_eq!(page(&mut client, &["SCAN", "0"]), ("0".to_owned(), 0));
+            for keys in 1..=10 {
+                client.call(&["SET".to_owned(), format!("key:{keys}"), "v".to_owned()]);
+                assert_eq!(page(&mut client, &["SCAN", "0"]), ("0".to_owned(), keys), "of {keys} keys");
+            }
+            assert_eq!(page(&mut client, &["SCAN", "0", "COUNT", "10", "MATCH", "key:?"]), ("0".to_owned(), 9));
+            assert_eq!(page(&mut client, &["SCAN", "0", "TYPE", "list"]), ("0".to_owned(), 0));
+            assert_ne!(page(&mut client, &["SCAN", "0", "COUNT", "1"]).0, "0");
+            // A transaction, and a pipeline whose keys nobody has counted yet.
+            client.call(&["MULTI"]);
+            client.call(&["SCAN", "0"]);
+            let whole = client.value(&["EXEC"]);
+            assert_eq!(whole.elements()[0].elements()[0].text(), "0");
+            client.call(&["FLUSHDB"]);
+            let sets = (0..10).map(|n| vec!["SET".to_owned(), format!("again:{n}"), "v".to_owned()]);
+            let replies = client.pipeline(&sets.chain([vec!["SCAN".to_owned(), "0".to_owned()]]).collect::<Vec<_>>());
+            let last = replies[10].elements();
+            assert_eq!((last[0].text(), last[1].elements().len()), ("0".to_owned(), 10));
+        }
+    });
+}
+
+#[test]
+fn a_page_of_scan_is_as_long_as_count_says_though_shards_are_shorter() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let sets = (0..1000).map(|n| vec!["SET".to_owned(), format!("key:{n}"), "v".to_owned()]);
+        client.pipeline(&sets.collect::<Vec<_>>());
+        let (cursor, keys) = page(&mut client, &["SCAN", "0", "COUNT", "600"]);
+        assert!((600..632).contains(&keys), "{keys} keys");
+        let (cursor, rest) = page(&mut client, &["SCAN", &cursor, "COUNT", "600"]);
+        assert_eq!((cursor.as_str(), keys + rest), ("0", 1000));
+        assert_eq!(page(&mut client, &["SCAN", "0", "COUNT", "1000"]), ("0".to_owned(), 1000));
+    });
+}
+
+#[test]
+fn scan_removes_the_expired_keys_that_it_would_have_replied() {
+    let left = |client: &mut Client| client.value(&["DBSIZE"]).integer();
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        client.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        for n in 0..100 {
+            client.call(&["SET".to_owned(), format!("lasting:{n}"), "v".to_owned()]);
+            client.call(&["SET".to_owned(), format!("passing:{n}"), "v".to_owned(), "PX".to_owned(), "1".to_owned()]);
+        }
+        client.call(&["SET", "other", "v", "PX", "1"]);
+        client.call(&["HSET", "hash", "f", "v"]);
+        client.call(&["PEXPIRE", "hash", "1"]);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(left(&mut client), 202, "{setup:?}");
+        assert_eq!(scan(&mut client, &["MATCH", "lasting:*"], |_| {}).0.len(), 100);
+        assert_eq!(left(&mut client), 202, "{setup:?}: what does not match stays");
+        assert_eq!(scan(&mut client, &["TYPE", "string", "MATCH", "?a*"], |_| {}).0.len(), 100);
+        assert_eq!(left(&mut client), 101, "{setup:?}: whatever its type, one that matches goes");
+        assert_eq!(scan(&mut client, &["TYPE", "bogus"], |_| {}).0.len(), 0);
+        assert_eq!(left(&mut client), 100, "{setup:?}: also where no type has the name");
+    }
 }

@@ -108,6 +108,9 @@ fn what_took_long_is_told_by_the_latency_monitor() {
     assert!((50..5000).contains(&event[2].integer()) && event[3].integer() >= event[2].integer(), "{event:?}");
     assert_eq!(client.value(&["LATENCY", "HISTORY", "command"]).elements().len(), 1);
     assert!(client.value(&["LATENCY", "DOCTOR"]).text().contains("command"));
+    let graph = client.value(&["LATENCY", "GRAPH", "command"]).text();
+    assert!(graph.starts_with("command - high ") && graph.contains(&"-".repeat(80)), "{graph}");
+    client.expect("LATENCY GRAPH none", "-ERR No samples available for event 'none'\r\n");
     client.expect("LATENCY RESET none", ":0\r\n");
     client.expect("LATENCY RESET", ":1\r\n");
     client.expect("LATENCY HISTORY command", "*0\r\n");
@@ -136,6 +139,38 @@ fn histograms_and_percentiles_show_how_long_commands_took() {
         let info = client.value(&["INFO", "latencystats"]).text();
         let line = info.lines().find(|line| line.starts_with("latency_percentiles_usec_set:")).expect("its line");
         assert!(line.contains("p0=") && line.contains(",p50=") && line.contains(",p100="), "{line}");
+    });
+}
+
+#[test]
+fn a_key_that_takes_long_to_expire_is_told_by_the_latency_monitor() {
+    on_every_engine(|server| {
+        const MEMBERS: usize = 400_000;
+        let mut client = server.client();
+        client.expect("CONFIG SET latency-monitor-threshold 1", "+OK\r\n");
+        for start in (0..MEMBERS).step_by(10_000) {
+            let members = (start..start + 10_000).map(|member| format!("member:{member}"));
+            client.call(&["SADD".to_owned(), "large".to_owned()].into_iter().chain(members).collect::<Vec<_>>());
+        }
+        client.expect("PEXPIRE large 1", ":1\r\n");
+        wait_until("it has expired", || server.info_number("expired_keys") == 1);
+        let names = || -> Vec<String> {
+            let latest = server.client().value(&["LATENCY", "LATEST"]);
+            latest.elements().iter().map(|event| event.elements()[0].text()).collect()
+        };
+        wait_until("the event", || names().contains(&"expire-cycle".to_owned()));
+        let graph = client.value(&["LATENCY", "GRAPH", "expire-cycle"]).text();
+        assert!(graph.starts_with("expire-cycle - high "), "{graph}");
+    });
+}
+
+#[test]
+fn memory_malloc_stats_and_purge_speak_with_the_allocator() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("MEMORY PURGE", "+OK\r\n");
+        let statistics = client.value(&["MEMORY", "MALLOC-STATS"]).text();
+        assert_eq!(statistics.contains("jemalloc"), shardrace::memory::ALLOCATOR == "jemalloc", "{statistics}");
     });
 }
 

@@ -639,6 +639,49 @@ fn a_snapshot_that_cannot_be_written_is_an_error_and_the_old_one_stays() {
 
 /// The texts of redis-server 7.0.15: a directory that takes no file is found out when the snapshot is being written.
 #[test]
+fn changes_are_counted_as_redis_counts_them() {
+    const REQUESTS: [&str; 20] = [
+        "RPUSH l a b c",
+        "LMOVE l m LEFT RIGHT",
+        "RPOPLPUSH l l",
+        "BLMOVE l m LEFT RIGHT 0",
+        "BLPOP l m 0",
+        "RENAME l n",
+        "RENAMENX n o",
+        "COPY o p",
+        "SADD s a b c",
+        "SMOVE s t a",
+        "SUNIONSTORE u s t",
+        "MSET a 1 b 2 c 3",
+        "DEL a b nosuch",
+        "HSET h a 1 b 2",
+        "HINCRBY h a 1",
+        "ZADD z 1 a 2 b",
+        "ZADD z 1 a",
+        "EXPIRE z 100",
+        "PERSIST z",
+        "GETDEL c",
+    ];
+    let changes = |client: &mut Client| -> i64 {
+        let info = client.value(&["INFO", "persistence"]).text();
+        let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
+        line.expect("its line").trim().parse().expect("a number")
+    };
+    let of_each = |client: &mut Client| -> Vec<(&str, i64)> {
+        let mut before = changes(client);
+        let mut count = |line: &'static str| {
+            client.call(&words(line));
+            let now = changes(client);
+            (line, now - std::mem::replace(&mut before, now))
+        };
+        REQUESTS.into_iter().map(&mut count).collect()
+    };
+    let oracle = RedisOracle::start();
+    let expected = of_each(&mut oracle.client());
+    on_every_engine(|server| assert_eq!(of_each(&mut server.client()), expected));
+}
+
+#[test]
 fn bgsave_begins_whatever_becomes_of_it_and_waits_in_a_transaction() {
     on_every_engine(|server| {
         let mut client = server.client();

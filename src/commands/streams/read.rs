@@ -130,11 +130,16 @@ impl<'a> Options<'a> {
         const LAST_OF_GROUP: &str = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the \
              history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
              just return an empty result set.";
+        const LAST_ENTRY_OF_GROUP: &str = "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the \
+             history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would \
+             just return an empty result set.";
         const NEW_WITHOUT_GROUP: &str =
             "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
         match (argument, self.group.is_some()) {
             (b"$", true) => Err(CommandError::Text(LAST_OF_GROUP)),
             (b"$", false) => Ok(ReadingFrom::Behind(stream.map_or(StreamId::MIN, |stream| stream.last_id))),
+            (b"+", true) => Err(CommandError::Text(LAST_ENTRY_OF_GROUP)),
+            (b"+", false) => Ok(ReadingFrom::Behind(stream.map_or(StreamId::MIN, before_last_entry))),
             (b">", true) => Ok(ReadingFrom::New),
             (b">", false) => Err(CommandError::Text(NEW_WITHOUT_GROUP)),
             // To Redis the greatest ID of all is the same as `>`.
@@ -143,6 +148,14 @@ impl<'a> Options<'a> {
                 id => ReadingFrom::Behind(id),
             }),
         }
+    }
+}
+
+/// The ID behind which the last entry of a stream is the first; of an empty stream, its last ID.
+fn before_last_entry(stream: &Stream) -> StreamId {
+    match stream.is_empty() {
+        true => stream.last_id,
+        false => stream.last_entry_id().previous().expect("no entry has the lowest ID"),
     }
 }
 

@@ -5,7 +5,7 @@ use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
 use crate::aof::joint_payload;
-use crate::commands::{self, Command, CommandId, Context, Cursor, Request, Transaction};
+use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
 use crate::keyspace::{Class, Effects, LogMark};
 use crate::replies::{Output, Replies};
@@ -238,6 +238,30 @@ impl<C: Channels> ActorSession<C> {
         self.note_whole(command, seq, args, context, (0..shards).collect());
         self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), shards));
+    }
+
+    /// Reads a page of a walk over all shards: of the shard of its cursor, and of those after it where that has too few
+    /// keys. The parts need not take effect together: a walk promises nothing of keys that come or go meanwhile.
+    fn submit_page(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
+        let gauges = &self.engine.gauges;
+        let keys_of = |shard: usize| {
+            let of_database = &gauges[shard].databases[usize::from(context.database)];
+            of_database.keys.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        let shards = self.gathering.len();
+        let parts = pages(args, shards, keys_of);
+        let seq = self.take_seq();
+        if let [] | [_] = parts[..] {
+            // A cursor that names no shard is told so, or is at its end, on any.
+            let shard = parts.first().map_or(shards - 1, |part| part.shard());
+            return self.batch(shard).push(id, seq, context, args);
+        }
+        for (number, part) in parts.iter().enumerate() {
+            let batch = self.batch(part.shard());
+            part.push(args, |argument| batch.push_argument(argument));
+            batch.end_part(id, seq, context, number == 0);
+        }
+        self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), parts.len()));
     }
 
     /// Sends what is gathered, unless that takes waiting, or more than sending a batch; true when nothing is left.
@@ -551,13 +575,7 @@ impl<C: Channels> Session for ActorSession<C> {
             Request::MultiShard => self.submit_to_shards_of_keys(id, command, args, context),
             Request::Joint => self.submit_jointly(id, command, args, context),
             Request::AllShards => self.submit_to_all_shards(id, command, args, context),
-            Request::Cursor => {
-                // A cursor that names no shard is told so, or is at its end, on any.
-                let shards = self.gathering.len();
-                let shard = Cursor::parse(&args[1]).map_or(0, |cursor| cursor.shard).min(shards - 1);
-                let seq = self.take_seq();
-                self.batch(shard).push(id, seq, context, args);
-            }
+            Request::Cursor => self.submit_page(id, command, args, context),
             Request::Local => unreachable!("the connection runs local commands"),
         }
     }

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::commands::{self, CommandId, Flags, Transaction};
 use crate::eviction::PRESSURE;
 use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Store, Table, hash_of};
+use crate::latency;
 use crate::limits::Limit;
 use crate::pubsub::PubSub;
 use crate::replies::Replies;
@@ -82,6 +83,7 @@ pub struct GaugesOf {
 #[derive(Clone)]
 pub struct Common {
     pub pubsub: Arc<PubSub>,
+    pub latency: Arc<latency::Monitor>,
     /// Transactions over several segments of the log.
     pub joints: Arc<Joints>,
     pub clock: Clock,
@@ -93,6 +95,7 @@ pub struct KeyspaceShard {
     keyspace: Keyspace<Databases>,
     segment: Option<Arc<Segment>>,
     pubsub: Arc<PubSub>,
+    latency: Arc<latency::Monitor>,
     joints: Arc<Joints>,
     /// The turn's records, framed.
     records: Vec<u8>,
@@ -131,13 +134,14 @@ impl KeyspaceShard {
         segment: Option<Arc<Segment>>,
         random: fastrand::Rng,
         gauges: GaugesOf,
-        Common { pubsub, joints, clock, reply_bytes_max }: Common,
+        Common { pubsub, latency, joints, clock, reply_bytes_max }: Common,
     ) -> Self {
         let effects = Effects::new(segment.is_some());
         let mut shard = Self {
             keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
             segment,
             pubsub,
+            latency,
             joints,
             records: Vec::new(),
             record_count: 0,
@@ -205,6 +209,7 @@ impl KeyspaceShard {
             self.keyspace.effects().leave_out_own();
         }
         self.keyspace.select(op.context.database.into());
+        self.keyspace.set_notes_uses(!op.context.no_touch);
         let reply = &mut Reply::new(replies.buffer(), op.context.resp3);
         commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts);
         if let Some(segment) = &self.segment {
@@ -270,7 +275,7 @@ impl KeyspaceShard {
     }
 
     fn run_expiration(&mut self, batch: &mut Batch) {
-        let slice = expire_slice(&mut self.keyspace, |keyspace| keyspace.store().first_deadline());
+        let slice = expire_slice(&mut self.keyspace, &self.latency, |keyspace| keyspace.store().first_deadline());
         self.expire_lag_ms = slice.lag_ms;
         batch.set_expires_more(slice.more);
         if let Some(segment) = &self.segment {

@@ -3,7 +3,7 @@
 mod random;
 mod waiting;
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, on_every_engine, words};
+use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Value, check_script, on_every_engine, words};
 use std::time::Duration;
 
 /// Runs requests on every engine and on redis-server: every reply is the same, in RESP2 and in RESP3. Of a request that
@@ -390,6 +390,42 @@ fn groups_are_made_set_and_removed() {
     );
 }
 
+/// Redis has this since 7.4; replies and errors are those of redis-server 8.2.
+#[test]
+fn xread_gives_the_last_entry_for_a_plus() {
+    check_script(
+        r#"
+        !XADD {t}a 1-0 f 1
+        $3 | 1-0
+        !XADD {t}a 2-0 f 2
+        $3 | 2-0
+        !XADD {t}b 0-1 g 3
+        $3 | 0-1
+        !XREAD STREAMS {t}a +
+        *1 | *2 | $4 | {t}a | *1 | *2 | $3 | 2-0 | *2 | $1 | f | $1 | 2
+        !XREAD COUNT 7 BLOCK 1 STREAMS {t}b {t}a + 2
+        *1 | *2 | $4 | {t}b | *1 | *2 | $3 | 0-1 | *2 | $1 | g | $1 | 3
+        !XREAD STREAMS {t}none +
+        *-1
+        !XREAD BLOCK 1 STREAMS {t}none +
+        *-1
+        # The last entry that is there.
+        !XDEL {t}a 2-0
+        :1
+        !XREAD STREAMS {t}a +
+        *1 | *2 | $4 | {t}a | *1 | *2 | $3 | 1-0 | *2 | $1 | f | $1 | 1
+        !XDEL {t}a 1-0
+        :1
+        !XREAD STREAMS {t}a +
+        *-1
+        !XGROUP CREATE {t}b g 0
+        +OK
+        !XREADGROUP GROUP g c STREAMS {t}b +
+        -ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.
+        "#,
+    );
+}
+
 #[test]
 fn xread_and_xreadgroup_reply_what_is_new() {
     check_as_redis(
@@ -415,7 +451,6 @@ fn xread_and_xreadgroup_reply_what_is_new() {
         XREAD COUNT 9223372036854775808 STREAMS {t}a 0
         XREAD STREAMS {t}a >
         XREAD STREAMS {t}a x
-        XREAD STREAMS {t}a +
         XREAD STREAMS {t}a -
         XREAD BOGUS {t}a 0
         XREAD COUNT 1 {t}a 0

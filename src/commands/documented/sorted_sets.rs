@@ -1,0 +1,42 @@
+//! What COMMAND DOCS says of arguments: sorted sets.
+
+use super::{Described, block, double, integer, key, one_of, pattern, string, token};
+
+#[rustfmt::skip] // One line for each command.
+pub const COMMANDS: &[Described] = &[
+    ("zadd", &[key("key", 0), one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).since("3.0.2").optional(), one_of("comparison", &[token("gt", "GT"), token("lt", "LT")]).since("6.2.0").optional(), token("change", "CH").since("3.0.2").optional(), token("increment", "INCR").since("3.0.2").optional(), block("data", &[double("score"), string("member")]).repeated()]),
+    ("zincrby", &[key("key", 0), integer("increment"), string("member")]),
+    ("zrem", &[key("key", 0), string("member").repeated()]),
+    ("zcard", &[key("key", 0)]),
+    ("zscore", &[key("key", 0), string("member")]),
+    ("zmscore", &[key("key", 0), string("member").repeated()]),
+    ("zrank", &[key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()]),
+    ("zrevrank", &[key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()]),
+    ("zcount", &[key("key", 0), double("min"), double("max")]),
+    ("zlexcount", &[key("key", 0), string("min"), string("max")]),
+    ("zrange", &[key("key", 0), string("start"), string("stop"), one_of("sortby", &[token("byscore", "BYSCORE"), token("bylex", "BYLEX")]).since("6.2.0").optional(), token("rev", "REV").since("6.2.0").optional(), block("limit", &[integer("offset"), integer("count")]).after("LIMIT").since("6.2.0").optional(), token("withscores", "WITHSCORES").optional()]),
+    ("zrangestore", &[key("dst", 0), key("src", 1), string("min"), string("max"), one_of("sortby", &[token("byscore", "BYSCORE"), token("bylex", "BYLEX")]).optional(), token("rev", "REV").optional(), block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional()]),
+    ("zrevrange", &[key("key", 0), integer("start"), integer("stop"), token("withscores", "WITHSCORES").optional()]),
+    ("zrangebyscore", &[key("key", 0), double("min"), double("max"), token("withscores", "WITHSCORES").since("2.0.0").optional(), block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional()]),
+    ("zrevrangebyscore", &[key("key", 0), double("max"), double("min"), token("withscores", "WITHSCORES").optional(), block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional()]),
+    ("zrangebylex", &[key("key", 0), string("min"), string("max"), block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional()]),
+    ("zrevrangebylex", &[key("key", 0), string("max"), string("min"), block("limit", &[integer("offset"), integer("count")]).after("LIMIT").optional()]),
+    ("zremrangebyrank", &[key("key", 0), integer("start"), integer("stop")]),
+    ("zremrangebyscore", &[key("key", 0), double("min"), double("max")]),
+    ("zremrangebylex", &[key("key", 0), string("min"), string("max")]),
+    ("zpopmin", &[key("key", 0), integer("count").optional()]),
+    ("zpopmax", &[key("key", 0), integer("count").optional()]),
+    ("zmpop", &[integer("numkeys"), key("key", 0).repeated(), one_of("where", &[token("min", "MIN"), token("max", "MAX")]), integer("count").after("COUNT").optional()]),
+    ("bzpopmin", &[key("key", 0).repeated(), double("timeout")]),
+    ("bzpopmax", &[key("key", 0).repeated(), double("timeout")]),
+    ("bzmpop", &[double("timeout"), integer("numkeys"), key("key", 0).repeated(), one_of("where", &[token("min", "MIN"), token("max", "MAX")]), integer("count").after("COUNT").optional()]),
+    ("zrandmember", &[key("key", 0), block("options", &[integer("count"), token("withscores", "WITHSCORES").optional()]).optional()]),
+    ("zscan", &[key("key", 0), integer("cursor"), pattern("pattern").after("MATCH").optional(), integer("count").after("COUNT").optional(), token("noscores", "NOSCORES").optional()]),
+    ("zunion", &[integer("numkeys"), key("key", 0).repeated(), integer("weight").after("WEIGHTS").repeated().optional(), one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")]).after("AGGREGATE").optional(), token("withscores", "WITHSCORES").optional()]),
+    ("zunionstore", &[key("destination", 0), integer("numkeys"), key("key", 1).repeated(), integer("weight").after("WEIGHTS").repeated().optional(), one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")]).after("AGGREGATE").optional()]),
+    ("zinter", &[integer("numkeys"), key("key", 0).repeated(), integer("weight").after("WEIGHTS").repeated().optional(), one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")]).after("AGGREGATE").optional(), token("withscores", "WITHSCORES").optional()]),
+    ("zinterstore", &[key("destination", 0), integer("numkeys"), key("key", 1).repeated(), integer("weight").after("WEIGHTS").repeated().optional(), one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")]).after("AGGREGATE").optional()]),
+    ("zdiff", &[integer("numkeys"), key("key", 0).repeated(), token("withscores", "WITHSCORES").optional()]),
+    ("zdiffstore", &[key("destination", 0), integer("numkeys"), key("key", 1).repeated()]),
+    ("zintercard", &[integer("numkeys"), key("key", 0).repeated(), integer("limit").after("LIMIT").optional()]),
+];
