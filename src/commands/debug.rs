@@ -51,12 +51,14 @@ impl OpenLog {
     }
 }
 
-const HELP: [&str; 21] = [
+const HELP: [&str; 23] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DIGEST",
     "    Output a hex signature representing the current DB content.",
     "DIGEST-VALUE <key> [<key> ...]",
     "    Output a hex signature of the values of all the specified keys.",
+    "ERROR <string>",
+    "    Reply with an error of these words.",
     "LOADAOF",
     "    Write the log out, and replace the data by what the log gives back.",
     "OBJECT <key>",
@@ -84,6 +86,7 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
         2 if args.is(1, "DIGEST") => reply.simple(&Digest::of_all(keyspace).to_hex()),
         2.. if args.is(1, "DIGEST-VALUE") => digest_values(keyspace, args, reply),
+        3 if args.is(1, "ERROR") => reply.error(String::from_utf8_lossy(&args[2])),
         2 if args.is(1, "LOADAOF") => {
             load_log(keyspace)?;
             reply.ok();

@@ -115,3 +115,13 @@ fn elements_over_the_threshold_stand_alone() {
     client.expect("RPUSH other short", ":1\r\n");
     client.expect("OBJECT ENCODING other", "$8\r\nlistpack\r\n");
 }
+
+#[test]
+fn an_error_has_the_words_that_were_asked_for() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        client.expect("DEBUG ERROR \"ERR of this connection\"", "-ERR of this connection\r\n");
+        client.expect("DEBUG ERROR \"two\\r\\nlines\"", "-two  lines\r\n");
+    }
+}
