@@ -260,10 +260,11 @@ fn a_log_of_a_redis_that_cannot_be_read_refuses_the_start_and_stays_as_it_is() {
     let oracle = redis_with_log("yes");
     let log_dir = |data: &Data| data.path().join("appendonlydir");
     let incr = |data: &Data| {
-        let files = by_name(&log_dir(data)).into_keys();
-        log_dir(data).join(files.filter(|name| name.ends_with(".incr.aof")).next_back().unwrap())
+        let mut files = by_name(&log_dir(data)).into_keys();
+        log_dir(data).join(files.rfind(|name| name.ends_with(".incr.aof")).unwrap())
     };
-    let damages: [(&str, &dyn Fn(&Data)); 4] = [
+    type Damage<'a> = (&'a str, &'a dyn Fn(&Data));
+    let damages: [Damage<'_>; 4] = [
         ("No such file", &|data| std::fs::remove_file(incr(data)).unwrap()),
         ("at byte ", &|data| {
             let mut bytes = std::fs::read(incr(data)).unwrap();

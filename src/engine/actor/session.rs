@@ -241,7 +241,8 @@ impl<C: Channels> ActorSession<C> {
     }
 
     /// Reads a page of a walk over all shards: of the shard of its cursor, and of those after it where that has too few
-    /// keys. The parts need not take effect together: a walk promises nothing of keys that come or go meanwhile.
+    /// keys. The parts need not take effect together, since a walk promises nothing of keys that come or go meanwhile; but
+    /// what has parts is sent together.
     fn submit_page(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
         let gauges = &self.engine.gauges;
         let keys_of = |shard: usize| {
@@ -261,6 +262,7 @@ impl<C: Channels> ActorSession<C> {
             part.push(args, |argument| batch.push_argument(argument));
             batch.end_part(id, seq, context, number == 0);
         }
+        self.gather_together();
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), parts.len()));
     }
 
