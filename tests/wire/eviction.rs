@@ -238,8 +238,8 @@ fn memory_stays_within_the_limit_and_writes_go_on() {
     }
 }
 
-/// Twenty connections that set values of so many bytes, so many at a time, until each was refused; gives the most that
-/// counted towards the limit then.
+/// Twenty connections that set values of so many bytes, so many at a time, until each was refused; gives what counts
+/// towards the limit when they and the buffers of their requests are gone.
 fn burst(server: &Server, value_len: usize, pipeline: usize) -> u64 {
     const CONNECTIONS: usize = 20;
     let value = "v".repeat(value_len);
@@ -257,6 +257,7 @@ fn burst(server: &Server, value_len: usize, pipeline: usize) -> u64 {
             });
         }
     });
+    wait_until("they are gone", || server.info_number("connected_clients") == 1);
     counted(server)
 }
 
