@@ -7,6 +7,7 @@
 //!
 //! Where nothing is evicted, writers count what they may take themselves: each thread adds up what its commands bring,
 //! and when that comes to half of what was free at the last look, there is another before more is taken.
+//! What is accepted and has not run yet is not bounded by that: many large values on their way may end over the limit.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
