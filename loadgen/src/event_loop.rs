@@ -10,6 +10,7 @@ use mio::{Events, Poll, Registry, Token};
 use crate::Error;
 use crate::config::{Config, Stop};
 use crate::keys::Share;
+use crate::record::Served;
 use crate::schedule::{Schedule, part_of};
 use crate::timer::Alarm;
 
@@ -41,6 +42,8 @@ pub(crate) struct PhaseEnd {
     pub(crate) lag: Histogram<u64>,
     /// CPU time that went into waiting for the next due time by polling.
     pub(crate) spun: Duration,
+    /// What each connection was served; empty where connections are what is measured.
+    pub(crate) connections: Vec<Served>,
 }
 
 /// A phase, as one thread has it.

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::cpu::CpuTime;
 use crate::health::Health;
 use crate::io::Io;
-use crate::record::{CommandStats, Interval, value_at_percentile};
+use crate::record::{CommandStats, Interval, SLICE, Served, value_at_percentile};
 
 /// The counts and latencies of all runs, added up.
 #[derive(Clone, Debug)]
@@ -24,6 +24,10 @@ pub struct Outcome {
     pub commands: Vec<CommandStats>,
     /// One row a second.
     pub series: Vec<Second>,
+    /// Replies in each 100 ms; the last one of a run covers what is left.
+    pub slices: Vec<u64>,
+    /// What each connection was served; empty for a storm, and where files were merged.
+    pub connections: Vec<Served>,
     /// CPU time of this process in user mode, within the windows.
     pub cpu_user: Duration,
     /// CPU time of this process in the kernel, within the windows.
@@ -134,6 +138,8 @@ impl Outcome {
             commands: names.iter().map(|_| CommandStats::new(open_loop)).collect(),
             names,
             series: Vec::new(),
+            slices: Vec::new(),
+            connections: Vec::new(),
             cpu_user: Duration::ZERO,
             cpu_system: Duration::ZERO,
             unsent: 0,
@@ -198,9 +204,21 @@ impl Outcome {
         for ((_, own), other) in self.targets.iter_mut().zip(&interval.targets) {
             own.add(other);
         }
+        let slices = length.as_nanos().div_ceil(SLICE.as_nanos()) as usize;
+        self.slices.extend(&interval.slices[..slices.min(interval.slices.len())]);
         let total = interval.total();
         let end_s = (self.duration + began + length).as_secs_f64();
         self.series.push(Second::new(end_s, total.latency(), total.requests, total.errors, total.hits, total.misses));
+    }
+
+    /// A run's connections, in their order: the same ones in each run.
+    pub(crate) fn add_connections<'a>(&mut self, connections: impl Iterator<Item = &'a Served>) {
+        for (number, served) in connections.enumerate() {
+            match self.connections.get_mut(number) {
+                Some(own) => own.add(served),
+                None => self.connections.push(*served),
+            }
+        }
     }
 
     pub(crate) fn add_verified(&mut self, verified: Option<Verified>) {

@@ -9,7 +9,11 @@ use crate::commands::CommandId;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
-const INTERVAL_NS: u64 = INTERVAL.as_nanos() as u64;
+
+/// Replies are counted by slices of an interval, too: what changes within a second shows in them.
+pub const SLICE: Duration = Duration::from_millis(100);
+const SLICE_NS: u64 = SLICE.as_nanos() as u64;
+const SLICES: usize = (INTERVAL.as_nanos() / SLICE.as_nanos()) as usize;
 
 /// Latencies are nanoseconds, kept to three digits, up to one hour (longer ones count as that).
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -137,6 +141,8 @@ pub struct Interval {
     pub commands: Vec<CommandStats>,
     /// By target; empty when there is only one.
     pub targets: Vec<CommandStats>,
+    /// Replies of all commands in each [`SLICE`].
+    pub slices: [u64; SLICES],
 }
 
 impl Interval {
@@ -144,7 +150,7 @@ impl Interval {
     pub fn new(index: u64, counted: Counted) -> Self {
         let stats = |count: usize| (0..count).map(|_| CommandStats::new(counted.open_loop)).collect();
         let targets = if counted.targets > 1 { counted.targets } else { 0 };
-        Self { index, commands: stats(counted.commands), targets: stats(targets) }
+        Self { index, commands: stats(counted.commands), targets: stats(targets), slices: [0; SLICES] }
     }
 
     /// Adds another thread's part of the same interval.
@@ -153,6 +159,7 @@ impl Interval {
         for (own, other) in own.zip(other.commands.iter().chain(&other.targets)) {
             own.add(other);
         }
+        self.slices.iter_mut().zip(other.slices).for_each(|(own, other)| *own += other);
     }
 
     /// All commands as one.
@@ -170,6 +177,32 @@ impl Interval {
     }
 }
 
+/// What one connection was served within the measured window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Replies.
+    pub requests: u64,
+    /// Their latencies, added up.
+    pub latency_ns: u128,
+    /// The longest of them.
+    pub latency_ns_max: u64,
+}
+
+impl Served {
+    #[inline]
+    pub(crate) fn count(&mut self, latency_ns: u64, requests: u64) {
+        self.requests += requests;
+        self.latency_ns += u128::from(latency_ns) * u128::from(requests);
+        self.latency_ns_max = self.latency_ns_max.max(latency_ns);
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.latency_ns += other.latency_ns;
+        self.latency_ns_max = self.latency_ns_max.max(other.latency_ns_max);
+    }
+}
+
 /// What a reply says about its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -182,6 +215,8 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     current: Interval,
+    /// Which slice of the interval is counted, and when it ends.
+    slice: usize,
     boundary_ns: u64,
     counted: Counted,
     intervals: SyncSender<Interval>,
@@ -189,7 +224,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(start_ns: u64, counted: Counted, intervals: SyncSender<Interval>) -> Self {
-        Self { current: Interval::new(0, counted), boundary_ns: start_ns + INTERVAL_NS, counted, intervals }
+        Self { current: Interval::new(0, counted), slice: 0, boundary_ns: start_ns + SLICE_NS, counted, intervals }
     }
 
     /// Requests of so many bytes together were sent.
@@ -211,6 +246,7 @@ impl Recorder {
         verdict: Verdict,
         bytes: u64,
     ) {
+        self.current.slices[self.slice] += count;
         self.current.commands[usize::from(command)].count_replies(count, verdict, bytes);
         if let Some(stats) = self.current.targets.get_mut(target) {
             stats.count_replies(count, verdict, bytes);
@@ -236,8 +272,12 @@ impl Recorder {
     #[inline]
     pub(crate) fn roll(&mut self, now_ns: u64) {
         while now_ns >= self.boundary_ns {
-            self.hand_on();
-            self.boundary_ns += INTERVAL_NS;
+            self.boundary_ns += SLICE_NS;
+            self.slice += 1;
+            if self.slice == SLICES {
+                self.slice = 0;
+                self.hand_on();
+            }
         }
     }
 

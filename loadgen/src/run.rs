@@ -169,6 +169,7 @@ fn run_once(
         }
         outcome.end_run(duration, cpu);
         let connecting_before = outcome.connecting;
+        outcome.add_connections(ends.iter().flat_map(|end| &end.phase.connections));
         for end in ends {
             outcome.health.add_thread(end.time, end.phase.spun, &end.phase.lag, duration);
             outcome.add_verified(end.verified);

@@ -141,6 +141,7 @@ impl<'a> Storm<'a> {
             unsent: self.part.unsent(self.started),
             lag: self.lag.clone(),
             spun: Duration::ZERO,
+            connections: Vec::new(),
         })
     }
 

@@ -212,12 +212,47 @@ fn sizes_drawn_from_a_distribution_arrive() {
     assert!((bytes / 548_000.0 - 1.0).abs() < 0.1, "{bytes}");
 }
 
+/// A target that answers nothing for half a second, within a second of which the rest is busy.
+#[test]
+fn replies_are_counted_by_100_ms_and_a_stall_within_a_second_shows() {
+    for io in ways() {
+        let stall = Some((500, Duration::from_millis(500)));
+        let stub = Stub::start(Behaviour { stall, ..Behaviour::default() });
+        let json = measure(&stub, &by(io, &["--test-time", "1.5", "-c", "2", "-t", "2"]));
+        let slices: Vec<u64> =
+            json["slices_100ms"].as_array().unwrap().iter().map(|slice| slice.as_u64().unwrap()).collect();
+        assert_eq!(Some(slices.iter().sum::<u64>()), json["totals"]["requests"].as_u64());
+        let duration_s = json["duration_s"].as_f64().unwrap();
+        assert_eq!(slices.len(), (duration_s * 10.0 - 1e-6).ceil() as usize, "{slices:?} in {duration_s} s");
+        let longest = slices.split(|slice| *slice > 0).map(<[u64]>::len).max().unwrap();
+        assert!((3..=6).contains(&longest), "{slices:?}");
+    }
+}
+
+#[test]
+fn how_evenly_connections_were_served_is_reported() {
+    for io in ways() {
+        let stub = Stub::start(Behaviour { delay_first: Duration::from_millis(50), ..Behaviour::default() });
+        let json = measure(&stub, &by(io, &["--test-time", "0.6", "-c", "4", "-t", "2"]));
+        let connections = &json["connections"];
+        assert_eq!((connections["count"].as_u64(), connections["served"].as_u64()), (Some(4), Some(4)));
+        let of = |what: &str, which: &str| connections[what][which].as_f64().unwrap();
+        assert!(of("ops_per_sec", "min") < of("ops_per_sec", "median") / 3.0, "{connections}");
+        assert!(of("ops_per_sec", "jain") < 0.85, "{connections}");
+        assert!(of("mean_latency_us", "max") > 50_000.0 && of("max_latency_us", "max") > 50_000.0, "{connections}");
+        assert!(of("mean_latency_us", "min") < 50_000.0, "{connections}");
+    }
+    let storm = measure(&plain(), &["--connect-storm", "-n", "20", "-c", "2"]);
+    assert!(storm["connections"].is_null());
+}
+
 #[test]
 fn several_runs_are_added_up() {
     let json = measure(&plain(), &["-n", "100", "-x", "3", "-c", "3"]);
     assert_eq!(json["totals"]["requests"], 300);
     let ends: Vec<f64> = json["series"].as_array().unwrap().iter().map(|row| row["t_s"].as_f64().unwrap()).collect();
     assert_eq!(ends.len(), 3);
+    assert_eq!(json["connections"]["count"], 3);
     assert!(ends.is_sorted(), "{ends:?}");
 }
 

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::io::Io;
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, value_at_percentile};
+use crate::report::fairness;
 use crate::report::hdr::HdrPaths;
 
 /// The whole result of a run.
@@ -52,6 +53,8 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
             "waiting_for_cpu_max": outcome.health.waiting_max,
             "schedule_lag_us": config.rate.map(|_| percentiles(&outcome.health.lag)),
         },
+        "connections": fairness::to_json(outcome),
+        "slices_100ms": outcome.slices,
         "series": series,
         "files": files_json(files.as_ref()),
     })

@@ -1,6 +1,7 @@
 //! What a run leaves behind: JSON, CSV, HDR histogram files, and a table for people.
 
 mod csv;
+mod fairness;
 pub mod hdr;
 mod json;
 mod ramp;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::commands::CommandId;
+use crate::record::Served;
 use crate::resp::ReplyScanner;
 use crate::verify::Expected;
 
@@ -21,6 +22,8 @@ pub(super) struct Connection {
     outstanding: u64,
     /// Open loop: how many of this connection's own requests were sent in this phase.
     pub(super) sent: u64,
+    /// What it was served in the measured window.
+    pub(super) served: Served,
 }
 
 /// Requests without their replies: some of one command, that have their times in common.
@@ -45,6 +48,7 @@ impl Connection {
             pending: VecDeque::with_capacity(pipeline),
             outstanding: 0,
             sent: 0,
+            served: Served::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::connection::Pending;
 use crate::commands::{COMMANDS_MAX, CommandId};
-use crate::record::Recorder;
+use crate::record::{Recorder, Served};
 
 /// Replies that came in one read to requests with the same times.
 ///
@@ -29,23 +29,24 @@ impl Group {
 
     /// Adds replies; where their requests have other times, the group so far is recorded first.
     #[inline]
-    pub(super) fn join(&mut self, requests: &Pending, recorder: &mut Recorder, now_ns: u64) {
+    pub(super) fn join(&mut self, requests: &Pending, recorder: &mut Recorder, served: &mut Served, now_ns: u64) {
         if self.sent_ns != requests.sent_ns || self.intended_ns != requests.intended_ns {
-            self.record(recorder, now_ns);
+            self.record(recorder, served, now_ns);
             (self.intended_ns, self.sent_ns) = (requests.intended_ns, requests.sent_ns);
         }
         self.seen |= 1 << requests.command;
         self.counts[usize::from(requests.command)] += requests.count;
     }
 
-    /// Records what there is, and forgets it.
-    pub(super) fn record(&mut self, recorder: &mut Recorder, now_ns: u64) {
+    /// Records what there is, for the run and for its connection, and forgets it.
+    pub(super) fn record(&mut self, recorder: &mut Recorder, served: &mut Served, now_ns: u64) {
         let (service_ns, latency_ns) = (now_ns - self.sent_ns, now_ns - self.intended_ns);
         let mut rest = std::mem::take(&mut self.seen);
         while rest != 0 {
             let command = rest.trailing_zeros() as CommandId;
             let count = std::mem::take(&mut self.counts[usize::from(command)]);
             recorder.record_latency(command, self.target, service_ns, latency_ns, count);
+            served.count(latency_ns, count);
             rest &= rest - 1;
         }
     }

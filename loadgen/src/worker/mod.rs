@@ -25,7 +25,7 @@ use crate::event_loop::{EventLoop, Part, Phase, PhaseEnd, tick};
 use crate::io::Io;
 use crate::keys::{Frontier, Share};
 use crate::outcome::Verified;
-use crate::record::{Recorder, latency_histogram};
+use crate::record::{Recorder, Served, latency_histogram};
 use crate::resp::{Elements, ReplyKind, ReplyRun};
 use crate::timer::Clock;
 use crate::workload::Workload;
@@ -152,6 +152,7 @@ impl<'a> Worker<'a> {
             unsent: self.part.unsent(self.connections.iter().map(|connection| connection.sent).sum()),
             lag: self.lag.clone(),
             spun: Duration::from_nanos(self.spun_ns),
+            connections: self.connections.iter().map(|connection| connection.served).collect(),
         })
     }
 
@@ -165,6 +166,7 @@ impl<'a> Worker<'a> {
         self.spun_ns = 0;
         for connection in &mut self.connections {
             connection.sent = 0;
+            connection.served = Served::default();
         }
         self.to_send = self.part.quota;
     }
@@ -291,7 +293,7 @@ impl<'a> Worker<'a> {
             let verdict =
                 spec.replies.judge(kind, elements).ok_or_else(|| mismatched(address, &spec.name, kind, elements()))?;
             if let Some(recorder) = &mut self.recorder {
-                group.join(&answered, recorder, now_ns);
+                group.join(&answered, recorder, &mut connection.served, now_ns);
                 recorder.count_replies(answered.command, connection.target, count, verdict, reply_bytes);
             }
         }
@@ -301,7 +303,7 @@ impl<'a> Worker<'a> {
         }
         self.last_reply_ns = now_ns;
         if let Some(recorder) = &mut self.recorder {
-            group.record(recorder, now_ns);
+            group.record(recorder, &mut connection.served, now_ns);
         }
         Ok(())
     }

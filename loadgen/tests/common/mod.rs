@@ -38,6 +38,8 @@ pub struct Behaviour {
     pub stall: Option<(u64, Duration)>,
     /// Every reply is late by so much.
     pub delay: Duration,
+    /// Those on the first connection are late by so much more.
+    pub delay_first: Duration,
     /// After so many requests the connection is closed.
     pub close_after: Option<u64>,
     /// Sent instead of any reply to the commands of a load.
@@ -97,8 +99,11 @@ impl Stub {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let shared = Arc::clone(&seen);
         thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (behaviour, seen) = (behaviour.clone(), Arc::clone(&shared));
+            for (number, stream) in listener.incoming().flatten().enumerate() {
+                let (mut behaviour, seen) = (behaviour.clone(), Arc::clone(&shared));
+                if number == 0 {
+                    behaviour.delay += behaviour.delay_first;
+                }
                 thread::spawn(move || serve(stream, &behaviour, &seen));
             }
         });
