@@ -25,7 +25,7 @@ MODES = {"4 KB": "default", "huge": "always"}
 
 
 def load(server, loadgen, keys, *words):
-    command = [loadgen, "-q", "-p", str(server.port), "-c", "50", "-d", "64", "--key-maximum", str(keys), *words]
+    command = [loadgen, "--quiet", "-p", str(server.port), "-c", "50", "-d", "64", "--key-maximum", str(keys), *words]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -23,7 +23,7 @@ PERCENTILES = ["p50", "p99", "p99.9"]
 def run(server, loadgen, rate, seconds):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
-        words = [loadgen, "-q", "-p", str(server.port), "-c", "50", "--test-time", str(seconds), "--warm-up", "0.5",
+        words = [loadgen, "--quiet", "-p", str(server.port), "-c", "50", "--test-time", str(seconds), "--warm-up", "0.5",
                  "--ratio", "1:0", "-d", "64", "--key-maximum", "100000", "--rate-limiting", str(rate),
                  "--json-out-file", out]
         subprocess.run(words, check=True)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::io::IoChoice;
+use crate::values::VALUE_BYTES_MAX;
 
 /// The command line.
 #[derive(Parser, Debug)]
@@ -125,10 +126,10 @@ pub struct RunFlags {
     #[arg(long, value_name = "SHARDS", value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub target_shards: Option<u32>,
     /// Requests in flight on each connection
-    #[arg(long, value_name = "DEPTH", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(short = 'P', long, value_name = "DEPTH", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub pipeline: u32,
-    /// Bytes of a value [default: 32]
-    #[arg(short, long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(0..=536_870_912))]
+    /// Bytes of a value; k, m, kb and mb are understood (1k = 1000, 1kb = 1024) [default: 32]
+    #[arg(short, long, value_name = "BYTES", value_parser = data_size)]
     pub data_size: Option<u64>,
     /// Bytes of a value, drawn from a range
     #[arg(long, value_name = "MIN-MAX", conflicts_with_all = ["data_size", "data_size_list"])]
@@ -161,7 +162,7 @@ pub struct RunFlags {
     #[arg(long, value_name = "NUMBER")]
     pub key_minimum: Option<u64>,
     /// Largest key number [default: 1000000]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(short = 'r', long, value_name = "NUMBER")]
     pub key_maximum: Option<u64>,
     /// What stands before the number [default: memtier-]
     #[arg(long, value_name = "TEXT")]
@@ -175,8 +176,8 @@ pub struct RunFlags {
     /// Instead of a load: connect, PING, close, and again; -c at a time, -n in total, or at --rate-limiting per second
     #[arg(long, conflicts_with_all = ["workload", "ratio", "keys_per_command", "prefill", "verify"])]
     pub connect_storm: bool,
-    /// Open loop: requests per second, in total, due at fixed times whether or not replies come
-    #[arg(long, value_name = "OPS_PER_SEC")]
+    /// Open loop: requests per second, in total (memtier's is for each connection), due at fixed times whether or not replies come; 50k is understood
+    #[arg(long, value_name = "OPS_PER_SEC", value_parser = rate)]
     pub rate_limiting: Option<f64>,
     /// Open loops at several rates, one after the other: RATE,…, where FROM-TO:BY stands for several
     #[arg(long, value_name = "RATES", conflicts_with_all = ["rate_limiting", "requests"], requires = "test_time")]
@@ -214,7 +215,38 @@ pub struct RunFlags {
     /// Print no latency distribution after the table
     #[arg(long)]
     pub hide_histogram: bool,
+    /// Print a line for each command
+    #[arg(short = 'q', long)]
+    pub brief: bool,
     /// Print errors only
-    #[arg(short, long)]
+    #[arg(long)]
     pub quiet: bool,
+}
+
+/// Bytes, with the units of redis.conf: `k` is 1000 and `kb` 1024.
+fn data_size(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, unit) = lower.split_at(lower.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(lower.len()));
+    let factor = match unit {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1024,
+        "m" => 1_000_000,
+        "mb" => 1024 * 1024,
+        _ => return Err("expected bytes, such as 100, 1k (1000) or 1kb (1024)".to_owned()),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    let fits = bytes.filter(|bytes| *bytes <= VALUE_BYTES_MAX as u64);
+    fits.ok_or_else(|| format!("expected 0 to {VALUE_BYTES_MAX} bytes"))
+}
+
+/// Requests a second, where `k` and `m` are thousands and millions.
+fn rate(text: &str) -> Result<f64, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, factor) = match lower.strip_suffix(['k', 'm']) {
+        Some(digits) => (digits, if lower.ends_with('k') { 1e3 } else { 1e6 }),
+        None => (lower.as_str(), 1.0),
+    };
+    let number = digits.parse::<f64>().map_err(|_| "expected requests per second, such as 50000 or 50k".to_owned())?;
+    Ok(number * factor)
 }

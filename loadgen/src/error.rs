@@ -13,6 +13,9 @@ pub enum Error {
     /// Replies that contradict the model of `--verify`.
     #[error("{0}")]
     Mismatch(String),
+    /// Ctrl-C, before anything was measured or after all of it was written.
+    #[error("interrupted")]
+    Interrupted,
     /// The target accepts no connection.
     #[error("cannot connect to {address}: {source}")]
     Connect {

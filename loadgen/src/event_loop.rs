@@ -9,6 +9,7 @@ use mio::{Events, Poll, Registry, Token};
 
 use crate::Error;
 use crate::config::{Config, Stop};
+use crate::interrupt;
 use crate::keys::Share;
 use crate::record::Served;
 use crate::schedule::{Schedule, part_of};
@@ -22,6 +23,8 @@ const TICK: Duration = Duration::from_millis(100);
 const SPIN_NS: u64 = 10_000;
 /// How long after the end of a timed open loop what was due in it may still begin.
 const LATE_STARTS_NS: u64 = 1_000_000_000;
+/// How long an interrupted run waits for the replies that are outstanding.
+const LAST_REPLIES_NS: u64 = 1_000_000_000;
 
 const ALARM: Token = Token(usize::MAX);
 
@@ -42,6 +45,8 @@ pub(crate) struct PhaseEnd {
     pub(crate) lag: Histogram<u64>,
     /// CPU time that went into waiting for the next due time by polling.
     pub(crate) spun: Duration,
+    /// When it was interrupted, if it was.
+    pub(crate) interrupted_ns: Option<u64>,
     /// What each connection was served; empty where connections are what is measured.
     pub(crate) connections: Vec<Served>,
 }
@@ -55,6 +60,8 @@ pub(crate) struct Part {
     pub(crate) quota: u64,
     /// From when on a closed loop sends no more.
     pub(crate) deadline_ns: u64,
+    /// When it was interrupted, if it was.
+    pub(crate) interrupted_ns: Option<u64>,
 }
 
 impl Part {
@@ -71,12 +78,30 @@ impl Part {
             (Stop::Time(_), Some(schedule)) => schedule.due_before(deadline_ns),
             (Stop::Time(_), None) => u64::MAX,
         };
-        Self { schedule, quota, deadline_ns }
+        Self { schedule, quota, deadline_ns, interrupted_ns: None }
     }
 
     /// Before the first phase: nothing to send.
     pub(crate) fn none() -> Self {
-        Self { schedule: None, quota: 0, deadline_ns: u64::MAX }
+        Self { schedule: None, quota: 0, deadline_ns: u64::MAX, interrupted_ns: None }
+    }
+
+    /// Ends the phase now, if the run was interrupted: what is due later is not due any more. Says so once.
+    pub(crate) fn heed_interrupt(&mut self, now_ns: u64) -> bool {
+        if self.interrupted_ns.is_some() || !interrupt::is_asked() {
+            return false;
+        }
+        self.interrupted_ns = Some(now_ns);
+        self.deadline_ns = self.deadline_ns.min(now_ns);
+        if let Some(schedule) = &self.schedule {
+            self.quota = self.quota.min(schedule.due_before(now_ns + 1));
+        }
+        true
+    }
+
+    /// Whether the replies outstanding are no longer waited for.
+    pub(crate) fn is_given_up(&self, now_ns: u64) -> bool {
+        self.interrupted_ns.is_some_and(|interrupted_ns| now_ns >= interrupted_ns + LAST_REPLIES_NS)
     }
 
     /// Whether nothing may begin any more, not even what was due in time.
@@ -87,7 +112,7 @@ impl Part {
 
     /// How much was due and not sent; in a closed loop nothing is due.
     pub(crate) fn unsent(&self, sent: u64) -> u64 {
-        self.schedule.map_or(0, |_| self.quota - sent)
+        self.schedule.map_or(0, |_| self.quota.saturating_sub(sent))
     }
 }
 

@@ -2,9 +2,8 @@
 
 mod session;
 
-use std::fs::File;
+use std::env;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -13,16 +12,21 @@ use loadgen::cli::{Cli, Command};
 use loadgen::config::Config;
 use loadgen::outcome::{Outcome, Verified};
 use loadgen::ramp::{Ramp, RampOutcome, run_ramp};
+use loadgen::report::PartialFile;
 use loadgen::report::hdr::HdrPaths;
 use loadgen::workload::file::WorkloadFile;
-use loadgen::{Error, compare, merge, report};
+use loadgen::{Error, compare, foreign, interrupt, merge, report};
 use serde_json::Value as Json;
 use session::Session;
 
+/// With fewer hits than this, a run measures something else than it seems to.
+const HIT_RATIO_MIN: f64 = 0.9;
+
 fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, &arguments),
     };
     let result = match cli.command {
         Some(Command::Compare(flags)) => compare::run(&flags, &mut io::stdout().lock()),
@@ -32,6 +36,10 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error @ Error::Interrupted) => {
+            eprintln!("loadgen: {error}");
+            ExitCode::from(interrupt::EXIT_CODE)
+        }
         Err(error) => {
             eprintln!("loadgen: {error}");
             ExitCode::FAILURE
@@ -40,7 +48,11 @@ fn main() -> ExitCode {
 }
 
 /// Help and version are answers; anything else is an error, and exits as all errors do.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(error: &clap::Error, arguments: &[String]) -> ExitCode {
+    if let Some(answer) = foreign::answer(arguments) {
+        eprintln!("loadgen: {answer}");
+        return ExitCode::FAILURE;
+    }
     // Nowhere is left to say that stderr is gone.
     let _ = error.print();
     match error.kind() {
@@ -58,24 +70,30 @@ fn list_workloads() -> Result<(), Error> {
 }
 
 fn measure(config: &Config) -> Result<(), Error> {
+    interrupt::watch()?;
     let prefixed = config.hdr_file_prefix.as_deref().map(|prefix| HdrPaths::from_prefix(prefix).json);
     let json_path = config.json_out_file.clone().or(prefixed);
     // Created first, so that a bad path is known before the run and not after it.
-    let json_file = json_path.as_deref().map(create).transpose()?;
+    let json_file = json_path.as_deref().map(PartialFile::create).transpose()?;
     // Made only where it is written: it is a good part of what a short run costs.
     let write = |json: &dyn Fn() -> Json| match (json_file, json_path) {
-        (Some(mut file), Some(path)) => writeln!(file, "{:#}", json()).map_err(|source| Error::File { path, source }),
+        (Some(mut file), Some(path)) => {
+            writeln!(file, "{:#}", json()).map_err(|source| Error::File { path, source })?;
+            file.complete()
+        }
         _ => Ok(()),
     };
     match &config.ramp {
         Some(ramp) => {
             let outcome = climb(config, ramp)?;
-            write(&|| outcome.to_json(config))
+            write(&|| outcome.to_json(config))?;
+            check_whole(outcome.is_interrupted)
         }
         None => {
             let outcome = run_once(config)?;
             write(&|| report::to_json(config, &outcome))?;
-            check_verified(&outcome)
+            check_verified(&outcome)?;
+            check_whole(outcome.is_interrupted)
         }
     }
 }
@@ -86,8 +104,13 @@ fn run_once(config: &Config) -> Result<Outcome, Error> {
     if !config.quiet {
         print(config, &outcome).map_err(stdout_error)?;
     }
-    warn(&outcome);
+    warn(&outcome, config.prefill);
     Ok(outcome)
+}
+
+/// A run that Ctrl-C ended is no success, once everything is written.
+fn check_whole(is_interrupted: bool) -> Result<(), Error> {
+    if is_interrupted { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 /// Replies that contradict the model are a failure, once everything is written.
@@ -122,8 +145,9 @@ fn climb(config: &Config, ramp: &Ramp) -> Result<RampOutcome, Error> {
         report::print_ramp(&mut io::stdout().lock(), config, &outcome).map_err(stdout_error)?;
     }
     if let Some(path) = prefix.map(|prefix| HdrPaths::from_prefix(prefix).steps_csv) {
-        let mut file = create(&path)?;
+        let mut file = PartialFile::create(&path)?;
         report::write_ramp_csv(&mut file, &outcome).map_err(|source| Error::File { path, source })?;
+        file.complete()?;
     }
     Ok(outcome)
 }
@@ -132,12 +156,11 @@ fn stdout_error(source: io::Error) -> Error {
     Error::File { path: "stdout".into(), source }
 }
 
-fn create(path: &Path) -> Result<File, Error> {
-    File::create(path).map_err(|source| Error::File { path: path.to_owned(), source })
-}
-
 fn print(config: &Config, outcome: &Outcome) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    if config.brief {
+        return report::print_brief(&mut out, outcome);
+    }
     report::print_summary(&mut out, config, outcome)?;
     if !config.hide_histogram {
         report::print_distribution(&mut out, outcome.totals().latency())?;
@@ -146,7 +169,20 @@ fn print(config: &Config, outcome: &Outcome) -> io::Result<()> {
 }
 
 /// What makes a result mean less than it seems to.
-fn warn(outcome: &Outcome) {
+fn warn(outcome: &Outcome, prefilled: bool) {
+    if outcome.is_interrupted {
+        eprintln!(
+            "loadgen: warning: interrupted after {:.1} s: this is what was measured until then",
+            outcome.duration.as_secs_f64()
+        );
+    }
+    if let Some(ratio) = outcome.totals().hit_ratio().filter(|ratio| *ratio < HIT_RATIO_MIN) {
+        let hint = if prefilled { "" } else { "; --prefill sets every key first" };
+        eprintln!(
+            "loadgen: warning: {:.1} % of the keys that were read had a value: this measures misses{hint}",
+            ratio * 100.0
+        );
+    }
     let errors: u64 = outcome.commands.iter().map(|command| command.errors).sum();
     if errors > 0 {
         let text = outcome.error_text.as_deref().unwrap_or("before the measured window");

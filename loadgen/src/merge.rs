@@ -52,7 +52,7 @@ pub fn run(flags: &MergeFlags, out: &mut dyn Write) -> Result<(), Error> {
             let length = outcome.duration.saturating_sub(began).min(Duration::from_secs(1));
             log.write(histogram, began, length, tag)?;
         }
-        log.flush()?;
+        log.complete()?;
     }
     let by_name = || outcome.by_name().filter(|(_, stats)| stats.requests > 0);
     write_total(&paths.latency_total, start, outcome.duration, by_name().map(|(name, s)| (name, s.latency())))?;

@@ -46,6 +46,8 @@ pub struct Outcome {
     pub error_text: Option<String>,
     /// Which way bytes came and went; none where files were merged.
     pub io: Option<Io>,
+    /// Whether it ended before its time, by Ctrl-C.
+    pub is_interrupted: bool,
     runs: u32,
 }
 
@@ -149,6 +151,7 @@ impl Outcome {
             connecting: Duration::ZERO,
             error_text: None,
             io: None,
+            is_interrupted: false,
             runs: 0,
         }
     }

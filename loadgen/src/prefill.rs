@@ -5,6 +5,7 @@ use rand::rngs::SmallRng;
 
 use crate::Error;
 use crate::config::{Config, Target};
+use crate::interrupt;
 use crate::resp::{Client, Value};
 use crate::run::connect;
 use crate::values::Values;
@@ -29,6 +30,7 @@ pub(crate) fn prefill(config: &Config, target: &Target, mut progress: impl FnMut
     let mut batch = Vec::new();
     let mut done = 0;
     while done < total {
+        interrupt::check()?;
         batch.clear();
         let mut requests = 0;
         while requests < BATCH_REQUESTS && batch.len() < BATCH_BYTES && done < total {
@@ -53,6 +55,7 @@ pub(crate) fn delete_keys(config: &Config, target: &Target) -> Result<(), Error>
     let mut keys = (tags.minimum..=tags.maximum).flat_map(|tag| (0..members).map(move |member| (tag, member)));
     let mut batch = Vec::new();
     loop {
+        interrupt::check()?;
         batch.clear();
         let mut requests = 0;
         for (tag, member) in keys.by_ref().take(BATCH_REQUESTS as usize) {

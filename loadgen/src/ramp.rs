@@ -5,6 +5,10 @@
 //! rate that held and the lowest that did not, until that is within the precision. A rate that does
 //! not hold is tried once more before that counts, since one stall of the machine is no property of
 //! the target.
+//!
+//! The generator's own lag is part of every latency. A rate that fails while the lag alone takes up
+//! half of the limit says nothing about the target, and a limit that an idle generator's lag exceeds
+//! cannot be searched for at all.
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -19,6 +23,10 @@ use crate::record::value_at_percentile;
 /// Steps of a search, after which it ends with what it knows.
 const SEARCH_STEPS_MAX: usize = 60;
 const STEPS_MAX: usize = 1000;
+/// The part of the limit that the generator's own lag may take up before a failure is its own.
+const LAG_OF_LIMIT_MAX: f64 = 0.5;
+/// A generator that is busy for less of its time lags because it wakes late, not because of its load.
+const IDLE_MAX: f64 = 0.5;
 
 /// Which rates are run.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +105,8 @@ pub struct RampOutcome {
     pub steps: Vec<Step>,
     /// Where the knee lies, when it was searched for.
     pub found: Option<Found>,
+    /// Whether it ended before its time, by Ctrl-C; its last step then is not whole, or the one after it is missing.
+    pub is_interrupted: bool,
 }
 
 /// Where the knee lies.
@@ -108,6 +118,8 @@ pub struct Found {
     pub fails: Option<f64>,
     /// At the lowest rate that failed it was the generator that could not keep up.
     pub generator_bound: bool,
+    /// The generator's own lag (99th percentile) at the highest rate that held.
+    pub lag_p99_ms: Option<f64>,
 }
 
 /// Runs all steps. `run_step` is given the number of the step, from 1 on, and its configuration.
@@ -120,32 +132,76 @@ pub fn run_ramp(
     let mut run_at = |steps: &mut Vec<Step>, rate: f64, limit_ms: Option<f64>| {
         let number = steps.len() + 1;
         let config = Config { rate: Some(rate), prefill: config.prefill && number == 1, ..config.clone() };
-        let outcome = run_step(number, &config)?;
+        let outcome = match run_step(number, &config) {
+            // Between two steps: the first ones are measured.
+            Err(Error::Interrupted) if number > 1 => return Ok(false),
+            outcome => outcome?,
+        };
+        let is_whole = !outcome.is_interrupted;
         let failures = failures(&outcome, limit_ms);
         steps.push(Step { rate, outcome, failures });
-        Ok::<(), Error>(())
+        Ok::<bool, Error>(is_whole)
     };
+    let mut is_interrupted = false;
     let found = match ramp {
         Ramp::Steps(rates) => {
-            rates.iter().try_for_each(|&rate| run_at(&mut steps, rate, None))?;
+            for &rate in rates {
+                is_interrupted = !run_at(&mut steps, rate, None)?;
+                if is_interrupted {
+                    break;
+                }
+            }
             None
         }
         Ramp::FindKnee(knee) => {
             let mut search = Search::new(knee);
             while let Some(rate) = search.next_rate().filter(|_| steps.len() < SEARCH_STEPS_MAX) {
-                run_at(&mut steps, rate, Some(knee.p99_limit_ms))?;
+                is_interrupted = !run_at(&mut steps, rate, Some(knee.p99_limit_ms))?;
+                if is_interrupted {
+                    break;
+                }
                 let step = steps.last().expect("a step was run");
-                let held = step.failures.is_empty();
-                search.learn(rate, held, !step.outcome.faults().is_empty());
+                knee.check_lag(step, &search)?;
+                search.learn(rate, step.failures.is_empty(), knee.is_generators_failure(step));
             }
-            Some(search.found())
+            let found = search.found();
+            let held = steps.iter().rev().find(|step| Some(step.rate) == found.holds && step.failures.is_empty());
+            Some(Found { lag_p99_ms: held.map(Step::lag_p99_ms), ..found })
         }
     };
-    Ok(RampOutcome { steps, found })
+    Ok(RampOutcome { steps, found, is_interrupted })
+}
+
+impl Knee {
+    /// Refuses a limit that the generator misses by itself, before any target could: nothing has held,
+    /// this rate fails for the second time, and a generator with little to do leaves too late for it.
+    fn check_lag(&self, step: &Step, search: &Search) -> Result<(), Error> {
+        let lag_ms = step.lag_p99_ms();
+        let is_final = search.holds.is_none() && search.doubtful == Some(step.rate) && !step.failures.is_empty();
+        let busy = step.outcome.health.busy_max;
+        if !is_final || lag_ms <= self.p99_limit_ms || busy >= IDLE_MAX {
+            return Ok(());
+        }
+        let why = format!(
+            "the generator's own lag is above it: at {} ops/s 1 % of the requests left {lag_ms:.3} ms late or more, \
+             its threads busy {:.0} % of the time; ask for more than that, or run it on a machine of its own",
+            step.rate,
+            busy * 100.0
+        );
+        invalid("--p99-limit", self.p99_limit_ms, why)
+    }
+
+    /// Whether the generator was the bottleneck at a step, or its lag too near the limit to tell.
+    fn is_generators_failure(&self, step: &Step) -> bool {
+        !step.outcome.faults().is_empty() || step.lag_p99_ms() > self.p99_limit_ms * LAG_OF_LIMIT_MAX
+    }
 }
 
 fn failures(outcome: &Outcome, limit_ms: Option<f64>) -> Vec<String> {
     let mut failures = Vec::new();
+    if outcome.is_interrupted {
+        failures.push("interrupted".to_owned());
+    }
     if outcome.unsent > 0 {
         failures.push(format!("{} requests were due and never sent", outcome.unsent));
     }
@@ -215,7 +271,8 @@ impl Search {
     }
 
     fn found(&self) -> Found {
-        Found { holds: self.holds, fails: self.fails, generator_bound: self.generator_bound }
+        let (holds, fails, generator_bound) = (self.holds, self.fails, self.generator_bound);
+        Found { holds, fails, generator_bound, lag_p99_ms: None }
     }
 }
 
@@ -226,11 +283,13 @@ impl RampOutcome {
         json!({
             "format": "shardrace-loadgen-ramp/1",
             "config": config.to_json(),
+            "interrupted": self.is_interrupted,
             "steps": steps,
             "knee": self.found.map(|found| json!({
                 "holds": found.holds,
                 "fails": found.fails,
                 "generator_bound": found.generator_bound,
+                "lag_p99_us": found.lag_p99_ms.map(|ms| ms * 1e3),
             })),
         })
     }
@@ -240,6 +299,11 @@ impl Step {
     /// Replies per second.
     pub fn achieved(&self) -> f64 {
         self.outcome.per_second(self.outcome.totals().requests)
+    }
+
+    /// How late requests left that could have left in time, 99th percentile.
+    pub fn lag_p99_ms(&self) -> f64 {
+        value_at_percentile(&self.outcome.health.lag, 99.0) as f64 / 1e6
     }
 
     /// A percentile of latency, or of service time, in milliseconds.
@@ -257,6 +321,7 @@ impl Step {
             "errors": totals.errors,
             "unsent": self.outcome.unsent,
             "latency_us": { "p50": us(50.0), "p90": us(90.0), "p99": us(99.0), "p99.9": us(99.9), "max": us(100.0) },
+            "lag_p99_us": self.lag_p99_ms() * 1e3,
             "service_p99_us": value_at_percentile(&totals.service, 99.0) as f64 / 1e3,
             "failures": self.failures,
             "faults": self.outcome.faults(),

@@ -18,6 +18,7 @@ use crate::config::{Config, Stop, Target};
 use crate::cpu::{CpuTime, pin_thread, raise_open_files_limit};
 use crate::event_loop::{Phase, PhaseEnd};
 use crate::health::ThreadTime;
+use crate::interrupt;
 use crate::io::Io;
 use crate::keys::{Frontier, Share};
 use crate::outcome::{Outcome, Verified};
@@ -64,7 +65,15 @@ pub fn run(config: &Config, observer: &mut dyn Observer) -> Result<Outcome, Erro
     outcome.io = Some(io);
     let frontier = Frontier::of(config.tags());
     for number in 1..=config.run_count {
-        run_once(config, number, &frontier, observer, &mut outcome)?;
+        match run_once(config, number, &frontier, observer, &mut outcome) {
+            Ok(()) => {}
+            // Between two runs: the first ones are measured.
+            Err(Error::Interrupted) if number > 1 => outcome.is_interrupted = true,
+            Err(error) => return Err(error),
+        }
+        if outcome.is_interrupted {
+            break;
+        }
     }
     Ok(outcome)
 }
@@ -169,6 +178,7 @@ fn run_once(
         }
         outcome.end_run(duration, cpu);
         let connecting_before = outcome.connecting;
+        outcome.is_interrupted |= ends.iter().any(|end| end.phase.interrupted_ns.is_some());
         outcome.add_connections(ends.iter().flat_map(|end| &end.phase.connections));
         for end in ends {
             outcome.health.add_thread(end.time, end.phase.spun, &end.phase.lag, duration);
@@ -203,6 +213,7 @@ fn shares(config: &Config) -> Vec<Share> {
 /// The connections of a thread, each with the number of its target.
 fn connect_all(config: &Config, share: Share) -> Result<Vec<(TcpStream, usize)>, Error> {
     let connect = |client: usize| {
+        interrupt::check()?;
         let target = client % config.targets.len();
         Ok((connect(config, &config.targets[target])?.into_stream(), target))
     };
@@ -236,7 +247,7 @@ fn thread_body(
     if config.warm_up > Duration::ZERO {
         let start_ns = rendezvous.agree_on_start();
         let phase = Phase { start_ns, stop: Stop::Time(config.warm_up) };
-        warm = worker.run(phase, None).map(drop);
+        warm = worker.run(phase, None).and_then(|_| interrupt::check());
         if warm.is_err() {
             rendezvous.abort.store(true, Ordering::Relaxed);
         }
@@ -360,12 +371,15 @@ fn observe(
     Ok(())
 }
 
-/// From the start to the last reply, and at least as long as was asked for.
+/// From the start to the last reply, and at least as long as was asked for, or until it was interrupted.
 fn window_length(config: &Config, start_ns: u64, ends: &[ThreadEnd]) -> Duration {
     let last_reply_ns = ends.iter().map(|end| end.phase.last_reply_ns).max().unwrap_or(start_ns);
     let until_last_reply = Duration::from_nanos(last_reply_ns - start_ns);
-    match config.stop {
-        Stop::Requests(_) => until_last_reply,
-        Stop::Time(time) => time.max(until_last_reply),
-    }
+    let interrupted_ns = ends.iter().filter_map(|end| end.phase.interrupted_ns).max();
+    let asked_for = match (interrupted_ns, config.stop) {
+        (Some(interrupted_ns), _) => Duration::from_nanos(interrupted_ns.saturating_sub(start_ns)),
+        (None, Stop::Requests(_)) => Duration::ZERO,
+        (None, Stop::Time(time)) => time,
+    };
+    asked_for.max(until_last_reply)
 }

@@ -113,11 +113,14 @@ impl<'a> Storm<'a> {
         let mut events = EventLoop::events();
         loop {
             let now_ns = self.clock.now_ns();
+            if self.part.heed_interrupt(now_ns) {
+                self.to_start = self.part.unsent(self.started);
+            }
             if self.part.is_over(now_ns) {
                 self.to_start = 0;
             }
             self.start_due()?;
-            if self.to_start == 0 && self.free.len() == self.slots.len() {
+            if (self.to_start == 0 && self.free.len() == self.slots.len()) || self.part.is_given_up(now_ns) {
                 break;
             }
             self.check_patience(now_ns)?;
@@ -141,6 +144,7 @@ impl<'a> Storm<'a> {
             unsent: self.part.unsent(self.started),
             lag: self.lag.clone(),
             spun: Duration::ZERO,
+            interrupted_ns: self.part.interrupted_ns,
             connections: Vec::new(),
         })
     }

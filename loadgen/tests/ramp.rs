@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::time::Duration;
 
-use common::{Behaviour, Stub, loadgen, measure, stderr};
+use common::{Behaviour, Stub, failure, loadgen, measure, stderr};
 
 #[test]
 fn every_step_is_run_at_its_rate_and_has_files_of_its_own() {
@@ -42,6 +42,26 @@ fn the_knee_lies_where_the_target_is_full() {
     assert!((50.0..200.0).contains(&holds) && fails > holds && fails / holds <= 1.5, "{}", json["knee"]);
     let failed = |step: &&serde_json::Value| !step["failures"].as_array().unwrap().is_empty();
     assert!(json["steps"].as_array().unwrap().iter().filter(failed).count() >= 2, "a failure is tried again");
+}
+
+/// No generator wakes within a microsecond, a hundred times a second.
+#[test]
+fn a_limit_below_the_generators_own_lag_is_refused() {
+    let stub = Stub::start(Behaviour::default());
+    let flags = ["--find-knee", "--p99-limit", "0.001", "--rate-limiting", "100", "--test-time", "0.5", "-c", "2"];
+    let said = failure(&stub, &flags);
+    assert!(said.contains("'0.001' for '--p99-limit': the generator's own lag is above it"), "{said}");
+    assert_eq!(stub.count("SET") + stub.count("GET"), 100, "one try, and one more");
+}
+
+#[test]
+fn the_generators_own_lag_is_part_of_what_the_search_says() {
+    let stub = Stub::start(Behaviour { delay: Duration::from_millis(20), ..Behaviour::default() });
+    let flags = ["--find-knee", "--p99-limit", "500", "--rate-limiting", "60", "--knee-precision", "100"];
+    let json = measure(&stub, &[&flags[..], &["--test-time", "0.5", "-c", "2"]].concat());
+    let lag_us = json["knee"]["lag_p99_us"].as_f64().unwrap();
+    assert!(lag_us > 0.0 && lag_us < 500_000.0, "{}", json["knee"]);
+    assert!(json["steps"][0]["lag_p99_us"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

@@ -59,6 +59,40 @@ fn hits_and_misses_are_told_apart_and_prefill_makes_hits() {
 }
 
 #[test]
+fn a_run_that_measures_misses_says_so() {
+    let stub = plain();
+    let port = stub.port.to_string();
+    let flags = ["-p", &port, "-n", "1000", "-r", "100", "--ratio", "0:1"];
+    let said = stderr(&loadgen(&flags));
+    assert!(said.contains("warning: 0.0 % of the keys that were read had a value") && said.contains("--prefill"));
+    let said = stderr(&loadgen(&[&flags[..], &["--prefill"]].concat()));
+    assert!(!said.contains("had a value"), "{said}");
+    let said = stderr(&loadgen(&["-p", &port, "-n", "100", "--ratio", "1:0"]));
+    assert!(!said.contains("had a value"), "nothing was read: {said}");
+}
+
+#[test]
+fn flags_of_redis_benchmark_work_or_are_answered_with_ours() {
+    let stub = plain();
+    let port = stub.port.to_string();
+    let output = loadgen(&["-p", &port, "-n", "1000", "-c", "5", "-P", "16", "-r", "100", "-d", "1k", "-q"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("SET: ") && lines[1].starts_with("GET: "), "{text}");
+    assert!(lines.iter().all(|line| line.contains(" requests per second, p50=")), "{text}");
+    for (flags, ours) in
+        [(["-h", "10.0.0.1"], "-s HOST"), (["-t", "set,get"], "--ratio 1:0"), (["-k", "0"], "--connect-storm")]
+    {
+        let output = loadgen(&[&flags[..], &["-p", &port]].concat());
+        assert_eq!(output.status.code(), Some(1), "{flags:?}");
+        assert!(stderr(&output).contains(ours) && output.stdout.is_empty(), "{flags:?}: {}", stderr(&output));
+    }
+    let help = loadgen(&["-h"]);
+    assert!(help.status.success() && String::from_utf8(help.stdout).unwrap().contains("Usage"));
+}
+
+#[test]
 fn sequential_keys_cover_the_range_evenly() {
     for pattern in ["S:S", "P:P"] {
         let stub = plain();

@@ -101,6 +101,8 @@ pub struct Config {
     pub hdr_file_prefix: Option<PathBuf>,
     /// Whether the latency distribution stays unprinted.
     pub hide_histogram: bool,
+    /// Whether a line for each command is all that is printed.
+    pub brief: bool,
     /// Whether nothing but errors is printed.
     pub quiet: bool,
 }
@@ -218,6 +220,7 @@ impl Config {
             json_out_file: flags.json_out_file,
             hdr_file_prefix: flags.hdr_file_prefix,
             hide_histogram: flags.hide_histogram,
+            brief: flags.brief,
             quiet: flags.quiet,
         };
         config.check_verify().map(|()| config)
@@ -322,6 +325,7 @@ impl Config {
             "json-out-file": self.json_out_file,
             "hdr-file-prefix": self.hdr_file_prefix,
             "hide-histogram": self.hide_histogram,
+            "brief": self.brief,
             "quiet": self.quiet,
         })
     }
@@ -454,6 +458,24 @@ mod tests {
         ] {
             let error = config(flags).expect_err("a bad value");
             assert!(error.contains(what), "{flags:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn flags_of_other_tools_that_mean_the_same_are_understood() {
+        let config = config(&["-P", "16", "-r", "5000", "-d", "1k", "-q", "--rate-limiting", "50k"]).expect("valid");
+        assert_eq!((config.pipeline.get(), config.keys.maximum, config.rate), (16, 5000, Some(50_000.0)));
+        assert!(matches!(config.value_sizes, ValueSizes::Fixed(1000)) && config.brief && !config.quiet);
+    }
+
+    #[test]
+    fn sizes_and_rates_have_units() {
+        for (text, size) in [("0", 0), ("100", 100), ("1K", 1000), ("1kb", 1024), ("2m", 2_000_000), ("1MB", 1 << 20)] {
+            let config = config(&["-d", text]).expect(text);
+            assert!(matches!(config.value_sizes, ValueSizes::Fixed(bytes) if bytes == size), "{text}");
+        }
+        for flags in [["-d", "1g"], ["-d", "k"], ["-d", "513mb"], ["-d", "-1"], ["--rate-limiting", "5kk"]] {
+            assert!(config(&flags).is_err(), "{flags:?}");
         }
     }
 

@@ -9,8 +9,7 @@
 //! Histograms hold nanoseconds; the maximum on each line of a log, and the distribution, are in
 //! milliseconds.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +21,7 @@ use crate::Error;
 use crate::outcome::Outcome;
 use crate::record::{CommandStats, Interval};
 use crate::report::csv::write_csv;
+use crate::report::file::{PartialFile, write_file};
 
 const NS_PER_MS: f64 = 1e6;
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
@@ -89,9 +89,6 @@ impl HdrFiles {
     /// Creates the files for the commands with these names, so that a bad path is known before the run and not after it.
     pub fn create(prefix: &Path, names: Vec<String>) -> Result<Self, Error> {
         let paths = HdrPaths::from_prefix(prefix);
-        for path in [&paths.latency_distribution, &paths.latency_total, &paths.service_total, &paths.csv] {
-            create(path)?;
-        }
         Ok(Self {
             latency: IntervalLog::create(&paths.latency_log)?,
             service: IntervalLog::create(&paths.service_log)?,
@@ -124,13 +121,16 @@ impl HdrFiles {
                 self.service.write(&stats.service, began, length, name)?;
             }
         }
-        // A run that is interrupted leaves what it had measured.
+        // A run that is killed leaves what it had measured, under another name.
         self.latency.flush()?;
         self.service.flush()
     }
 
-    /// Writes the distribution, the totals and the seconds. The logs of intervals are complete.
+    /// Writes the distribution, the totals and the seconds. The logs of intervals are complete, and
+    /// take their names.
     pub fn finish(self, outcome: &Outcome) -> Result<(), Error> {
+        self.latency.complete()?;
+        self.service.complete()?;
         let totals: CommandStats = outcome.totals();
         write_file(&self.paths.latency_distribution, |file| write_distribution(file, totals.latency()))?;
         write_file(&self.paths.csv, |file| write_csv(file, outcome))?;
@@ -155,22 +155,13 @@ pub(crate) fn write_total<'a>(
     for (name, histogram) in histograms {
         log.write(histogram, Duration::ZERO, length, name)?;
     }
-    log.flush()
-}
-
-pub(crate) fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
-    let mut file = BufWriter::new(create(path)?);
-    write(&mut file).and_then(|()| file.flush()).map_err(|source| Error::file(path, source))
-}
-
-fn create(path: &Path) -> Result<File, Error> {
-    File::create(path).map_err(|source| Error::file(path, source))
+    log.complete()
 }
 
 /// One `.hlog` file.
 pub(crate) struct IntervalLog {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: PartialFile,
     serializer: V2DeflateSerializer,
     scratch: Vec<u8>,
 }
@@ -179,7 +170,7 @@ impl IntervalLog {
     pub(crate) fn create(path: &Path) -> Result<Self, Error> {
         Ok(Self {
             path: path.to_owned(),
-            file: BufWriter::new(create(path)?),
+            file: PartialFile::create(path)?,
             serializer: V2DeflateSerializer::new(),
             scratch: Vec::new(),
         })
@@ -234,8 +225,12 @@ impl IntervalLog {
             .write_histogram(histogram, began, length, Some(tag))
     }
 
-    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+    fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(|source| Error::file(&self.path, source))
+    }
+
+    pub(crate) fn complete(self) -> Result<(), Error> {
+        self.file.complete()
     }
 }
 

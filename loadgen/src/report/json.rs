@@ -29,6 +29,7 @@ pub fn to_json(config: &Config, outcome: &Outcome) -> Json {
         "config": config.to_json(),
         "valid": faults.is_empty(),
         "faults": faults,
+        "interrupted": outcome.is_interrupted,
         "target": { "host": config.targets[0].host, "port": config.targets[0].port },
         "targets": targets,
         "connecting_s": outcome.connecting.as_secs_f64(),

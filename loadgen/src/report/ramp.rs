@@ -30,11 +30,15 @@ pub fn print_ramp(out: &mut dyn Write, config: &Config, ramp: &RampOutcome) -> i
             let rate = |rate: Option<f64>| rate.map_or("no rate".to_owned(), |rate| format!("{rate:.0} ops/s"));
             writeln!(
                 out,
-                "p99 <= {} ms: {} holds, {} fails{}",
+                "p99 <= {} ms: {} holds, {} fails{}{}",
                 knee.p99_limit_ms,
                 rate(found.holds),
                 rate(found.fails),
-                if found.generator_bound { "; there the generator itself could not keep up" } else { "" },
+                if found.generator_bound { "; there it was the generator that could not keep up" } else { "" },
+                found.lag_p99_ms.map_or(String::new(), |lag_ms| format!(
+                    "; of the limit, the generator's own lag was {:.0} % ({lag_ms:.3} ms) at the rate that holds",
+                    lag_ms / knee.p99_limit_ms * 100.0
+                )),
             )
         }
         _ => Ok(()),

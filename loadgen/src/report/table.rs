@@ -20,7 +20,7 @@ pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) ->
         config.threads,
         outcome.io.as_ref().map_or("unknown I/O".to_owned(), Io::to_string),
         config.pipeline,
-        config.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {rate} ops/s")),
+        config.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {rate} ops/s in total")),
         match config.stop {
             Stop::Requests(requests) => format!("{requests} requests"),
             Stop::Time(time) => format!("{} s", time.as_secs_f64()),
@@ -35,6 +35,15 @@ pub fn print_summary(out: &mut dyn Write, config: &Config, outcome: &Outcome) ->
         outcome.cpu_user.as_secs_f64(),
         outcome.cpu_system.as_secs_f64(),
     )
+}
+
+/// A line for each command.
+pub fn print_brief(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {
+    for (name, stats) in outcome.by_name().filter(|(_, stats)| stats.requests > 0) {
+        let p50 = millis(value_at_percentile(stats.latency(), 50.0));
+        writeln!(out, "{name}: {:.2} requests per second, p50={p50} ms", outcome.per_second(stats.requests))?;
+    }
+    Ok(())
 }
 
 fn rows(config: &Config, outcome: &Outcome) -> Table {

@@ -125,11 +125,14 @@ impl<'a> Worker<'a> {
             if let Some(since_ns) = self.spins_since_ns.take() {
                 self.spun_ns += now_ns - since_ns;
             }
+            if self.part.heed_interrupt(now_ns) {
+                self.to_send = self.part.unsent(self.sent());
+            }
             if self.part.is_over(now_ns) {
                 self.to_send = 0;
             }
             self.send_due(now_ns)?;
-            if self.to_send == 0 && self.in_flight == 0 {
+            if (self.to_send == 0 && self.in_flight == 0) || self.part.is_given_up(now_ns) {
                 break;
             }
             self.check_patience(now_ns)?;
@@ -149,11 +152,17 @@ impl<'a> Worker<'a> {
         }
         Ok(PhaseEnd {
             last_reply_ns: self.last_reply_ns,
-            unsent: self.part.unsent(self.connections.iter().map(|connection| connection.sent).sum()),
+            unsent: self.part.unsent(self.sent()),
             lag: self.lag.clone(),
             spun: Duration::from_nanos(self.spun_ns),
+            interrupted_ns: self.part.interrupted_ns,
             connections: self.connections.iter().map(|connection| connection.served).collect(),
         })
+    }
+
+    /// Open loop: the requests of this phase that were sent.
+    fn sent(&self) -> u64 {
+        self.connections.iter().map(|connection| connection.sent).sum()
     }
 
     fn begin(&mut self, phase: Phase, recorder: Option<Recorder>) {
