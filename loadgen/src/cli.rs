@@ -49,9 +49,6 @@ pub struct CompareFlags {
     /// Per cent that a difference may be for the verdict "no change"
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     pub margin: f64,
-    /// Seed of the bootstrap
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
     /// Write tables and plot as one HTML page that needs no network
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

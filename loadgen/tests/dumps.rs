@@ -155,6 +155,13 @@ fn compare_shows_dumps_side_by_side_and_plots_them() {
     let difference: f64 = p99[3].parse().unwrap();
     assert!((difference / ((second / first - 1.0) * 100.0) - 1.0).abs() < 0.05, "{p99:?}");
     assert_eq!(p99[6], "+0.0");
+    let verdicts: Vec<&str> = table.split("against").nth(1).unwrap().lines().skip(2).take(9).collect();
+    // One run a side says nothing about the next one, however far the two are apart.
+    assert!(
+        verdicts.iter().all(|line| line.contains("too few runs") && line.trim_end().ends_with("cannot tell")),
+        "{table}"
+    );
+    assert!(table.contains("a verdict takes 3 runs on each side"), "{table}");
 
     let plot = fs::read_to_string(svg).unwrap();
     assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"));

@@ -13,15 +13,15 @@ use hdrhistogram::Histogram;
 
 use crate::Error;
 use crate::cli::CompareFlags;
-use crate::dump::{Log, LogInterval};
+use crate::dump::Log;
 use crate::record::value_at_percentile;
 use crate::report::{millis, plain_table};
 
-mod bootstrap;
+mod difference;
 mod html;
 mod plot;
 
-use bootstrap::{Difference, differences};
+use difference::{Difference, RUNS_MIN, differences};
 
 const PERCENTILES: [f64; 9] = [0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -35,12 +35,11 @@ pub struct Dump {
     pub histogram: Histogram<u64>,
     /// From the first interval's begin to the last one's end.
     pub duration: Duration,
-    seconds: Vec<Unit>,
 }
 
-/// What the bootstrap draws: a second of a run, or a run.
+/// One observation.
 #[derive(Clone, Debug)]
-struct Unit {
+struct Run {
     histogram: Histogram<u64>,
     length: Duration,
 }
@@ -51,8 +50,8 @@ struct Side {
     name: String,
     histogram: Histogram<u64>,
     duration: Duration,
-    units: Vec<Unit>,
-    units_are_runs: bool,
+    /// One at least.
+    runs: Vec<Run>,
     /// Files whose JSON says that the run is not valid.
     invalid: Vec<String>,
 }
@@ -62,32 +61,14 @@ impl Dump {
     pub fn read(path: &Path, tag: Option<&str>) -> Result<Self, Error> {
         let mut intervals = Log::read(path)?.intervals;
         intervals.retain(|interval| tag.is_none() || interval.tag.as_deref() == tag);
-        intervals.sort_by_key(|interval| interval.began);
-        let add = |total: &mut Histogram<u64>, interval: &LogInterval| {
-            total.add(&interval.histogram).map_err(|error| Error::format(path, error.to_string()))
-        };
         let mut histogram = empty_histogram();
-        let mut seconds: Vec<(Duration, Unit)> = Vec::new();
         for interval in &intervals {
-            add(&mut histogram, interval)?;
-            match seconds.last_mut() {
-                Some((began, unit)) if *began == interval.began => add(&mut unit.histogram, interval)?,
-                _ => {
-                    let mut unit = Unit { histogram: empty_histogram(), length: interval.length };
-                    add(&mut unit.histogram, interval)?;
-                    seconds.push((interval.began, unit));
-                }
-            }
+            histogram.add(&interval.histogram).map_err(|error| Error::format(path, error.to_string()))?;
         }
-        let first = intervals.first().map(|interval| interval.began);
+        let first = intervals.iter().map(|interval| interval.began).min();
         let last = intervals.iter().map(|interval| interval.began + interval.length).max();
         match first.zip(last) {
-            Some((first, last)) => Ok(Self {
-                path: path.to_owned(),
-                histogram,
-                duration: last - first,
-                seconds: seconds.into_iter().map(|(_, unit)| unit).collect(),
-            }),
+            Some((first, last)) => Ok(Self { path: path.to_owned(), histogram, duration: last - first }),
             None => Err(Error::format(
                 path,
                 tag.map_or("no intervals".to_owned(), |tag| format!("no intervals tagged {tag}")),
@@ -109,33 +90,30 @@ fn empty_histogram() -> Histogram<u64> {
 
 impl Side {
     fn read(path: &Path, tag: Option<&str>) -> Result<Self, Error> {
-        let mut dumps = if path.is_dir() {
+        let dumps = if path.is_dir() {
             logs_in(path)?.iter().map(|log| Dump::read(log, tag)).collect::<Result<Vec<_>, _>>()?
         } else {
             vec![Dump::read(path, tag)?]
         };
         let invalid = dumps.iter().filter(|dump| dump.is_invalid()).map(|dump| dump.path.display().to_string());
         let invalid = invalid.collect();
-        let units_are_runs = dumps.len() > 1;
-        let units = if units_are_runs {
-            dumps.iter().map(|dump| Unit { histogram: dump.histogram.clone(), length: dump.duration }).collect()
-        } else {
-            std::mem::take(&mut dumps[0].seconds)
-        };
         let mut histogram = empty_histogram();
         for dump in &dumps {
             histogram.add(&dump.histogram).map_err(|error| Error::format(path, error.to_string()))?;
         }
         let duration = dumps.iter().map(|dump| dump.duration).sum();
-        Ok(Self { name: path.display().to_string(), histogram, duration, units, units_are_runs, invalid })
+        let runs = dumps.into_iter().map(|dump| Run { histogram: dump.histogram, length: dump.duration }).collect();
+        Ok(Self { name: path.display().to_string(), histogram, duration, runs, invalid })
     }
 
     /// What its intervals rest on.
     fn describe(&self) -> String {
-        let what = if self.units_are_runs { "runs" } else { "seconds of one run" };
-        let mut text = format!("{} requests in {} {what}", self.histogram.len(), self.units.len());
-        if !self.units_are_runs {
-            text.push_str(" (how much runs differ from each other is not known)");
+        let what = if self.runs.len() == 1 { "run" } else { "runs" };
+        let mut text = format!("{} requests in {} {what}", self.histogram.len(), self.runs.len());
+        if self.runs.len() < RUNS_MIN {
+            text.push_str(&format!(
+                " (how much runs differ from each other is not known: a verdict takes {RUNS_MIN} runs on each side)"
+            ));
         }
         if !self.invalid.is_empty() {
             text.push_str(&format!("; INVALID: {}", self.invalid.join(", ")));
@@ -149,11 +127,11 @@ impl Side {
     }
 
     #[cfg(test)]
-    fn for_tests(units: Vec<Unit>) -> Self {
+    fn for_tests(runs: Vec<Run>) -> Self {
         let mut histogram = empty_histogram();
-        units.iter().for_each(|unit| histogram.add(&unit.histogram).expect("the same bounds"));
-        let duration = units.iter().map(|unit| unit.length).sum();
-        Self { name: "test".into(), histogram, duration, units, units_are_runs: false, invalid: Vec::new() }
+        runs.iter().for_each(|run| histogram.add(&run.histogram).expect("the same bounds"));
+        let duration = runs.iter().map(|run| run.length).sum();
+        Self { name: "test".into(), histogram, duration, runs, invalid: Vec::new() }
     }
 }
 
@@ -183,10 +161,10 @@ pub fn run(flags: &CompareFlags, out: &mut dyn Write) -> Result<(), Error> {
     }
     let sides = flags.files.iter().map(|path| Side::read(path, flags.tag.as_deref())).collect::<Result<Vec<_>, _>>()?;
     let differences: Vec<Vec<Difference>> =
-        sides[1..].iter().map(|side| differences(&sides[0], side, flags.margin, flags.seed)).collect();
+        sides[1..].iter().map(|side| differences(&sides[0], side, flags.margin)).collect();
     print(&sides, &differences, out).map_err(|source| Error::file(Path::new("stdout"), source))?;
     if let Some(path) = &flags.svg {
-        fs::write(path, plot::latency_by_percentile(&sides)).map_err(|source| Error::file(path, source))?;
+        fs::write(path, plot::file(&sides)).map_err(|source| Error::file(path, source))?;
     }
     if let Some(path) = &flags.html {
         fs::write(path, html::page(&sides, &differences)).map_err(|source| Error::file(path, source))?;
@@ -212,7 +190,7 @@ fn print(sides: &[Side], differences: &[Vec<Difference>], out: &mut dyn Write) -
         table.set_header(["", "difference", "95 % interval", "verdict"]);
         for difference in differences {
             let name = difference.metric.name();
-            let percent = format!("{:+.1} %", difference.percent);
+            let percent = format!("{} %", show_percent(difference.percent));
             table.add_row([name, percent, show_interval(difference), difference.verdict.name().to_owned()]);
         }
         align_right(&mut table);
@@ -229,7 +207,13 @@ fn align_right(table: &mut comfy_table::Table) {
 }
 
 fn show_interval(difference: &Difference) -> String {
-    difference.interval.map_or("too few runs".to_owned(), |(low, high)| format!("{low:+.1} .. {high:+.1} %"))
+    let show = |(low, high)| format!("{} .. {} %", show_percent(low), show_percent(high));
+    difference.interval.map_or("too few runs".to_owned(), show)
+}
+
+/// Three digits at least say enough of a difference.
+fn show_percent(percent: f64) -> String {
+    if percent.abs() < 100.0 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
 }
 
 type Value = Box<dyn Fn(&Side) -> f64>;

@@ -1,88 +1,222 @@
-//! The plot: latency by percentile, the axis stretched so that each nine takes the same room.
-//! A plain SVG, with nothing to fetch.
+//! The plot: latency by percentile, both axes stretched: each nine and each power of ten takes the same
+//! room. A curve is the mean of its runs; where there are three or more, a band holds the 95 % interval.
+//!
+//! A plain SVG with nothing to fetch. Its colours are the page's, light or dark as the reader's are.
 
-use plotters::prelude::*;
+use std::fmt::Write;
 
 use super::Side;
+use super::difference::mean_at_quantile;
 
-const SIZE: (u32, u32) = (900, 520);
-const COLORS: [RGBColor; 6] = [
-    RGBColor(31, 119, 180),
-    RGBColor(214, 96, 14),
-    RGBColor(44, 140, 44),
-    RGBColor(148, 63, 158),
-    RGBColor(140, 86, 75),
-    RGBColor(90, 90, 90),
-];
-const STEPS_PER_NINE: u32 = 40;
+const STEPS_PER_NINE: u32 = 24;
+/// How many curves look different; the next ones begin again.
+const LOOKS: usize = 6;
+const LINE_PX: u32 = 18;
 
-/// The SVG's text.
-pub(super) fn latency_by_percentile(sides: &[Side]) -> String {
-    let mut svg = String::new();
-    draw(sides, &mut svg).expect("drawing into a string cannot fail");
+/// What the curves and their legend look like, on a page or in a file of its own.
+pub(super) const STYLE: &str = "\
+:root{--ink:#1b1f24;--soft:#57606a;--line:#d8dde3;--ground:#fff;\
+--c0:#0969da;--c1:#bc4c00;--c2:#1a7f37;--c3:#8250df;--c4:#9a6700;--c5:#57606a}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--line:#3d444d;--ground:#0d1117;\
+--c0:#4493f8;--c1:#f0883e;--c2:#3fb950;--c3:#ab7df8;--c4:#d29922;--c5:#9198a1}}\
+svg text{font:13px system-ui,sans-serif;fill:var(--soft)}\
+.grid{stroke:var(--line);stroke-width:1}.minor{opacity:.45}\
+.s0{stroke:var(--c0);fill:var(--c0)}.s1{stroke:var(--c1);fill:var(--c1);stroke-dasharray:7 3}\
+.s2{stroke:var(--c2);fill:var(--c2);stroke-dasharray:2 3}.s3{stroke:var(--c3);fill:var(--c3);stroke-dasharray:10 3 2 3}\
+.s4{stroke:var(--c4);fill:var(--c4);stroke-dasharray:5 5}.s5{stroke:var(--c5);fill:var(--c5);stroke-dasharray:1 4}\
+.curve{fill:none;stroke-width:2.2;stroke-linejoin:round}.band{stroke:none;opacity:.18}";
+
+/// How large it is, in CSS pixels: one for screens, one for phones, which shows it unscaled.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+pub(super) const WIDE: Size = Size { width: 960, height: 460 };
+pub(super) const NARROW: Size = Size { width: 360, height: 340 };
+
+/// A file of its own, with style and legend.
+pub(super) fn file(sides: &[Side]) -> String {
+    let legend_px = LINE_PX * sides.len() as u32;
+    let mut svg = open(WIDE.width, WIDE.height + legend_px);
+    push(
+        &mut svg,
+        format_args!("<style>{STYLE}</style><rect width=\"100%\" height=\"100%\" style=\"fill:var(--ground)\"/>"),
+    );
+    for (number, side) in sides.iter().enumerate() {
+        let y = WIDE.height + LINE_PX * number as u32 + 4;
+        let (look, name) = (look(number), escaped(&side.name));
+        push(
+            &mut svg,
+            format_args!("<path class=\"curve {look}\" d=\"M60 {y}h28\"/><text x=\"96\" y=\"{}\">{name}</text>", y + 4),
+        );
+    }
+    chart(&mut svg, sides, WIDE);
+    svg.push_str("</svg>\n");
     svg
 }
 
-fn draw(sides: &[Side], svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let nines = nines_max(sides);
-    let mut chart = ChartBuilder::on(&root)
-        .caption("Latency by percentile", ("sans-serif", 20))
-        .margin(12)
-        .margin_right(48)
-        .x_label_area_size(44)
-        .y_label_area_size(72)
-        .build_cartesian_2d(0.0..nines, latency_range(sides).log_scale())?;
-    chart
-        .configure_mesh()
-        .x_desc("percentile")
-        .y_desc("latency (ms)")
-        .x_labels(nines as usize + 1)
-        .x_label_formatter(&|nines| percentile_label(*nines))
-        .y_label_formatter(&|ms| format!("{ms}"))
-        .light_line_style(RGBColor(240, 240, 240))
-        .draw()?;
-    for (side, color) in sides.iter().zip(COLORS.iter().cycle()) {
-        chart
-            .draw_series(LineSeries::new(points(side, nines), color.stroke_width(2)))?
-            .label(side.name.clone())
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2)));
+/// A part of a page, which has style and legend.
+pub(super) fn inline(sides: &[Side], size: Size) -> String {
+    let mut svg = open(size.width, size.height);
+    chart(&mut svg, sides, size);
+    svg.push_str("</svg>");
+    svg
+}
+
+/// A stroke in the look of a curve, for the page's legend.
+pub(super) fn swatch(number: usize) -> String {
+    format!(
+        "<svg class=\"swatch\" viewBox=\"0 0 28 10\" aria-hidden=\"true\"><path class=\"curve {}\" d=\"M0 5h28\"/></svg>",
+        look(number)
+    )
+}
+
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn look(number: usize) -> String {
+    format!("s{}", number % LOOKS)
+}
+
+fn open(width: u32, height: u32) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+         aria-label=\"Latency by percentile\">"
+    )
+}
+
+fn push(svg: &mut String, text: std::fmt::Arguments<'_>) {
+    svg.write_fmt(text).expect("writing into a string cannot fail");
+}
+
+/// Where values are on the picture.
+struct Frame {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    nines: u32,
+    /// Latencies in milliseconds, the least and the most.
+    ms: (f64, f64),
+}
+
+impl Frame {
+    fn of(sides: &[Side], size: Size) -> Self {
+        let values = || sides.iter().flat_map(|side| &side.runs).map(|run| &run.histogram);
+        let lowest = values().map(|histogram| histogram.min()).min().unwrap_or(1).max(1);
+        let highest = values().map(|histogram| histogram.max()).max().unwrap_or(1).max(lowest);
+        // As many nines as the largest run has values for.
+        let requests = values().map(|histogram| histogram.len()).max().unwrap_or(1);
+        Self {
+            left: 58.0,
+            right: f64::from(size.width) - 34.0,
+            top: 12.0,
+            bottom: f64::from(size.height) - 44.0,
+            nines: (requests as f64).log10().ceil().clamp(1.0, 7.0) as u32,
+            ms: (lowest as f64 / 1e6 / 1.15, highest as f64 / 1e6 * 1.15),
+        }
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.85))
-        .border_style(RGBColor(200, 200, 200))
-        .draw()?;
-    root.present()?;
-    Ok(())
+
+    fn x(&self, nines: f64) -> f64 {
+        self.left + (self.right - self.left) * nines / f64::from(self.nines)
+    }
+
+    fn y(&self, ms: f64) -> f64 {
+        let (low, high) = (self.ms.0.ln(), self.ms.1.ln());
+        let share = ((ms.ln() - low) / (high - low)).clamp(0.0, 1.0);
+        self.bottom - (self.bottom - self.top) * share
+    }
 }
 
-/// As many nines as the largest side has values for.
-fn nines_max(sides: &[Side]) -> f64 {
-    let requests = sides.iter().map(|side| side.histogram.len()).max().unwrap_or(1);
-    (requests as f64).log10().ceil().clamp(1.0, 7.0)
+fn chart(svg: &mut String, sides: &[Side], size: Size) {
+    let frame = Frame::of(sides, size);
+    axes(svg, &frame);
+    for (number, side) in sides.iter().enumerate() {
+        curve(svg, &frame, side, number);
+    }
 }
 
-fn latency_range(sides: &[Side]) -> std::ops::Range<f64> {
-    let lowest = sides.iter().map(|side| side.histogram.min()).min().unwrap_or(1).max(1);
-    let highest = sides.iter().map(|side| side.histogram.max()).max().unwrap_or(1).max(lowest);
-    lowest as f64 / 1e6 / 1.2..highest as f64 / 1e6 * 1.2
+fn axes(svg: &mut String, frame: &Frame) {
+    let Frame { left, right, top, bottom, nines, ms } = *frame;
+    // On a phone every other label of many.
+    let every = if f64::from(nines) * 62.0 > right - left { 2 } else { 1 };
+    for nine in 0..=nines {
+        let x = frame.x(f64::from(nine));
+        push(svg, format_args!("<path class=\"grid\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>"));
+        if nine % every == 0 {
+            let label = percentile_label(nine);
+            push(
+                svg,
+                format_args!("<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>", bottom + 17.0),
+            );
+        }
+    }
+    let (first, last) = (ms.0.log10().floor() as i32, ms.1.log10().ceil() as i32);
+    let few_decades = last - first <= 3;
+    for decade in first..=last {
+        for step in 1..=9 {
+            let value = f64::from(step) * 10_f64.powi(decade);
+            if !(ms.0..=ms.1).contains(&value) {
+                continue;
+            }
+            let (y, minor) = (frame.y(value), if step == 1 { "" } else { " minor" });
+            push(svg, format_args!("<path class=\"grid{minor}\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>"));
+            if step == 1 || (few_decades && matches!(step, 2 | 5)) {
+                let decimals = usize::try_from(-decade).unwrap_or(0);
+                push(
+                    svg,
+                    format_args!(
+                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value:.decimals$}</text>",
+                        left - 6.0,
+                        y + 4.0
+                    ),
+                );
+            }
+        }
+    }
+    push(
+        svg,
+        format_args!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">percentile</text>",
+            (left + right) / 2.0,
+            bottom + 36.0
+        ),
+    );
+    let middle = (top + bottom) / 2.0;
+    push(
+        svg,
+        format_args!(
+            "<text transform=\"translate(12 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">latency, ms</text>"
+        ),
+    );
 }
 
-fn points(side: &Side, nines: f64) -> impl Iterator<Item = (f64, f64)> {
-    let steps = nines as u32 * STEPS_PER_NINE;
-    (0..=steps).map(move |step| {
-        let x = f64::from(step) / f64::from(STEPS_PER_NINE);
-        let quantile = 1.0 - 10_f64.powf(-x);
-        let latency_ns = side.histogram.value_at_quantile(quantile).max(1);
-        (x, latency_ns as f64 / 1e6)
-    })
+fn curve(svg: &mut String, frame: &Frame, side: &Side, number: usize) {
+    let (mut line, mut lower, mut upper) = (String::new(), Vec::new(), String::new());
+    for step in 0..=frame.nines * STEPS_PER_NINE {
+        let nines = f64::from(step) / f64::from(STEPS_PER_NINE);
+        let mean = mean_at_quantile(side, 1.0 - 10_f64.powf(-nines));
+        let x = frame.x(nines);
+        let point = |ns: f64| format!("{x:.1} {:.1}", frame.y(ns / 1e6));
+        push(&mut line, format_args!("{}{}", if step == 0 { "M" } else { "L" }, point(mean.value)));
+        if let Some((low, high)) = mean.interval {
+            push(&mut upper, format_args!("{}{}", if step == 0 { "M" } else { "L" }, point(high)));
+            lower.push(point(low));
+        }
+    }
+    let look = look(number);
+    if !lower.is_empty() {
+        let back: String = lower.iter().rev().map(|point| format!("L{point}")).collect();
+        push(svg, format_args!("<path class=\"band {look}\" d=\"{upper}{back}Z\"/>"));
+    }
+    push(svg, format_args!("<path class=\"curve {look}\" d=\"{line}\"/>"));
 }
 
 /// 0 is p0, 1 is p90, 2 is p99, 3 is p99.9.
-fn percentile_label(nines: f64) -> String {
-    let decimals = (nines.ceil() as usize).saturating_sub(2);
-    format!("{:.decimals$}", (1.0 - 10_f64.powf(-nines)) * 100.0)
+fn percentile_label(nines: u32) -> String {
+    let decimals = (nines as usize).saturating_sub(2);
+    format!("{:.decimals$}", (1.0 - 10_f64.powi(-(nines as i32))) * 100.0)
 }
