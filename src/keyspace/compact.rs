@@ -4,7 +4,7 @@
 //! A collection is a pointer and a byte or two that say what it points to. Aligned, that takes 16 bytes, and there is
 //! one in each of millions of nodes; at any address it takes 10, and a node with a key of up to 14 bytes is 32 bytes
 //! long instead of 48. A reference to a `Box` in a packed struct is not allowed, so the pointer is kept as such. The
-//! interface is that of a box; the tests run under Miri.
+//! interface is that of a box.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;

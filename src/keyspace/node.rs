@@ -14,7 +14,7 @@
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
 //! has up to 2.3 slots per key, so a safe `(Box<[u8]>, Value)` slot of 40 bytes costs about 70 bytes more per key, and
 //! a second allocation is a second cache miss on every read. Rust has no safe type with a header and two unsized tails.
-//! Everything unsafe about that is in this file; its interface is safe, and its tests run under Miri.
+//! Everything unsafe about that is in this file; its interface is safe.
 #![allow(unsafe_code)]
 
 use super::hashing::hash_of;

@@ -11,7 +11,7 @@
 //! # Why unsafe
 //! A small list, set or hash is one such buffer, and there are millions of them: a `Vec<u8>` takes 16 bytes more in
 //! each, a `Box<[u8]>` eight, and an allocation that is moved at every push. Rust has no safe thin pointer to bytes.
-//! The interface is safe: nothing but this file writes the length; the tests run under Miri.
+//! The interface is safe: nothing but this file writes the length.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
