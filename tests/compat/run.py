@@ -11,6 +11,7 @@ are not run, each with its reason. The end is 1 when a test failed, and 2 when a
 """
 
 import argparse
+import json
 import os
 import random
 import re
@@ -38,16 +39,17 @@ unit/introspection unit/introspection-2 unit/slowlog unit/latency-monitor unit/l
 unit/maxmemory unit/obuf-limits unit/querybuf unit/networking unit/violations unit/replybufsize
 """.split()
 
-# What server mode adds. Not here: what is about scripts, functions, ACL, tracking, replication, cluster, TLS, modules,
-# and eviction of clients, which this server does not have.
+# What server mode adds. Not here: what is about scripts, functions, ACL, tracking, replication (integration/shutdown is,
+# and unit/wait but for what external mode runs of it), several nodes, TLS, modules, and eviction of clients, which this
+# server does not have; and the files that write a log of Redis's (integration/aof and its kin).
 SERVER = """
 unit/auth unit/aofrw unit/limits unit/memefficiency unit/shutdown unit/oom-score-adj
-integration/shutdown integration/logging integration/redis-cli integration/redis-benchmark integration/dismiss-mem
+integration/logging integration/redis-cli integration/redis-benchmark integration/dismiss-mem
 integration/corrupt-dump integration/rdb integration/convert-zipmap-hash-on-load
 integration/convert-ziplist-hash-on-load integration/convert-ziplist-zset-on-load
 """.split()
 
-MODES = {"external": EXTERNAL, "server": EXTERNAL + SERVER}
+MODES = {"external": EXTERNAL, "server": [file for file in EXTERNAL if file != "unit/wait"] + SERVER}
 
 # The actor engine has one shard where it has one thread: several are what it is about.
 FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"]}
@@ -73,6 +75,9 @@ def main():
     # As Ctrl-C: what was started is ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = parse_arguments()
+    if arguments.report:
+        arguments.markdown.write_text(markdown(read_outcomes(arguments.report)))
+        return 0
     skips = read_skips(HERE / "skips.txt")
     skips = [skip for skip in skips if skip.mode in (None, arguments.mode)]
     check_skips(skips, arguments.suite)
@@ -84,24 +89,37 @@ def main():
                 outcome = run_file(suite, file, engine, skips, arguments)
                 outcomes[engine, file] = outcome
                 print(f"{engine:8} {file:24} {outcome.summary()}", flush=True)
+                for name, detail in outcome.failed:
+                    print(f"    {name}: {detail[:300]}", flush=True)
+                if arguments.json:
+                    keep(outcome, engine, file, arguments)
     print_table(outcomes, arguments)
     if arguments.markdown:
-        arguments.markdown.write_text(markdown(outcomes, arguments))
+        runs = {(arguments.mode, engine, file): outcome for (engine, file), outcome in outcomes.items()}
+        arguments.markdown.write_text(markdown(runs))
     failed = sum(len(outcome.failed) for outcome in outcomes.values())
     return 1 if failed else 0
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suite", type=Path, required=True, help="source tree of Redis 7.2.4")
-    parser.add_argument("--server", type=Path, required=True, help="the binary")
+    parser.add_argument("--suite", type=Path, help="source tree of Redis 7.2.4")
+    parser.add_argument("--server", type=Path, help="the binary")
     parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
     parser.add_argument("--mode", default="external", choices=MODES)
     parser.add_argument("--files", nargs="+", help="as the suite names them: unit/type/string")
     parser.add_argument("--seconds", type=int, default=600, help="per file")
     parser.add_argument("--markdown", type=Path, help="write the table here")
     parser.add_argument("--logs", type=Path, help="keep the suite's output here")
+    parser.add_argument("--json", type=Path, help="add a line for each file and engine here")
+    parser.add_argument("--report", type=Path, nargs="+", help="run nothing: write --markdown from what --json kept")
     arguments = parser.parse_args()
+    if arguments.report:
+        if not arguments.markdown:
+            parser.error("--report needs --markdown")
+        return arguments
+    if not (arguments.suite and arguments.server):
+        parser.error("--suite and --server are needed")
     arguments.files = arguments.files or MODES[arguments.mode]
     arguments.server = arguments.server.resolve()
     if not (arguments.suite / "tests/test_helper.tcl").exists():
@@ -146,7 +164,7 @@ def check_skips(skips, suite):
     """A skip that names no test is a mistake, or is not needed any more."""
     names = set()
     for file in [*(suite / "tests/unit").rglob("*.tcl"), *(suite / "tests/integration").rglob("*.tcl")]:
-        names.update(re.findall(r'^\s*test\s+[{"](.*?)[}"](?=\s+[{"])', file.read_text(errors="replace"), re.M))
+        names.update(re.findall(r'^\s*test\s+[{"](.*?)[}"](?=\s+[{"$])', file.read_text(errors="replace"), re.M))
     # A name with a variable in it stands for every name that it may become.
     forms = [re.compile(re.sub(r"\\\$\w+", ".*", re.escape(name))) for name in names if "$" in name]
 
@@ -213,8 +231,6 @@ def run_file(suite, file, engine, skips, arguments):
             outcome.failed.remove((name, detail))
             outcome.passed.append(test)
             outcome.alone += 1
-        elif again.failed:
-            outcome.failed[outcome.failed.index((name, detail))] = again.failed[0]
     return outcome
 
 
@@ -357,45 +373,65 @@ def print_table(outcomes, arguments):
     print(f"{'all':26}" + "".join(f"{cell(*totals[engine]):>24}" for engine in arguments.engines))
 
 
-def markdown(outcomes, arguments):
-    """docs/results/compat.md: the table, what failed, and what was skipped why."""
-    command = " ".join(["tests/compat/run.py", *sys.argv[1:]])
+def keep(outcome, engine, file, arguments):
+    with arguments.json.open("a") as lines:
+        lines.write(json.dumps([arguments.mode, engine, file, vars(outcome)]) + "\n")
+
+
+def read_outcomes(paths):
+    """What was kept; of several runs of a file the last."""
+    outcomes = {}
+    for line in (line for path in paths for line in path.read_text().splitlines()):
+        mode, engine, file, values = json.loads(line)
+        outcome = Outcome()
+        vars(outcome).update(values)
+        outcomes[mode, engine, file] = outcome
+    return outcomes
+
+
+def markdown(outcomes):
+    """docs/results/compat.md: for each mode the table and what failed, and what was skipped why."""
     lines = [
         "# Redis's own Tcl suite",
         "",
-        f"Written by the runner. Suite: Redis 7.2.4, {arguments.mode} mode.",
-        "`ok / err / skipped`; a test that the suite itself leaves out in this mode is not counted.",
-        "",
-        "```",
-        command,
-        "```",
-        "",
-        "| file | " + " | ".join(arguments.engines) + " |",
-        "|---|" + "---|" * len(arguments.engines),
+        "Redis 7.2.4's suite (redis/redis, tag 7.2.4). Written by `tests/compat/run.py`, as it counts: `ok / err / "
+        "skipped`; a test that the suite itself leaves out in a mode is not counted. The actor engine has 3 shards.",
     ]
-    totals = {engine: [0, 0, 0] for engine in arguments.engines}
-    for file in arguments.files:
+    for mode, title in [("external", "External mode"), ("server", "Server mode")]:
+        of_mode = {(engine, file): outcome for (of, engine, file), outcome in outcomes.items() if of == mode}
+        if of_mode:
+            lines += ["", f"## {title}", "", *table_markdown(mode, of_mode), "", *failures_markdown(of_mode)]
+    lines += ["", "## What is skipped", "", *skips_markdown(HERE / "skips.txt")]
+    return "\n".join(lines) + "\n"
+
+
+def table_markdown(mode, outcomes):
+    engines = [engine for engine in ENGINES if any(engine == of for of, _ in outcomes)]
+    lines = ["| file | " + " | ".join(engines) + " |", "|---|" + "---|" * len(engines)]
+    totals = {engine: [0, 0, 0] for engine in engines}
+    for file in MODES[mode]:
         cells = []
-        for engine in arguments.engines:
-            outcome = outcomes[engine, file]
-            counts = [len(outcome.passed), len(outcome.failed), len(outcome.skipped)]
+        for engine in engines:
+            outcome = outcomes.get((engine, file))
+            counts = [len(outcome.passed), len(outcome.failed), len(outcome.skipped)] if outcome else [0, 0, 0]
             totals[engine] = [total + count for total, count in zip(totals[engine], counts)]
-            cells.append(" / ".join(map(str, counts)))
+            cells.append(" / ".join(map(str, counts)) if outcome else "not run")
         lines.append(f"| {file} | " + " | ".join(cells) + " |")
-    lines.append("| **all** | " + " | ".join(" / ".join(map(str, totals[engine])) for engine in arguments.engines) + " |")
-    lines += ["", "## What fails", ""]
+    sums = [" / ".join(map(str, totals[engine])) for engine in engines]
+    return [*lines, "| **all** | " + " | ".join(sums) + " |"]
+
+
+def failures_markdown(outcomes):
     failed = {}
     for (engine, file), outcome in outcomes.items():
         for name, detail in outcome.failed:
             test = re.split(r" in tests/(?:unit|integration)/", name)[0]
             failed.setdefault((file, test), ([], detail))[0].append(engine)
+    lines = ["What fails:", ""] if failed else ["Nothing fails."]
     for (file, test), (engines, detail) in failed.items():
-        where = "" if len(engines) == len(arguments.engines) else f" ({', '.join(engines)})"
         reason = re.sub(r"\s+", " ", detail).strip()[:160].replace("|", "\\|").replace("`", "'")
-        lines.append(f"- {file}: {test}{where}: `{reason}`")
-    lines += ["", "## What is skipped", ""]
-    lines += skips_markdown(HERE / "skips.txt")
-    return "\n".join(lines) + "\n"
+        lines.append(f"- {file}: {test} ({', '.join(engines)}): `{reason}`")
+    return lines
 
 
 def skips_markdown(path):
