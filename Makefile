@@ -10,11 +10,14 @@ ENGINES ?=
 FILES   ?=
 SERVERS ?=
 BUDGET  ?=
+AREAS   ?=
+SAMPLE  ?= 40
+SEED    ?= 18
 RUN     ?=
 CARGO   ?= cargo
 LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
-.PHONY: help run build test test-tools soak compat lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side generator-cost clean
+.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side generator-cost clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -49,6 +52,11 @@ compat: ## Run Redis's own Tcl suite against each engine (SUITE=/path/to/redis-7
 	$(CARGO) build --release --bin shardrace
 	tests/compat/run.py --suite $(SUITE) --server $${CARGO_TARGET_DIR:-target}/release/shardrace \
 	  --mode $(MODE) $(if $(ENGINES),--engines $(ENGINES)) $(if $(FILES),--files $(FILES))
+
+# One build for all mutants, then minutes to an hour of tests, one mutant at a time; `tests/mutants/run.py --help`.
+mutants: test-tools ## Change the code in one place at a time and look whether a test notices (AREAS=resp,aof SAMPLE= SEED=)
+	@command -v cargo-mutants >/dev/null || $(CARGO) install --locked --quiet cargo-mutants@27.1.0
+	tests/mutants/run.py --seed $(SEED) --sample $(SAMPLE) $(if $(AREAS),--areas $(AREAS))
 
 lint: lint-tools ## Formatting, clippy, licences, unused dependencies
 	$(CARGO) fmt --all --check

@@ -1,14 +1,18 @@
 //! How the keys of a base, and of an import, are written: each as a record of the effect that makes it, `SET` or `RESTORE`. A collection
-//! whose DUMP is longer than a record holds is written as several records, each of which adds some of its elements.
+//! whose DUMP is longer than a record holds is written as several records, each of which adds some of its elements, or
+//! some of what makes a stream.
+
+mod streams;
 
 use super::disk::LogFile;
 use super::record::{Salt, frame_onto};
-use crate::keyspace::{Effects, Entry, Node, Object, Value};
+use crate::keyspace::{Effects, Entry, Node, Object, Stream, Value};
 use crate::rdb;
 use crate::resp::DoubleText;
 use crate::spool::{Encode, Spool, Target};
 use std::io;
 use std::sync::Arc;
+use streams::tell_stream;
 
 /// The longest value that a record holds.
 const VALUE_LEN_MAX: usize = u32::MAX as usize / 2;
@@ -92,6 +96,11 @@ impl KeyPayloads {
         put: &mut Put<'_>,
     ) -> Result<(), String> {
         self.effects.add(effect);
+        self.put(put)
+    }
+
+    /// Ends a record.
+    fn put(&mut self, put: &mut Put<'_>) -> Result<(), String> {
         let outcome = put(self.effects.payload());
         self.effects.clear();
         outcome
@@ -99,12 +108,25 @@ impl KeyPayloads {
 
     /// A collection, some of its elements in each record.
     fn in_pieces(&mut self, node: &Node, object: &Object, put: &mut Put<'_>) -> Result<(), String> {
-        let Some((command, mut elements)) = elements(object) else {
-            let key = node.key().escape_ascii();
-            return Err(format!("the stream of the key {key} is longer than a record: a record holds 2 GB"));
-        };
+        match elements(object) {
+            Elements::Added(command, elements) => self.in_additions(node.key(), command, elements, put)?,
+            Elements::OfStream(stream) => self.in_effects(node.key(), stream, put)?,
+        }
+        match node.expire_at() {
+            None => Ok(()),
+            Some(at) => self.add([b"PEXPIREAT", node.key(), itoa::Buffer::new().format(at).as_bytes()], put),
+        }
+    }
+
+    fn in_additions(
+        &mut self,
+        key: &[u8],
+        command: &[u8],
+        mut elements: Words<'_>,
+        put: &mut Put<'_>,
+    ) -> Result<(), String> {
         loop {
-            let mut piece = vec![command.to_vec(), node.key().to_vec()];
+            let mut piece = vec![command.to_vec(), key.to_vec()];
             let mut len = 0;
             while len < self.piece_len
                 && let Some(words) = elements.next()
@@ -117,20 +139,32 @@ impl KeyPayloads {
             }
             self.add(piece.iter().map(Vec::as_slice).collect::<Vec<_>>(), put)?;
         }
-        match node.expire_at() {
-            None => Ok(()),
-            Some(at) => self.add([b"PEXPIREAT", node.key(), itoa::Buffer::new().format(at).as_bytes()], put),
-        }
+        Ok(())
+    }
+
+    /// A stream: as many of its effects in each record as make a piece.
+    fn in_effects(&mut self, key: &[u8], stream: &Stream, put: &mut Put<'_>) -> Result<(), String> {
+        tell_stream(key, stream, self.piece_len, &mut |effect| {
+            self.effects.add(effect.iter().copied());
+            if self.effects.payload().len() < self.piece_len { Ok(()) } else { self.put(put) }
+        })?;
+        if self.effects.payload().is_empty() { Ok(()) } else { self.put(put) }
     }
 }
 
 /// What a command takes for each element.
-type Elements<'a> = Box<dyn Iterator<Item = Vec<Vec<u8>>> + 'a>;
+type Words<'a> = Box<dyn Iterator<Item = Vec<Vec<u8>>> + 'a>;
 
-/// The command that adds elements to a collection, and what it takes for each. None for a stream, which is more than its
-/// entries.
-fn elements(object: &Object) -> Option<(&'static [u8], Elements<'_>)> {
-    Some(match object {
+/// What makes a collection.
+enum Elements<'a> {
+    /// The command that adds elements, and what it takes for each.
+    Added(&'static [u8], Words<'a>),
+    /// A stream is more than its entries.
+    OfStream(&'a Stream),
+}
+
+fn elements(object: &Object) -> Elements<'_> {
+    let (command, words): (&[u8], Words<'_>) = match object {
         Object::List(list) => (b"RPUSH", Box::new(list.range(0..list.len()).map(|element| vec![element.to_vec()]))),
         Object::Set(set) => (b"SADD", Box::new(set.iter().map(|member| vec![member.to_vec()]))),
         Object::Hash(hash) => (b"HSET", Box::new(hash.iter().map(|(name, value)| vec![name.to_vec(), value.to_vec()]))),
@@ -138,8 +172,9 @@ fn elements(object: &Object) -> Option<(&'static [u8], Elements<'_>)> {
             let pair = |(member, score): (Entry<'_>, f64)| vec![DoubleText::shortest(score).to_vec(), member.to_vec()];
             (b"ZADD", Box::new(set.iter().map(pair)))
         }
-        Object::Stream(_) => return None,
-    })
+        Object::Stream(stream) => return Elements::OfStream(stream),
+    };
+    Elements::Added(command, words)
 }
 
 impl Target for Arc<dyn LogFile> {

@@ -301,3 +301,127 @@ impl LogWriter<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aof::recover;
+    use crate::commands;
+    use crate::keyspace::Joint;
+    use crate::resp::{Args, Reply, Span};
+
+    const DATABASES: usize = 3;
+    const LAYOUTS: [(&str, usize); 3] = [("mutex", 1), ("dashmap", 2), ("actor", 3)];
+
+    /// A command as Redis logs it.
+    fn logged(command: &str) -> String {
+        let words: Vec<&str> = command.split(' ').collect();
+        let parts = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        format!("*{}\r\n", words.len()) + &parts.collect::<String>()
+    }
+
+    /// The lines of a reply in order: fields and members come in any.
+    fn read<S: Store>(keyspace: &mut Keyspace<S>, command: &str) -> Vec<String> {
+        let (mut bytes, mut spans, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+        for word in command.split(' ') {
+            spans.push(Span::new(bytes.len(), word.len()));
+            bytes.extend_from_slice(word.as_bytes());
+        }
+        let args = Args::new(&bytes, &spans);
+        let id = commands::find_of(args).expect("it is whole").expect("there is such a command");
+        commands::execute(id, keyspace, args, &mut Reply::new(&mut replies, false));
+        let mut lines: Vec<String> = String::from_utf8_lossy(&replies).lines().map(String::from).collect();
+        lines.sort();
+        lines
+    }
+
+    fn describe<S: Store>(keyspace: &mut Keyspace<S>) -> Vec<Vec<String>> {
+        keyspace.select(2);
+        let mut described: Vec<_> = ["list", "hash", "set", "sorted", "stream", "text"]
+            .iter()
+            .flat_map(|key| ["TYPE", "PEXPIRETIME"].map(|command| format!("{command} {key}")))
+            .map(|command| read(keyspace, &command))
+            .collect();
+        for command in [
+            "LRANGE list 0 -1",
+            "LINDEX list 77",
+            "HGETALL hash",
+            "SMEMBERS set",
+            "ZRANGE sorted 0 -1 WITHSCORES",
+            "XRANGE stream - +",
+            "XINFO STREAM stream FULL",
+            "GET text",
+            "DBSIZE",
+        ] {
+            described.push(read(keyspace, command));
+        }
+        described
+    }
+
+    /// What was imported, as a server that starts with the log has it; and how often each command stands in the log.
+    fn started(dir: &Path, layout: &Layout) -> (Vec<Vec<String>>, usize) {
+        let count = |path: PathBuf| {
+            let bytes = std::fs::read(path).expect("it is there");
+            let all = |word: &[u8]| bytes.windows(word.len()).filter(|window| window == &word).count();
+            [b"RPUSH".as_slice(), b"HSET", b"SADD", b"ZADD", b"XSETID"].map(all).into_iter().sum::<usize>()
+        };
+        let files = std::fs::read_dir(dir).expect("a directory").map(|file| file.expect("a file").path());
+        let pieces = files.filter(|path| path.is_file()).map(count).sum();
+        let mut recovered = recover(&Log {
+            disk: &SystemDisk,
+            dir,
+            layout: layout.clone(),
+            databases: DATABASES,
+            threads: 2,
+            boot: "boot".into(),
+            now_ms: 1_800_000_000_000,
+            control: LogControl::new(FsyncPolicy::No),
+        })
+        .expect("a server starts");
+        let shards = recovered.stores.len();
+        let described = describe(&mut Keyspace::of_replay(Joint::new(shards, recovered.stores.iter_mut().enumerate())));
+        recovered.threads.into_iter().for_each(|thread| drop(thread.finish()));
+        (described, pieces)
+    }
+
+    #[test]
+    fn what_is_longer_than_a_record_is_imported_in_pieces_into_every_layout() {
+        const PIECE: usize = 60;
+        let all = |word: fn(usize) -> String| (0..200).map(word).collect::<Vec<_>>().join(" ");
+        let mut log = logged("SELECT 2");
+        for command in [
+            format!("RPUSH list {}", all(|number| number.to_string())),
+            format!("HSET hash {}", all(|number| format!("f{number} {number}"))),
+            format!("SADD set {}", all(|number| format!("m{number}"))),
+            format!("ZADD sorted {}", all(|number| format!("{}.5 m{number}", number / 3))),
+            "SET text whatever".into(),
+            "PEXPIREAT hash 4000000000000".into(),
+            "PEXPIREAT stream 4000000000000".into(),
+        ] {
+            log += &logged(&command);
+        }
+        let mut stream: String = (1..50).map(|number| logged(&format!("XADD stream {number}-1 f {number}"))).collect();
+        stream += &logged("XGROUP CREATE stream g 5-1 ENTRIESREAD 5");
+        stream += &logged("XCLAIM stream g ann 0 2-1 9-1 TIME 1700000000000 RETRYCOUNT 3 FORCE JUSTID LASTID 9-1");
+        stream += &logged("XDEL stream 9-1 30-1");
+        stream += &logged("PEXPIREAT stream 4000000000000");
+        log += &stream;
+        for (engine, shards) in LAYOUTS {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let path = dir.path().join("appendonly.aof");
+            std::fs::write(&path, &log).expect("written");
+            let mut import = Import::new(DATABASES);
+            import.payloads = KeyPayloads::with_limits(PIECE, PIECE);
+            import.read(&path).expect("it is a log");
+            let wanted = describe(&mut import.keyspace);
+            assert!(wanted.iter().all(|lines| !lines.is_empty() && !lines[0].starts_with('-')), "{wanted:?}");
+            let (disk, boot, layout) = (Arc::new(SystemDisk), "boot".into(), Layout { engine: engine.into(), shards });
+            let target = Target { disk, dir: dir.path().join("log"), layout, boot };
+            let _lock = DirLock::take(&target.dir).expect("no server has it");
+            import.write_log(&target).expect("nothing fails");
+            let (described, pieces) = started(&target.dir, &target.layout);
+            assert_eq!(described, wanted, "{engine}");
+            assert!(pieces > 40, "{engine}: {pieces} pieces");
+        }
+    }
+}

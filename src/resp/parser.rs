@@ -502,6 +502,26 @@ mod tests {
     }
 
     #[test]
+    fn an_inline_request_is_all_of_its_line() {
+        for (input, step) in
+            [("PING\r\n", Step::Request(6)), ("PING\nGET", Step::Request(5)), ("\r\nGET", Step::Nothing(2))]
+        {
+            assert_eq!(RequestParser::default().parse(input.as_bytes(), OPEN), Ok(step), "{input:?}");
+        }
+    }
+
+    #[test]
+    fn the_bytes_that_a_begun_argument_still_needs_are_known() {
+        let begun = b"*2\r\n$3\r\nGET\r\n$100\r\nabc";
+        let mut parser = RequestParser::default();
+        assert_eq!(parser.bytes_wanted(0), 0);
+        assert_eq!(parser.parse(begun, OPEN), Ok(Step::Incomplete));
+        // 97 of the argument, and the end of its line.
+        assert_eq!(parser.bytes_wanted(begun.len()), 99);
+        assert_eq!(parser.bytes_wanted(begun.len() + 200), 0);
+    }
+
+    #[test]
     fn a_promised_length_takes_no_memory() {
         let mut parser = RequestParser::default();
         assert_eq!(parser.parse(b"*1048576\r\n$536870912\r\nabc", OPEN), Ok(Step::Incomplete));

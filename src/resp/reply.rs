@@ -267,6 +267,16 @@ mod tests {
     }
 
     #[test]
+    fn each_version_has_its_own_texts_pushes_and_empty_arrays() {
+        assert_eq!(encoded(false, |reply| reply.verbatim("a text")), "$6\r\na text\r\n");
+        assert_eq!(encoded(true, |reply| reply.verbatim("a text")), "=10\r\ntxt:a text\r\n");
+        assert_eq!(encoded(false, |reply| reply.push(3)), "*3\r\n");
+        assert_eq!(encoded(true, |reply| reply.push(3)), ">3\r\n");
+        assert_eq!(encoded(false, |reply| reply.null_array()), "*-1\r\n");
+        assert_eq!(encoded(true, |reply| reply.null_array()), "_\r\n");
+    }
+
+    #[test]
     fn a_large_string_takes_no_more_room_than_it_has_bytes() {
         let mut out = Vec::new();
         Reply::new(&mut out, false).bulk(&vec![b'x'; 1_000_000]);
