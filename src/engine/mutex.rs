@@ -67,6 +67,8 @@ impl MutexEngine {
 
     /// Takes the lock. Waiting is timed; not waiting costs no look at the clock.
     fn lock(&self) -> MutexGuard<'_, Owned> {
+        #[cfg(feature = "planted-cost")]
+        spend_planted_cost();
         if let Some(mut owned) = self.owned.try_lock() {
             owned.uncontended += 1;
             return owned;
@@ -90,6 +92,21 @@ impl MutexEngine {
         }
         if keyspace.has_notices() {
             self.pubsub.publish_notices(keyspace.notices(), &marks(self.segment.as_deref()));
+        }
+    }
+}
+
+/// Wastes as many nanoseconds as the environment asks for.
+#[cfg(feature = "planted-cost")]
+fn spend_planted_cost() {
+    static PLANTED_NS: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| {
+        let planted = std::env::var("SHARDRACE_PLANTED_NS").ok();
+        planted.and_then(|text| text.parse().ok()).unwrap_or(0)
+    });
+    if *PLANTED_NS > 0 {
+        let start = Instant::now();
+        while start.elapsed().as_nanos() < u128::from(*PLANTED_NS) {
+            std::hint::spin_loop();
         }
     }
 }
