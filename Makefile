@@ -17,7 +17,7 @@ RUN     ?=
 CARGO   ?= cargo
 LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
-.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side generator-cost clean
+.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side planted generator-cost clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -93,6 +93,15 @@ verify-report: ## Fail where a document or a report says anything else than raw 
 
 memory: build ## Resident memory for each key, by shape of the data, beside redis-server (20 minutes)
 	$(LAB) memory
+
+side-by-side: build ## Our engines beside redis-server and, where it is, valkey-server, under redis-benchmark (SERVERS="--server NAME=PATH"; 20 minutes)
+	experiments/scripts/side_by_side.py $(SERVERS)
+
+# A second build, so that what is measured otherwise has no such thing in it.
+planted: build ## Is a cost planted in the mutex engine found where it was planted? (5 minutes)
+	CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/planted $(CARGO) build --release --bin shardrace --features planted-cost
+	$(LAB) run --sweeps experiments/sweeps/planted/planted.toml --server \
+	  "planted=env SHARDRACE_PLANTED_NS=50 $${CARGO_TARGET_DIR:-target}/planted/release/shardrace --engine mutex --bind 127.0.0.1 --port {port} --dir {dir} --save ''"
 
 generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 to 6 minutes)
 	loadgen/scripts/cpu_cost.py $${CARGO_TARGET_DIR:-target}/release/loadgen

@@ -5,12 +5,19 @@
 //! ```
 //!
 //! that is load, command, server, throughput, CPU per operation, the ratios of both to the first server with their
-//! spread, and the client's CPU per operation.
+//! spread, and the client's CPU per operation. `experiments/scripts/side_by_side.py` writes them, and after them what each
+//! pass measured, from which the table is computed again:
+//!
+//! ```text
+//! pass 3 P16c200d1024 set actor 612345.2 1.2 1.1
+//! ```
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+
+use crate::bootstrap::median;
 
 /// One line: the ratios of CPU and throughput are kept as they are written.
 struct Line {
@@ -39,6 +46,7 @@ pub fn table(root: &Path, words: &[&str]) -> Result<String> {
             lines.push(line);
         }
     }
+    check_passes(&text).with_context(|| format!("in {file}"))?;
     let first = lines.first().with_context(|| format!("{file} holds no line of figures"))?;
     let others = lines.iter().filter(|line| line.load == first.load && line.command == first.command).skip(1);
     let servers: Vec<&str> = others.map(|line| line.server.as_str()).collect();
@@ -57,6 +65,54 @@ pub fn table(root: &Path, words: &[&str]) -> Result<String> {
     }
     table.push('\n');
     Ok(table)
+}
+
+/// What a pass measured on a server: throughput, CPU per operation of the server and of the client.
+struct Pass<'a> {
+    cell: [&'a str; 3],
+    found: [f64; 3],
+}
+
+/// Fails where a line of the table is not what the passes give. A file without passes is of before they were kept.
+fn check_passes(text: &str) -> Result<()> {
+    let passes: Vec<Pass> = text.lines().filter_map(pass).collect();
+    if passes.is_empty() {
+        return Ok(());
+    }
+    for line in text.lines().filter(|line| parse(line).is_some()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let of = |server: &str| {
+            let cell = [words[0], words[1], server];
+            passes.iter().filter(|pass| pass.cell == cell).map(|pass| pass.found).collect::<Vec<_>>()
+        };
+        let first = passes.iter().find(|pass| pass.cell[..2] == words[..2]).map_or("", |pass| pass.cell[2]);
+        let expected = computed(&of(words[2]), &of(first)).with_context(|| format!("no passes for {line:?}"))?;
+        ensure!(words[3..] == expected, "the passes give {:?}, not {:?}", expected.join(" "), words[3..].join(" "));
+    }
+    Ok(())
+}
+
+/// `pass NUMBER LOAD TEST SERVER RPS CPU CLIENT`
+fn pass(line: &str) -> Option<Pass<'_>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["pass", _, load, test, server, rate, cpu, client] = words[..] else { return None };
+    let found = [rate.parse().ok()?, cpu.parse().ok()?, client.parse().ok()?];
+    Some(Pass { cell: [load, test, server], found })
+}
+
+/// The words of a line of the table from its figures on.
+fn computed(own: &[[f64; 3]], base: &[[f64; 3]]) -> Option<Vec<String>> {
+    let of = |place: usize| median(&mut own.iter().map(|found| found[place]).collect::<Vec<_>>());
+    let ratio = |place: usize| {
+        let pairs = own.iter().zip(base).filter(|(_, base)| base[place] > 0.0);
+        let mut ratios: Vec<f64> = pairs.map(|(own, base)| own[place] / base[place]).collect();
+        let middle = median(&mut ratios)?;
+        Some([format!("{middle:.2}"), format!("[{:.2}-{:.2}]", ratios.first()?, ratios.last()?)])
+    };
+    let [rate, cpu, client] = [of(0)?, of(1)?, of(2)?];
+    let ratios = [ratio(0)?, ratio(1)?].concat();
+    let ends = ([format!("{rate:.0}"), format!("{cpu:.2}")], [format!("{client:.2}")]);
+    Some([&ends.0[..], &ratios, &ends.1].concat())
 }
 
 fn parse(line: &str) -> Option<Line> {
@@ -107,5 +163,26 @@ mod tests {
             | pipeline 16, 200 connections, 1 KB | GET | 0.88 / 1.10 |\n\n";
         assert_eq!(table(folder.path(), &["raw.txt"]).unwrap(), expected);
         assert!(table(folder.path(), &["nothing.txt"]).is_err());
+    }
+
+    #[test]
+    fn a_ratio_that_the_passes_do_not_give_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "P1c50 set redis 1100 9.00 1.00 [1.00-1.00] 1.00 [1.00-1.00] 10.00\n\
+            P1c50 set actor 2100 4.50 1.91 [1.83-2.00] 0.50 [0.50-0.50] 10.00\n\
+            pass 1 P1c50 set redis 1000 9.0 10.0\npass 1 P1c50 set actor 2000 4.5 10.0\n\
+            pass 2 P1c50 set actor 2200 4.5 10.0\npass 2 P1c50 set redis 1200 9.0 10.0\n";
+        let made = |text: &str| {
+            fs::write(folder.path().join("raw.txt"), text).unwrap();
+            table(folder.path(), &["raw.txt"])
+        };
+        let text = text.replace("1.91 [", "1.92 [");
+        assert!(made(&text).unwrap().contains("| 0.50 / 1.92 |"));
+        for (from, to) in
+            [("1.92 [", "1.93 ["), ("0.50 [", "0.49 ["), ("actor 2100", "actor 2101"), ("redis 1200", "redis 1201")]
+        {
+            let error = made(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(format!("{error:#}").contains("the passes give"), "{from}: {error:#}");
+        }
     }
 }
