@@ -15,8 +15,14 @@
 //! subject = { server = "dashmap" }
 //! baseline = { server = "mutex" }
 //! expected = [1.4, 1.8]                            # subject by baseline
-//! cores_min = 2                                    # default 1: fewer cores cannot show it
+//! cores_min = 4                                    # fewer cores cannot show it
+//! threads = 2                                      # of the side that the claim is about, as it is run here
+//! shards = 16
+//! analogue = "ours has its clients on a runtime"   # how what is run here differs from what they ran
 //! ```
+//!
+//! A claim of a server that does not run here is asked of the engine of ours that is nearest. Whatever comes of that
+//! neither bears the claim out nor refutes it: the outcome is that of our analogue, with the difference beside it.
 //!
 //! With `crossing = true`, `expected` is where, on the sweep's axis, the subject overtakes the baseline. With
 //! `not_testable = "why"` there is nothing to compare here.
@@ -81,6 +87,13 @@ pub struct Claim {
     /// Cores below which nothing can be seen of it.
     #[serde(default)]
     pub cores_min: usize,
+    /// Threads of the subject, as it is run here; none where there is nothing to run.
+    pub threads: Option<u32>,
+    /// Shards of the subject; one lock counts as one.
+    pub shards: Option<u32>,
+    /// What is run here in the place of the system that makes the claim, and how it differs; empty where that runs itself.
+    #[serde(default)]
+    pub analogue: String,
     /// What the reader has to know besides.
     #[serde(default)]
     pub note: String,
@@ -93,6 +106,10 @@ pub enum Outcome {
     Reproduced,
     /// The interval lies outside.
     NotReproduced,
+    /// What runs here is our analogue of the system, and its interval lies within what is expected.
+    AnalogueWithin,
+    /// It is our analogue, and its interval lies outside.
+    AnalogueOutside,
     /// The interval is too wide for either.
     Undecided,
     /// This machine, or this lab, cannot show it.
@@ -161,6 +178,7 @@ pub fn audit(run: &RunRecord, summary: &Summary, claims: &[Claims]) -> Vec<Row> 
 fn row(run: &RunRecord, summary: &Summary, source: &str, claim: &Claim) -> Row {
     let (outcome, found, lines) =
         judge(run, summary, claim).unwrap_or_else(|(outcome, why)| (outcome, why, Vec::new()));
+    let outcome = outcome.of_analogue(claim);
     Row { source: source.to_owned(), claim: claim.clone(), outcome, found, lines }
 }
 
@@ -284,6 +302,7 @@ fn coordinate(point: &Point, field: &str) -> Option<String> {
         "ratio" => point.ratio.to_string(),
         "data_size" => point.data_size.to_string(),
         "key_pattern" => point.key_pattern.clone(),
+        "key_maximum" => point.key_maximum?.to_string(),
         flag => point.loadgen.get(flag)?.to_string(),
     })
 }
@@ -292,12 +311,37 @@ fn describe(selector: &Selector) -> String {
     selector.iter().map(|(field, value)| format!("{field} {value}")).collect::<Vec<_>>().join(", ")
 }
 
+impl Claim {
+    /// What the reader has to know: how it was run, how that differs from theirs, and the note.
+    pub fn remarks(&self) -> String {
+        let counted = |count: Option<u32>, one: &str| {
+            count.map(|count| format!("{count} {one}{}", if count == 1 { "" } else { "s" }))
+        };
+        let run = [counted(self.threads, "thread"), counted(self.shards, "shard")];
+        let run = run.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let run = if run.is_empty() { run } else { format!("Run with {run}.") };
+        let parts = [run, self.analogue.clone(), self.note.clone()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
 impl Outcome {
+    /// The same where something else than the claim's own system was run.
+    fn of_analogue(self, claim: &Claim) -> Self {
+        match self {
+            Self::Reproduced if !claim.analogue.is_empty() => Self::AnalogueWithin,
+            Self::NotReproduced if !claim.analogue.is_empty() => Self::AnalogueOutside,
+            other => other,
+        }
+    }
+
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
             Self::NotReproduced => "not reproduced",
+            Self::AnalogueWithin => "asked of our analogue: as they say",
+            Self::AnalogueOutside => "asked of our analogue: otherwise",
             Self::Undecided => "undecided",
             Self::NotTestable => "not testable here",
             Self::NotMeasured => "not measured",
@@ -340,6 +384,25 @@ mod tests {
         let reversed = "sweep='grid'\nmetric='p99_us'\nwhere={clients=1000}\nsubject={server='two'}\n\
             baseline={server='one'}\nexpected=[0.3, 0.4]";
         assert_eq!(outcome_of(reversed), (Outcome::Reproduced, "0.33 [0.33–0.33]".to_owned()));
+    }
+
+    #[test]
+    fn what_our_analogue_does_neither_bears_a_claim_out_nor_refutes_it() {
+        let analogue = "analogue='Ours has one thread.'\n";
+        let within = outcome_of(&format!("{RATIO}{analogue}expected=[2.8, 3.2]")).0;
+        let outside = outcome_of(&format!("{RATIO}{analogue}expected=[1.4, 1.8]")).0;
+        assert_eq!((within, outside), (Outcome::AnalogueWithin, Outcome::AnalogueOutside));
+        assert!([within, outside].iter().all(|one| one.word().starts_with("asked of our analogue")));
+        let claims = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("claims")).unwrap();
+        for claim in claims.iter().flat_map(|one| &one.claims).filter(|claim| claim.not_testable.is_none()) {
+            let says_how = claim.cores_min >= 2 && claim.threads.is_some() && claim.shards.is_some();
+            assert!(says_how, "{:?} does not say cores_min, threads and shards", claim.claim);
+            let ours = [&claim.subject, &claim.at, &claim.baseline]
+                .into_iter()
+                .flat_map(|side| side.values())
+                .any(|value| crate::catalog::is_engine(value.as_str()));
+            assert_eq!(ours, !claim.analogue.is_empty(), "{:?} is asked of our engine, and says so", claim.claim);
+        }
     }
 
     #[test]

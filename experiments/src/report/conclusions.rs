@@ -67,6 +67,7 @@ pub(super) fn claim_view(row: claims::Row) -> ClaimView {
     let expected = row.claim.expected.map_or(String::new(), |(low, high)| {
         if row.claim.crossing { format!("{low:.0}–{high:.0}") } else { format!("{low:.2}–{high:.2}") }
     });
+    let note = row.claim.remarks();
     ClaimView {
         claim: row.claim.claim,
         source: row.source,
@@ -78,7 +79,7 @@ pub(super) fn claim_view(row: claims::Row) -> ClaimView {
             claims::Outcome::NotReproduced => "bad",
             _ => "open",
         },
-        note: row.claim.note,
+        note,
         sweep: row.claim.sweep,
         lines: row.lines,
     }
