@@ -87,7 +87,7 @@ fn overhead_of(sweep: &Sweep, point: &Point) -> f64 {
     let prefill = match (sweep.prefills(point), point.has_own_commands()) {
         (false, _) => 0.0,
         (true, true) => WORKLOAD,
-        (true, false) => sweep.key_maximum as f64 * (PER_KEY + f64::from(point.data_size) * PER_BYTE),
+        (true, false) => sweep.keys_of(point) as f64 * (PER_KEY + f64::from(point.data_size) * PER_BYTE),
     };
     OVERHEAD + f64::from(point.clients) * PER_CLIENT + prefill
 }
@@ -138,6 +138,16 @@ mod tests {
         let fitted = fit(vec![sweep(), needs], 4.0).unwrap();
         assert_eq!(fitted[1].test_seconds, 3.0);
         assert!(fitted[0].test_seconds < 3.0 && (200.0..=240.0).contains(&seconds(&fitted)), "{}", seconds(&fitted));
+    }
+
+    #[test]
+    fn the_shipped_sweeps_fit_into_eighty_minutes() {
+        let home = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sweeps");
+        let sweeps = crate::sweep::load(&[], &home, false).unwrap();
+        let fitted = fit(sweeps, 80.0).unwrap();
+        assert!(fitted.iter().all(|one| one.repeats >= 10));
+        let quick = crate::sweep::load(&[], &home, true).unwrap();
+        assert!(seconds(&quick) < 280.0, "the quick sweep takes {} s", seconds(&quick));
     }
 
     #[test]

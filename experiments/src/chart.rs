@@ -98,8 +98,8 @@ impl Chart {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_right(16)
-            .x_label_area_size(40)
-            .y_label_area_size(64)
+            .x_label_area_size(46)
+            .y_label_area_size(76)
             .build_cartesian_2d(
             Axis { range: left..right, keys: x_keys },
             Axis { range: bottom..top, keys: y_keys },
@@ -109,8 +109,8 @@ impl Chart {
             .light_line_style(TRANSPARENT)
             .bold_line_style(GRID)
             .axis_style(TEXT.mix(0.5))
-            .label_style(("sans-serif", 13, &TEXT))
-            .axis_desc_style(("sans-serif", 13, &TEXT))
+            .label_style(("sans-serif", 17, &TEXT))
+            .axis_desc_style(("sans-serif", 17, &TEXT))
             .x_desc(self.x_title.as_str())
             .x_label_formatter(&|x| self.x_label(*x))
             .y_label_formatter(&|y| self.unit.label(self.scale.value(*y)))

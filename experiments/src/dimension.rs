@@ -21,6 +21,8 @@ pub enum Dimension {
     Ratio,
     /// The order of keys.
     KeyPattern,
+    /// Size of the key space.
+    KeyMaximum,
     /// A further flag of the generator.
     Flag(String),
 }
@@ -42,6 +44,7 @@ impl Dimension {
     /// All of a sweep, those that do not vary too.
     pub fn all(sweep: &Sweep) -> Vec<Self> {
         let mut all = vec![Self::Clients, Self::Pipeline, Self::Variant, Self::DataSize, Self::Ratio, Self::KeyPattern];
+        all.push(Self::KeyMaximum);
         all.extend(sweep.loadgen.keys().cloned().map(Self::Flag));
         all
     }
@@ -69,6 +72,7 @@ impl Dimension {
             Self::DataSize => point.data_size.to_string(),
             Self::Ratio => point.ratio.to_string(),
             Self::KeyPattern => point.key_pattern.clone(),
+            Self::KeyMaximum => point.key_maximum.map_or(String::new(), |keys| keys.to_string()),
             Self::Flag(flag) => point.loadgen.get(flag).map(FlagValue::to_string).unwrap_or_default(),
         }
     }
@@ -82,6 +86,7 @@ impl Dimension {
             Self::DataSize => "value bytes".to_owned(),
             Self::Ratio => "SET:GET".to_owned(),
             Self::KeyPattern => "keys SET:GET".to_owned(),
+            Self::KeyMaximum => "keys".to_owned(),
             Self::Flag(flag) => format!("--{flag}"),
         }
     }
@@ -118,6 +123,7 @@ impl Dimension {
             Self::DataSize => "data_size",
             Self::Ratio => "ratio",
             Self::KeyPattern => "key_pattern",
+            Self::KeyMaximum => "key_maximum",
             Self::Flag(flag) => flag,
         }
     }
@@ -136,6 +142,7 @@ impl Dimension {
             Self::DataSize => sweep.data_size.iter().map(u32::to_string).collect(),
             Self::Ratio => sweep.ratio.iter().map(ToString::to_string).collect(),
             Self::KeyPattern => sweep.key_pattern.clone(),
+            Self::KeyMaximum => sweep.key_maximum.iter().map(u64::to_string).collect(),
             Self::Flag(flag) => sweep.loadgen[flag].iter().map(FlagValue::to_string).collect(),
         }
     }

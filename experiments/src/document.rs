@@ -4,6 +4,9 @@
 //! <!--lab run experiments/results/full-20261122-->…<!--/lab-->                      the run that what follows is from
 //! <!--lab figure clients p99_us server=actor clients=500-->1,234<!--/lab-->         a median
 //! <!--lab ratio clients ops_per_sec clients=500 of server=actor to server=mutex-->1.42 [1.38–1.47]<!--/lab-->
+//! <!--lab run experiments/results/why-20261124 for why-->…<!--/lab-->     `fill --run` changes it to runs of that sweep alone
+//! <!--lab parts why ops_per_sec actor mutex-->      what a difference is made of; `effects` has the analysis of variance
+//! <!--lab answers-->                                                                what follows from all verdicts
 //! <!--lab claims-->                                                                 the audit, as a table
 //! …
 //! <!--/lab-->
@@ -21,12 +24,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::analysis::{self, Comparison};
+use crate::answers;
 use crate::claims::{self, Claims, Selector};
 use crate::compare::Verdict;
 use crate::dimension::{Dimension, Line};
+use crate::factorial::{self, Analysis};
 use crate::noise;
 use crate::observation::Observations;
-use crate::report::{figure, grouped, title};
+use crate::report::{self, Table, figure, grouped, title};
 use crate::results::RunFolder;
 use crate::side_by_side;
 use crate::summary::{GENERATOR_BOUND, Metric, Summary};
@@ -59,6 +64,12 @@ pub struct Library {
     root: PathBuf,
     claims: Vec<Claims>,
     runs: BTreeMap<PathBuf, Source>,
+}
+
+impl Source {
+    fn has_sweep(&self, name: &str) -> bool {
+        self.run.record.setup.sweeps.iter().any(|sweep| sweep.name == name)
+    }
 }
 
 impl Library {
@@ -95,8 +106,14 @@ pub fn filled(library: &mut Library, path: &Path, text: &str, other_run: Option<
         ensure!(!from[OPEN.len()..from.len() - after.len() - CLOSE.len()].contains(OPEN), "no {CLOSE} after {query:?}");
         let mut query = query.trim().to_owned();
         if let Some(named) = query.strip_prefix("run ") {
-            let named = other_run.map_or_else(|| PathBuf::from(named.trim()), Path::to_path_buf);
-            query = format!("run {}", named.display());
+            let (named, wanted) = named.trim().split_once(" for ").unwrap_or((named.trim(), ""));
+            let other = match other_run {
+                Some(other) if wanted.is_empty() || library.source(other)?.has_sweep(wanted) => Some(other),
+                _ => None,
+            };
+            let named = other.map_or_else(|| PathBuf::from(named), Path::to_path_buf);
+            let wanted = if wanted.is_empty() { String::new() } else { format!(" for {wanted}") };
+            query = format!("run {}{wanted}", named.display());
             run = (named != Path::new(NO_RUN)).then_some(named);
         }
         let value = value(library, path, run.as_deref(), &query).with_context(|| format!("in the query {query:?}"))?;
@@ -143,9 +160,39 @@ fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) ->
         "crossings" => Ok(crossings(source)),
         "scaling" => Ok(scaling(source)),
         "noise" => Ok(noise_table(source)),
+        "parts" => factorial_tables(source, &words, report::parts),
+        "effects" => factorial_tables(source, &words, report::effects),
+        "answers" => Ok(answers_list(source)),
         "claims" => Ok(claims_table(source, &claims)),
         _ => bail!("there is no query {kind:?}"),
     }
+}
+
+/// The tables of the analyses of one pair of servers in a sweep, one for each block: `SWEEP METRIC SUBJECT BASELINE`.
+fn factorial_tables(source: &Source, words: &[&str], make: impl Fn(&Analysis) -> Table) -> Result<String> {
+    let (name, metric, rest) = head(words)?;
+    let [subject, baseline] = rest else { bail!("a subject and a baseline are needed") };
+    of_sweep(source, &[name, metric.key()], |summary, sweep, metric| {
+        let own = factorial::of(summary, sweep, metric).into_iter();
+        let own = own.filter(|one| one.subject == *subject && one.baseline == *baseline);
+        let tables = own.map(|one| {
+            let table = make(&one);
+            format!("\n\n{}:{}", report::caption(&one), markdown(&table.header, &table.rows))
+        });
+        let tables: String = tables.collect();
+        if tables.is_empty() { "not measured: points of the design are missing".to_owned() } else { tables }
+    })
+}
+
+/// The answers as a list.
+fn answers_list(source: &Source) -> String {
+    let mut text = String::from("\n\n");
+    for one in answers::of(&source.run.record, &source.summary) {
+        text.push_str(&format!("- **{}** {}\n", one.question, one.headline));
+        one.sentences.iter().for_each(|sentence| text.push_str(&format!("  - {sentence}\n")));
+    }
+    text.push('\n');
+    text
 }
 
 /// A link from a document to the report of a run.
@@ -392,7 +439,8 @@ fn claims_table(source: &Source, claims: &[Claims]) -> String {
         let expected = row.claim.expected.map_or("–".to_owned(), |(low, high)| {
             if row.claim.crossing { format!("{low:.0}–{high:.0}") } else { format!("{low:.2}–{high:.2}") }
         });
-        let note = if row.claim.note.is_empty() { String::new() } else { format!(" ({})", row.claim.note) };
+        let remarks = row.claim.remarks();
+        let note = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
         vec![
             format!("{}{note}", row.claim.claim),
             row.source.clone(),

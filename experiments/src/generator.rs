@@ -195,7 +195,7 @@ pub fn measure(
 /// Where to, and what keys and values are like, unless a workload says that.
 fn common_arguments(address: SocketAddr, sweep: &Sweep, point: &Point) -> Vec<String> {
     let target = [("--server", address.ip().to_string()), ("--port", address.port().to_string())];
-    let data = [("--data-size", point.data_size.to_string()), ("--key-maximum", sweep.key_maximum.to_string())];
+    let data = [("--data-size", point.data_size.to_string()), ("--key-maximum", sweep.keys_of(point).to_string())];
     let data = data.into_iter().filter(|_| !point.has_own_commands());
     let own = target.into_iter().chain(data).flat_map(|(flag, value)| [flag.to_owned(), value]);
     own.chain(point.loadgen.iter().flat_map(|(flag, value)| value.words(flag))).collect()

@@ -5,13 +5,14 @@
 //! (`brake`), and reads /proc meanwhile (`sampler`)) and keeps it (`results`).
 //!
 //! `observation` extracts one line from each trial; everything shown is computed from those: medians and intervals
-//! (`summary`, `bootstrap`), differences (`compare`), what a sweep's figures say (`analysis`, `usl`), the noise of the
+//! (`summary`, `bootstrap`), differences (`compare`), what a sweep's figures say (`analysis`, `usl`), what a difference is made of (`factorial`), the answers in sentences (`answers`), the noise of the
 //! method (`noise`), the audit of others' claims (`claims`). `report` draws it (`chart`) along the coordinates that were
 //! varied (`dimension`), `document` puts figures into Markdown (some from `side_by_side`), and `verify` computes all of it again and compares.
 //! `memory` stands beside them: bytes for each key, by shape of the data.
 
 pub mod alignment;
 pub mod analysis;
+pub mod answers;
 pub mod bootstrap;
 pub mod brake;
 pub mod budget;
@@ -22,6 +23,7 @@ pub mod compare;
 pub mod dimension;
 pub mod document;
 pub mod environment;
+pub mod factorial;
 pub mod generator;
 pub mod interrupt;
 pub mod memory;

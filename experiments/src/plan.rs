@@ -30,6 +30,9 @@ pub struct Point {
     pub data_size: u32,
     /// How keys are chosen.
     pub key_pattern: String,
+    /// Size of the key space, where the sweep varies it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_maximum: Option<u64>,
     /// Further flags of the generator, without their dashes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub loadgen: BTreeMap<String, FlagValue>,
@@ -49,8 +52,9 @@ impl Point {
     pub fn slug(&self) -> String {
         let (ratio, pattern) = (self.ratio.to_string().replace(':', "-"), self.key_pattern.replace(':', "-"));
         let flags: String = self.loadgen.iter().map(|(flag, value)| format!(".{flag}-{}", value.file_name())).collect();
+        let keys = self.key_maximum.map_or(String::new(), |keys| format!(".n{keys}"));
         format!(
-            "{}.{}.c{}.p{}.r{ratio}.d{}.k{pattern}{flags}",
+            "{}.{}.c{}.p{}.r{ratio}.d{}.k{pattern}{keys}{flags}",
             self.server, self.variant, self.clients, self.pipeline, self.data_size
         )
     }
@@ -68,8 +72,9 @@ impl Point {
     /// A name for people: the server and the load that differs most often.
     pub fn label(&self) -> String {
         let flags: String = self.loadgen.iter().map(|(flag, value)| format!(" {flag} {value}")).collect();
+        let keys = self.key_maximum.map_or(String::new(), |keys| format!(" {keys} keys"));
         format!(
-            "{} {} c{} P{} {} d{}{flags}",
+            "{} {} c{} P{} {} d{}{keys}{flags}",
             self.server, self.variant, self.clients, self.pipeline, self.ratio, self.data_size
         )
     }
@@ -127,10 +132,14 @@ fn loads(sweep: &Sweep) -> Vec<Point> {
         ratio: sweep.ratio[0],
         data_size: 0,
         key_pattern: String::new(),
+        key_maximum: None,
         loadgen: BTreeMap::new(),
     }];
     loads = crossed(&loads, &sweep.ratio, |point, &ratio| point.ratio = ratio);
     loads = crossed(&loads, &sweep.key_pattern, |point, pattern| point.key_pattern.clone_from(pattern));
+    if sweep.key_maximum.len() > 1 {
+        loads = crossed(&loads, &sweep.key_maximum, |point, &keys| point.key_maximum = Some(keys));
+    }
     loads = crossed(&loads, &sweep.data_size, |point, &size| point.data_size = size);
     loads = crossed(&loads, &sweep.pipeline, |point, &depth| point.pipeline = depth);
     crossed(&loads, &sweep.clients, |point, &clients| point.clients = clients)

@@ -4,21 +4,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::bootstrap::median;
 use crate::budget;
 use crate::catalog::{self, Absent, Definition, Lookup, Program, Server};
 use crate::claims;
 use crate::generator::Measurement;
 use crate::interrupt::Interrupt;
-use crate::plan::Trial;
+use crate::plan::{self, Point, Trial};
 use crate::progress::Progress;
 use crate::report;
 use crate::results::{RunFolder, Setup, now};
 use crate::sampler;
-use crate::sweep::{self, Sweep};
+use crate::sweep::{self, RATE, Sweep};
 use crate::trial::{self, Bench, TrialRecord};
 
 /// Files that a server has open besides its connections.
 const FILES_BESIDES: u64 = 64;
+
+/// Trials by which the capacity of a server is known.
+const CALIBRATIONS: u32 = 3;
 
 /// What `experiments run` was told.
 #[derive(Debug)]
@@ -60,7 +64,7 @@ pub fn run(options: &Options) -> Result<()> {
         eprintln!("{what} {}: {}. The run goes on without it, and the report says so.", absent.name, absent.reason);
     }
     let claims = claims::load(&options.claims_home)?;
-    let mut run = open_or_create(options, setup)?;
+    let mut run = open_or_create(options, setup, &interrupt)?;
     announce(&run);
     let outcome = if run.record.finished.is_some() { Ok(()) } else { measure_missing(&run, &interrupt) };
     if let Err(error) = outcome {
@@ -116,7 +120,9 @@ fn setup(options: &Options) -> Result<Setup> {
             absent.push(Absent { name: unable.name.clone(), reason, is_sweep: false });
         }
         ensure!(!present.is_empty(), "no server of the sweep {} is on this machine", sweep.name);
-        sweep.servers = present;
+        for variant in sweep.keep_servers(present) {
+            eprintln!("SKIPPED: the variant {variant} of {}: it is for servers that are absent.", sweep.name);
+        }
         match helps.lacking(&sweep).or_else(|| too_many_files(&sweep)) {
             Some(reason) => absent.push(Absent { name: sweep.name, reason, is_sweep: true }),
             None => kept.push(sweep),
@@ -188,19 +194,61 @@ fn distinct_servers(sweeps: &[Sweep]) -> Vec<String> {
     names
 }
 
-fn open_or_create(options: &Options, setup: Setup) -> Result<RunFolder> {
+fn open_or_create(options: &Options, setup: Setup, interrupt: &Interrupt) -> Result<RunFolder> {
     if let Some(path) = &options.out {
         return if path.join("run.json").exists() {
             resume(options, path, &setup)
         } else {
-            create(options, path, setup)
+            create(options, path, calibrated(setup, interrupt)?)
         };
     }
     let unfinished = RunFolder::find_unfinished(&options.results_home, &setup).filter(|_| !options.fresh);
     match unfinished {
         Some(run) => resume(options, &run.path, &setup),
-        None => create(options, &options.results_home.join(default_name(options, &setup)), setup),
+        None => {
+            let path = options.results_home.join(default_name(options, &setup));
+            create(options, &path, calibrated(setup, interrupt)?)
+        }
     }
+}
+
+/// Measures what the servers of an open-loop sweep can do, and sets its rates by the slowest of them.
+fn calibrated(mut setup: Setup, interrupt: &Interrupt) -> Result<Setup> {
+    for index in 0..setup.sweeps.len() {
+        if !setup.sweeps[index].rate_percent.is_empty() {
+            let capacity = capacity(&setup, &setup.sweeps[index], interrupt)?;
+            eprintln!("capacity: {capacity:.0} ops/s of the slowest server in {}", setup.sweeps[index].name);
+            setup.sweeps[index].set_rates(capacity);
+        }
+    }
+    Ok(setup)
+}
+
+/// The throughput of the slowest server at any load of a sweep, without its rates: the median of a few trials.
+fn capacity(setup: &Setup, sweep: &Sweep, interrupt: &Interrupt) -> Result<f64> {
+    let folder = tempfile::tempdir().context("no temporary folder")?;
+    let mut points: Vec<Point> = Vec::new();
+    for mut point in plan::points(sweep) {
+        point.loadgen.remove(RATE);
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    let mut slowest = f64::INFINITY;
+    for point in points {
+        let server = setup.server(&point.server);
+        let bench = Bench { generator: &setup.generator, server, sweep, interrupt };
+        let mut rates = Vec::new();
+        for round in 1..=CALIBRATIONS {
+            let trial = Trial { round, point: point.clone() };
+            let stem = folder.path().join(trial.path_stem());
+            let record = run_trial(&bench, &trial, &stem)?;
+            let json = stem.with_file_name(&record.chosen().loadgen_file);
+            rates.push(Measurement::read(&json)?.totals.ops_per_sec);
+        }
+        slowest = slowest.min(median(&mut rates).expect("there are calibrations"));
+    }
+    Ok(slowest)
 }
 
 fn create(options: &Options, path: &Path, setup: Setup) -> Result<RunFolder> {

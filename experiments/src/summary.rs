@@ -215,8 +215,11 @@ fn align(points: &mut [PointSummary], starts: &[Vec<u64>]) {
 }
 
 fn csv_line(summary: &PointSummary) -> String {
-    let Point { sweep, server, variant, clients, pipeline, ratio, data_size, key_pattern, loadgen } = &summary.point;
-    let flags: Vec<String> = loadgen.iter().map(|(flag, value)| format!("--{flag} {value}")).collect();
+    let Point { sweep, server, variant, clients, pipeline, ratio, data_size, key_pattern, key_maximum, loadgen } =
+        &summary.point;
+    let keys = key_maximum.iter().map(|keys| format!("--key-maximum {keys}"));
+    let flags = loadgen.iter().map(|(flag, value)| format!("--{flag} {value}"));
+    let flags: Vec<String> = keys.chain(flags).collect();
     let n = summary.lines.len();
     // A value may hold commas.
     let flags = format!("\"{}\"", flags.join(" "));

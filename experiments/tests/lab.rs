@@ -253,6 +253,36 @@ fn an_absent_peer_is_said_in_the_output_and_in_the_report() {
 }
 
 #[test]
+fn a_variant_for_an_absent_peer_is_left_out_and_named_within_a_budget_too() {
+    let sweep = SWEEP.replace("['one', 'two']", "['one', 'valkey-server']").replace("repeats = 3", "repeats = 1");
+    let variants = "variant = [{ name = 'plain', flags = [], servers = ['one'] }, \
+        { name = 'io2', flags = ['--io-threads', '2'], servers = ['valkey-server'] }]\n\
+        [short]\nservers = ['one', 'valkey-server']\nclients = [10]\n";
+    let lab = Lab::new(&(sweep + variants));
+    let output = lab.command().env("PATH", "/nowhere").args(["--budget", "0.2"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("SKIPPED: the variant io2 of grid"), "{}", text(&output));
+    assert!(lab.summary().points.iter().all(|one| one.point.server == "one" && one.point.variant == "plain"));
+}
+
+#[test]
+fn rates_of_an_open_loop_are_shares_of_the_capacity_that_was_measured() {
+    let sweep = SWEEP.replace("repeats = 3", "repeats = 1").replace("[1, 10]", "[1]").replace("[1, 16]", "[1]");
+    let lab = Lab::new(&(sweep + "rate_percent = [50, 100]\nx = 'rate-limiting'\n"));
+    let output = lab.finish();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(
+        text(&output).contains("capacity: ") && text(&output).contains("of the slowest server in grid"),
+        "{}",
+        text(&output)
+    );
+    let rates = lab.run_folder().record.setup.sweeps[0].loadgen["rate-limiting"].clone();
+    let rates: Vec<f64> = rates.iter().map(|rate| rate.as_str().parse().unwrap()).collect();
+    assert!(rates[1] > 500.0 && (rates[1] / rates[0] - 2.0).abs() < 0.02, "{rates:?}");
+    assert!(lab.finish().status.success(), "a run goes on with the rates that it has");
+}
+
+#[test]
 fn a_server_that_fails_to_start_is_named_with_the_tail_of_its_log() {
     refuses("--crash-at-start", "FATAL: the stub was told to crash at start");
 }

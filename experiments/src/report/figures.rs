@@ -3,6 +3,7 @@
 use crate::dimension::Line;
 use crate::results::RunRecord;
 use crate::summary::Metric;
+use crate::sweep::Sweep;
 
 /// The name of a metric, as a column has it.
 pub fn title(metric: Metric) -> &'static str {
@@ -79,13 +80,28 @@ pub(super) fn colour_of(record: &RunRecord, server: &str) -> (u8, u8, u8) {
     })
 }
 
-pub(super) fn line_swatch(record: &RunRecord, line: &Line) -> String {
-    swatch(colour_of(record, &line.server), line.rank)
+/// The colour of a line: its server's. In a sweep of one server every variant has one of its own; where there are more,
+/// later variants of a server are darker and lighter in turn.
+pub(super) fn colour_of_line(record: &RunRecord, sweep: &Sweep, line: &Line) -> (u8, u8, u8) {
+    if sweep.servers.len() == 1 && line.rank > 0 {
+        return COLOURS[(line.rank - 1) % COLOURS.len()].1;
+    }
+    let (red, green, blue) = colour_of(record, &line.server);
+    let shade = |part: u8| match line.rank % 3 {
+        0 => part,
+        1 => (f64::from(part) * 0.6) as u8,
+        _ => (f64::from(part) * 0.5 + 110.0) as u8,
+    };
+    (shade(red), shade(green), shade(blue))
+}
+
+pub(super) fn line_swatch(record: &RunRecord, sweep: &Sweep, line: &Line) -> String {
+    swatch(colour_of_line(record, sweep, line), line.rank)
 }
 
 /// A dot as the plots have it: the first line of a server has full ones, the others hollow ones.
 pub(super) fn swatch((red, green, blue): (u8, u8, u8), rank: usize) -> String {
-    let inside = if rank == 0 { format!("rgb({red},{green},{blue})") } else { "#fff".to_owned() };
+    let inside = if rank == 0 { format!("rgb({red},{green},{blue})") } else { "transparent".to_owned() };
     format!("border-color:rgb({red},{green},{blue});background:{inside}")
 }
 

@@ -6,7 +6,9 @@
 
 mod conclusions;
 mod figures;
+mod first;
 mod sweeps;
+mod why;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,11 +20,37 @@ use askama::Template;
 use self::conclusions::{ClaimView, NoiseView, claim_view, noise_view};
 use self::figures::{colour_of, swatch};
 pub use self::figures::{figure, grouped, title};
-use self::sweeps::{SweepView, sweep_view};
+use self::first::first_figure;
+use self::sweeps::{Plot, SweepView, sweep_view};
+pub(crate) use self::why::{Table, caption, effects, parts};
+use crate::answers::{self, Answer};
 use crate::claims::{self, Claims};
 use crate::observation::Observations;
 use crate::results::{RunFolder, RunRecord, to_json, write_whole};
 use crate::summary::Summary;
+use crate::sweep::Sweep;
+
+/// Sweeps in the order of the argument; any other follows.
+const ARGUMENT: [&str; 18] = [
+    "quick",
+    "why",
+    "working-set",
+    "pipeline",
+    "clients",
+    "open-loop",
+    "threads",
+    "hot-key",
+    "large-commands",
+    "multi-key",
+    "ten-thousand",
+    "fsync",
+    "value-size",
+    "workloads",
+    "mailbox",
+    "batch-bound",
+    "channels",
+    "aa",
+];
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -41,6 +69,11 @@ struct Page {
     budget: Option<f64>,
     claims: Vec<ClaimView>,
     noise: Vec<NoiseView>,
+    answers: Vec<Answer>,
+    /// The figure on top; none without a sweep for it.
+    first: Option<Plot>,
+    /// The lines of that figure.
+    first_legend: Vec<(String, String)>,
     sweeps: Vec<SweepView>,
     skipped: Vec<(String, String)>,
 }
@@ -75,6 +108,9 @@ pub fn render(run: &RunFolder, observations: &Observations, claims: &[Claims]) -
     let name = run.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let page = page(name, record, &summary, observations, claims)?;
     let mut files = BTreeMap::new();
+    if let Some(plot) = &page.first {
+        files.insert(plot.file.clone(), plot.svg.clone());
+    }
     for plot in page.sweeps.iter().flat_map(|sweep| &sweep.facets).flat_map(|facet| &facet.plots) {
         files.insert(plot.file.clone(), plot.svg.clone());
     }
@@ -91,7 +127,9 @@ fn page(
     observations: &Observations,
     claims: &[Claims],
 ) -> Result<Page> {
-    let sweeps = &record.setup.sweeps;
+    let mut sweeps: Vec<&Sweep> = record.setup.sweeps.iter().collect();
+    sweeps.sort_by_key(|sweep| ARGUMENT.iter().position(|name| *name == sweep.name).unwrap_or(ARGUMENT.len()));
+    let first = first_figure(record, summary, &sweeps)?;
     let absent = record.setup.absent.iter().filter(|absent| !absent.is_sweep);
     let skipped = record.setup.absent.iter().filter(|absent| absent.is_sweep);
     let pair = |absent: &crate::catalog::Absent| (absent.name.clone(), absent.reason.clone());
@@ -110,6 +148,9 @@ fn page(
         budget: record.setup.budget_minutes,
         claims: claims::audit(record, summary, claims).into_iter().map(claim_view).collect(),
         noise: sweeps.iter().filter_map(|sweep| noise_view(summary, observations, sweep)).collect(),
+        answers: answers::of(record, summary),
+        first: first.plot,
+        first_legend: first.legend,
         sweeps: sweeps.iter().map(|sweep| sweep_view(record, summary, sweep)).collect::<Result<_>>()?,
     })
 }

@@ -3,25 +3,37 @@
 use anyhow::Result;
 
 use super::conclusions::{self, CrossingView, ScalingView};
-use super::figures::colour_of;
-use super::figures::{figure, grouped, line_swatch, probability, significant, title};
+use super::figures::{colour_of_line, figure, grouped, line_swatch, probability, significant, title};
+use super::why::{self, Table};
 use crate::analysis::{self, Comparison, JUDGED};
 use crate::chart::{Chart, Mark, Scale, Series, Unit};
 use crate::compare::{Verdict, smallest_effect};
 use crate::dimension::{Dimension, Line};
+use crate::factorial::{self, Analysis};
 use crate::results::RunRecord;
 use crate::stages::{self, StageTimes};
 use crate::summary::{Metric, PointSummary, Summary};
 use crate::sweep::{Sweep, Variant};
 
 /// The plots of a facet.
-const PLOTS: [(Metric, &str, Scale, Unit); 5] = [
+const PLOTS: [(Metric, &str, Scale, Unit); 7] = [
     (Metric::OpsPerSec, "Throughput, operations per second", Scale::Linear, Unit::Count),
+    (Metric::P50Us, "Latency p50", Scale::Logarithmic, Unit::Microseconds),
     (Metric::P99Us, "Latency p99", Scale::Logarithmic, Unit::Microseconds),
+    (Metric::P999Us, "Latency p99.9", Scale::Logarithmic, Unit::Microseconds),
     (Metric::SingleKeyP99Us, "Latency p99 of the commands of one key", Scale::Logarithmic, Unit::Microseconds),
-    (Metric::ServerCpuUsPerOp, "Server CPU per operation", Scale::Linear, Unit::Microseconds),
+    (Metric::ServerCpuUsPerOp, "Server CPU per operation", Scale::Logarithmic, Unit::Microseconds),
     (Metric::ServerRssPeakMib, "Server memory, peak resident", Scale::Linear, Unit::Mebibytes),
 ];
+
+/// A table of a factorial analysis.
+pub(super) struct WhyView {
+    pub(super) caption: String,
+    pub(super) parts: Table,
+    pub(super) effects: Table,
+    /// Points from which nothing follows.
+    pub(super) flawed: usize,
+}
 
 pub(super) struct SweepView {
     pub(super) name: String,
@@ -31,6 +43,7 @@ pub(super) struct SweepView {
     pub(super) variants: Vec<(String, String)>,
     pub(super) baseline: String,
     pub(super) verdicts: String,
+    pub(super) why: Vec<WhyView>,
     pub(super) facets: Vec<Facet>,
     pub(super) crossings: Vec<CrossingView>,
     pub(super) scaling: Vec<ScalingView>,
@@ -46,7 +59,6 @@ pub(super) struct Facet {
     pub(super) legend: Vec<(String, String)>,
     pub(super) plots: Vec<Plot>,
     pub(super) columns: Vec<&'static str>,
-    pub(super) judged: Vec<&'static str>,
     pub(super) rows: Vec<Row>,
     /// The stages that some server tells of, as columns.
     pub(super) stages: Vec<String>,
@@ -63,7 +75,7 @@ pub(super) struct StageRow {
 }
 
 pub(super) struct Plot {
-    pub(super) title: &'static str,
+    pub(super) title: String,
     /// The file that holds it alone.
     pub(super) file: String,
     pub(super) svg: String,
@@ -77,7 +89,6 @@ pub(super) struct Row {
     pub(super) first: bool,
     pub(super) cells: Vec<Cell>,
     pub(super) variation: String,
-    pub(super) judgements: Vec<Judgement>,
     pub(super) n: usize,
     pub(super) hits: String,
     pub(super) notes: String,
@@ -97,6 +108,8 @@ pub(super) struct Cell {
     pub(super) value: f64,
     pub(super) text: String,
     pub(super) interval: String,
+    /// What it is against the baseline; empty where it is not judged.
+    pub(super) judgement: Judgement,
 }
 
 /// Which facet of which sweep.
@@ -132,6 +145,7 @@ pub(super) fn sweep_view(record: &RunRecord, summary: &Summary, sweep: &Sweep) -
         variants: sweep.variants.iter().map(variant_view).collect(),
         baseline: analysis::baseline_name(sweep),
         verdicts: conclusions::verdict_counts(&comparisons),
+        why: why_views(summary, sweep),
         facets: facets.collect::<Result<_>>()?,
         crossings: analysis::crossings(summary, sweep)
             .iter()
@@ -139,6 +153,20 @@ pub(super) fn sweep_view(record: &RunRecord, summary: &Summary, sweep: &Sweep) -
             .collect(),
         scaling: analysis::scaling(summary, sweep).iter().map(conclusions::scaling_view).collect(),
     })
+}
+
+/// What differences are made of, in throughput and in CPU time.
+fn why_views(summary: &Summary, sweep: &Sweep) -> Vec<WhyView> {
+    let metrics = [Metric::OpsPerSec, Metric::ServerCpuUsPerOp].into_iter();
+    let analyses =
+        metrics.flat_map(|metric| factorial::of(summary, sweep, metric).into_iter().map(move |one| (metric, one)));
+    let view = |(metric, one): (Metric, Analysis)| WhyView {
+        caption: format!("{}, {}", title(metric), why::caption(&one)),
+        parts: why::parts(&one),
+        effects: why::effects(&one),
+        flawed: one.flawed,
+    };
+    analyses.map(view).collect()
 }
 
 fn variant_view(variant: &Variant) -> (String, String) {
@@ -151,15 +179,18 @@ fn variant_view(variant: &Variant) -> (String, String) {
 
 /// What is the same at every point, and the method's numbers.
 fn settings(sweep: &Sweep) -> String {
-    let fixed = Dimension::all(sweep).into_iter().filter(|dimension| dimension.count(sweep) == 1);
+    let fixed = Dimension::all(sweep).into_iter().filter(|one| one.count(sweep) == 1 && *one != Dimension::KeyMaximum);
     let point = crate::plan::points(sweep).swap_remove(0);
     let fixed: Vec<String> =
         fixed.map(|dimension| format!("{} {}", dimension.title(), dimension.label(&point))).collect();
     format!(
-        "{}; {} keys, all prefilled; {} s warm-up, {} s window, {} repeats, {}; {} generator thread{}; smallest effect \
+        "{}; {}all keys prefilled; {} s warm-up, {} s window, {} repeats, {}; {} generator thread{}; smallest effect \
          of interest {} in throughput and CPU, {} in latency",
         fixed.join(", "),
-        grouped(sweep.key_maximum as f64),
+        match sweep.key_maximum[..] {
+            [keys] => format!("{} keys; ", grouped(keys as f64)),
+            _ => String::new(),
+        },
         sweep.warm_up_seconds,
         sweep.test_seconds,
         sweep.repeats,
@@ -182,7 +213,7 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
         let series = lines.iter().map(|line| series(record, sweep, axis, metric, line, points)).collect();
         let chart = Chart { x_title: axis.title(), x_ticks: axis.ticks(sweep), scale, unit, series };
         let file = format!("plots/{}-{}-{}.svg", sweep.name, place.number + 1, metric.key());
-        Ok(Plot { title, file, svg: chart.to_svg()? })
+        Ok(Plot { title: title.to_owned(), file, svg: chart.to_svg()? })
     };
     let stages = stages::names(points.iter().map(|one| &one.stages));
     let columns: Vec<Metric> = Metric::ALL.into_iter().filter(has).collect();
@@ -191,14 +222,22 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
         title: place.title.to_owned(),
         x_title: axis.title(),
         n: repeats(points),
-        legend: lines.iter().map(|line| (line.label.clone(), line_swatch(record, line))).collect(),
-        plots: PLOTS.iter().filter(|(metric, ..)| has(metric)).map(plot).collect::<Result<_>>()?,
+        legend: lines.iter().map(|line| (line.label.clone(), line_swatch(record, sweep, line))).collect(),
+        plots: PLOTS
+            .iter()
+            .filter(|(metric, ..)| has(metric) && is_plotted(sweep, *metric))
+            .map(plot)
+            .collect::<Result<_>>()?,
         columns: columns.iter().map(|&metric| title(metric)).collect(),
-        judged: judged.iter().map(|&metric| title(metric)).collect(),
         rows: rows(place, &lines, points, &RowParts { columns: &columns, judged: &judged, comparisons }),
         stage_rows: stage_rows(place, &lines, points, &stages),
         stages,
     })
+}
+
+/// The median and the far tail have plots in open loops, where they are no function of throughput.
+fn is_plotted(sweep: &Sweep, metric: Metric) -> bool {
+    !matches!(metric, Metric::P50Us | Metric::P999Us) || !sweep.rate_percent.is_empty()
 }
 
 fn stage_rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], stages: &[String]) -> Vec<StageRow> {
@@ -206,11 +245,12 @@ fn stage_rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], stag
         value: times.mean,
         text: significant(times.mean),
         interval: format!("p99 {}", significant(times.p99)),
+        judgement: Judgement::default(),
     };
     let row = |(x, line, one): (&String, &Line, &PointSummary)| StageRow {
         x: x.clone(),
         line: line.label.clone(),
-        swatch: line_swatch(place.record, line),
+        swatch: line_swatch(place.record, place.sweep, line),
         cells: stages.iter().map(|name| one.stages.get(name).map(cell)).collect(),
     };
     let telling: Vec<&PointSummary> = points.iter().copied().filter(|one| !one.stages.is_empty()).collect();
@@ -257,13 +297,12 @@ fn series(
         let x = axis.position(sweep, &one.point);
         Mark { x, low: estimate.low(), value: estimate.median, high: estimate.high() }
     });
-    Series { colour: colour_of(record, &line.server), rank: line.rank, marks: marks.collect() }
+    Series { colour: colour_of_line(record, sweep, line), rank: line.rank, marks: marks.collect() }
 }
 
 /// The rows of a table; the first at each place of the axis says so.
 fn rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], parts: &RowParts) -> Vec<Row> {
-    let make =
-        |(x, line, one): (&String, &Line, &PointSummary)| Row { x: x.clone(), ..row(place.record, line, one, parts) };
+    let make = |(x, line, one): (&String, &Line, &PointSummary)| Row { x: x.clone(), ..row(place, line, one, parts) };
     let mut rows = in_order(place, lines, points, make);
     let mut before = None;
     for row in &mut rows {
@@ -273,15 +312,14 @@ fn rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], parts: &Ro
     rows
 }
 
-fn row(record: &RunRecord, line: &Line, one: &PointSummary, parts: &RowParts) -> Row {
+fn row(place: &FacetPlace, line: &Line, one: &PointSummary, parts: &RowParts) -> Row {
     Row {
         x: String::new(),
         line: line.label.clone(),
-        swatch: line_swatch(record, line),
+        swatch: line_swatch(place.record, place.sweep, line),
         first: false,
-        cells: parts.columns.iter().map(|&metric| cell(one, metric)).collect(),
+        cells: parts.columns.iter().map(|&metric| judged_cell(one, metric, parts)).collect(),
         variation: analysis::variation(one).map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0)),
-        judgements: parts.judged.iter().map(|&metric| judgement(parts.comparisons, one, metric)).collect(),
         n: one.lines.len(),
         hits: one.hit_ratio.map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
         notes: notes(one),
@@ -294,7 +332,13 @@ fn cell(one: &PointSummary, metric: Metric) -> Cell {
     let interval = estimate
         .interval
         .map_or("no interval".to_owned(), |(low, high)| format!("{} – {}", figure(metric, low), figure(metric, high)));
-    Cell { value: estimate.median, text: figure(metric, estimate.median), interval }
+    Cell { value: estimate.median, text: figure(metric, estimate.median), interval, judgement: Judgement::default() }
+}
+
+fn judged_cell(one: &PointSummary, metric: Metric, parts: &RowParts) -> Cell {
+    let is_judged = parts.judged.contains(&metric);
+    let judgement = if is_judged { judgement(parts.comparisons, one, metric) } else { Judgement::default() };
+    Cell { judgement, ..cell(one, metric) }
 }
 
 /// What a point is against its baseline; empty for a baseline itself.

@@ -27,7 +27,10 @@ pub use self::values::{FlagValue, Ratio};
 use crate::plan::Point;
 
 /// Fields that hold a list which the grid crosses: what plots may have on their horizontal axis.
-const AXES: [&str; 6] = ["clients", "pipeline", "variant", "data_size", "ratio", "key_pattern"];
+const AXES: [&str; 7] = ["clients", "pipeline", "variant", "data_size", "ratio", "key_pattern", "key_maximum"];
+
+/// The generator's flag for an open loop.
+pub const RATE: &str = "rate-limiting";
 
 /// Flags of the generator that the lab sets from fields, or for itself.
 const OWN_FLAGS: [&str; 17] = [
@@ -87,9 +90,9 @@ pub struct Sweep {
     /// The horizontal axis of the plots, a field or a flag of the generator; the first that varies where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
-    /// Size of the key space; all of it is prefilled.
-    #[serde(default = "defaults::key_maximum")]
-    pub key_maximum: u64,
+    /// Sizes of the key space, a number or a list; all of it is prefilled.
+    #[serde(default = "defaults::key_maximum", deserialize_with = "one_or_many")]
+    pub key_maximum: Vec<u64>,
     /// Length of the measured window.
     pub test_seconds: f64,
     /// Load before the window, not measured.
@@ -114,6 +117,16 @@ pub struct Sweep {
     /// What the others are compared with: a line by its label, or a value of the contrast; the first where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
+    /// The servers differ in nothing but themselves: the loads are among the situations that the answers are about.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub situations: bool,
+    /// Pairs of servers, subject before baseline, whose difference is taken apart into its factors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub factorial: Vec<(String, String)>,
+    /// Shares of the slowest server's capacity, in percent: the lab measures that before the first trial, and gives the
+    /// generator's `rate-limiting` these rates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rate_percent: Vec<u32>,
     /// Variants with equal flags: the sweep measures the noise of the method.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub equals: Vec<String>,
@@ -136,12 +149,17 @@ pub struct Variant {
     /// The servers that get them; with none named, those that no other variant names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
+    /// Where the variant lies in a factorial design: levels by factor.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub factors: BTreeMap<String, String>,
     /// Share of the time for which the lab stops the server: a slowdown of known size, for A/A sweeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_percent: Option<f64>,
 }
 
 mod defaults {
+    use std::collections::BTreeMap;
+
     use super::{Ratio, Variant};
 
     pub fn pipeline() -> Vec<u32> {
@@ -156,8 +174,8 @@ mod defaults {
     pub fn key_pattern() -> Vec<String> {
         vec!["R:R".to_owned()]
     }
-    pub fn key_maximum() -> u64 {
-        100_000
+    pub fn key_maximum() -> Vec<u64> {
+        vec![100_000]
     }
     pub fn retries() -> u32 {
         2
@@ -173,7 +191,13 @@ mod defaults {
     }
     pub fn variants() -> Vec<Variant> {
         let flags = vec!["--appendonly".to_owned(), "no".to_owned()];
-        vec![Variant { name: "no-aof".to_owned(), flags, servers: Vec::new(), stopped_percent: None }]
+        vec![Variant {
+            name: "no-aof".to_owned(),
+            flags,
+            servers: Vec::new(),
+            factors: BTreeMap::new(),
+            stopped_percent: None,
+        }]
     }
 }
 
@@ -190,6 +214,7 @@ impl Sweep {
         let mut sweep: Self = toml::from_str(text)?;
         ensure!(sweep.name.is_empty() || sweep.name == name, "`name` is {:?} but the file's is {name:?}", sweep.name);
         sweep.name = name.to_owned();
+        sweep.forget_rates();
         sweep.validate()?;
         Ok(sweep)
     }
@@ -212,6 +237,28 @@ impl Sweep {
     /// The flags of the variant called `name`.
     pub fn flags_of(&self, name: &str) -> &[String] {
         &self.variant(name).flags
+    }
+
+    /// Puts the shares of the capacity in the place of rates, as long as it is not known.
+    pub fn forget_rates(&mut self) {
+        self.set_rates(100.0);
+    }
+
+    /// Gives the generator the shares of this capacity as rates, to three digits.
+    pub fn set_rates(&mut self, capacity: f64) {
+        let rate = |percent: &u32| {
+            let rate = capacity * f64::from(*percent) / 100.0;
+            let digit = 10f64.powf((rate.log10().floor() - 2.0).max(0.0));
+            FlagValue::from(format!("{:.0}", (rate / digit).round() * digit).as_str())
+        };
+        if !self.rate_percent.is_empty() {
+            self.loadgen.insert(RATE.to_owned(), self.rate_percent.iter().map(rate).collect());
+        }
+    }
+
+    /// The size of the key space at `point`.
+    pub fn keys_of(&self, point: &Point) -> u64 {
+        point.key_maximum.unwrap_or(self.key_maximum[0])
     }
 
     /// Whether a trial of `point` begins with keys.
@@ -243,6 +290,7 @@ impl Sweep {
         check_list("ratio", &self.ratio)?;
         check_list("data_size", &self.data_size)?;
         check_list("key_pattern", &self.key_pattern)?;
+        check_list("key_maximum", &self.key_maximum)?;
         let variant_names: Vec<&str> = self.variants.iter().map(|variant| variant.name.as_str()).collect();
         check_list("variant", &variant_names)?;
         self.servers.iter().try_for_each(|name| check_name("servers", name))?;
@@ -253,10 +301,34 @@ impl Sweep {
         self.loadgen.iter().try_for_each(|(flag, values)| check_flag(flag, values))?;
         self.check_axis()?;
         self.check_contrast()?;
+        self.check_factorial()?;
+        self.check_short()?;
+        self.check_rates()?;
         for name in &self.equals {
             ensure!(variant_names.contains(&name.as_str()), "`equals`: there is no variant {name:?}");
         }
         self.check_numbers()
+    }
+
+    fn check_factorial(&self) -> Result<()> {
+        for (subject, baseline) in &self.factorial {
+            let known = [subject, baseline].iter().all(|name| self.servers.contains(name));
+            ensure!(known, "`factorial`: {subject:?} and {baseline:?} are to be among the servers");
+        }
+        Ok(())
+    }
+
+    fn check_short(&self) -> Result<()> {
+        let servers = self.short.iter().filter_map(|short| short.servers.as_ref()).flatten();
+        for name in servers {
+            ensure!(self.servers.contains(name), "`[short]`: {name:?} is not among the servers");
+        }
+        Ok(())
+    }
+
+    fn check_rates(&self) -> Result<()> {
+        ensure!(self.rate_percent.iter().all(|percent| (1..=100).contains(percent)), "`rate_percent` is from 1 to 100");
+        Ok(())
     }
 
     fn check_contrast(&self) -> Result<()> {
@@ -287,7 +359,7 @@ impl Sweep {
         {
             ensure!(!values.contains(&0), "`{field}` holds a zero");
         }
-        ensure!(self.key_maximum > 0, "`key_maximum` is zero");
+        ensure!(!self.key_maximum.contains(&0), "`key_maximum` holds a zero");
         ensure!(self.test_seconds > 0.0, "`test_seconds` is zero");
         ensure!(self.warm_up_seconds >= 0.0, "`warm_up_seconds` is negative");
         ensure!((0.0..=1.0).contains(&self.hit_ratio_min), "`hit_ratio_min` is no share");
@@ -347,6 +419,23 @@ fn check_list<T: PartialEq + fmt::Debug>(field: &str, values: &[T]) -> Result<()
     Ok(())
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn one_or_many<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(u64),
+        Many(Vec<u64>),
+    }
+    Ok(match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::One(value) => vec![value],
+        OneOrMany::Many(values) => values,
+    })
+}
+
 /// Names become parts of file names.
 pub fn check_name(field: &str, name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -382,7 +471,10 @@ mod tests {
     #[test]
     fn a_small_sweep_gets_the_documented_defaults() {
         let sweep = Sweep::parse("small", SMALL).unwrap();
-        assert_eq!((sweep.name.as_str(), &sweep.pipeline[..], sweep.key_maximum), ("small", &[1][..], 100_000));
+        assert_eq!(
+            (sweep.name.as_str(), &sweep.pipeline[..], sweep.key_maximum.clone()),
+            ("small", &[1][..], vec![100_000])
+        );
         assert_eq!(sweep.flags_of("no-aof"), ["--appendonly", "no"]);
         assert_eq!(sweep.ratio[0].to_string(), "1:1");
     }
@@ -395,6 +487,10 @@ mod tests {
             ("pipeline = [0]", "`pipeline` holds a zero"),
             ("ratio = ['ten']", "a ratio is SETS:GETS"),
             ("key_pattern = ['q:R']", "`key_pattern`"),
+            ("key_maximum = [1, 1]", "`key_maximum` holds 1 twice"),
+            ("factorial = [['mutex', 'tree']]", "`factorial`"),
+            ("short = { servers = ['tree'] }", "`[short]`: \"tree\" is not among the servers"),
+            ("rate_percent = [0]", "`rate_percent` is from 1 to 100"),
             ("contrast = 'weather'", "`contrast` is"),
             ("equals = ['a']", "`equals`: there is no variant \"a\""),
             ("clinets = [1]", "unknown field"),
@@ -410,6 +506,17 @@ mod tests {
             let error = Sweep::parse("small", &format!("{SMALL}{line}\n")).unwrap_err();
             assert!(format!("{error:#}").contains(complaint), "{line}: {error:#}");
         }
+    }
+
+    #[test]
+    fn rates_are_shares_of_a_capacity_once_that_is_known() {
+        let mut sweep = Sweep::parse("small", &format!("{SMALL}rate_percent = [30, 90]\n")).unwrap();
+        let rates = |sweep: &Sweep| sweep.loadgen[RATE].iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(rates(&sweep), ["30", "90"]);
+        sweep.set_rates(123_456.0);
+        assert_eq!(rates(&sweep), ["37000", "111000"]);
+        sweep.forget_rates();
+        assert_eq!(rates(&sweep), ["30", "90"]);
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub struct Short {
     pub ratio: Option<Vec<Ratio>>,
     pub data_size: Option<Vec<u32>>,
     pub key_pattern: Option<Vec<String>>,
-    pub key_maximum: Option<u64>,
+    pub key_maximum: Option<Vec<u64>>,
+    pub rate_percent: Option<Vec<u32>>,
     pub repeats: Option<u32>,
     /// The shortest window that answers the question.
     pub test_seconds_min: Option<f64>,
@@ -38,26 +39,37 @@ impl Sweep {
         replace(&mut self.data_size, short.data_size);
         replace(&mut self.key_pattern, short.key_pattern);
         replace(&mut self.key_maximum, short.key_maximum);
+        replace(&mut self.rate_percent, short.rate_percent);
         replace(&mut self.repeats, short.repeats);
         self.loadgen.extend(short.loadgen);
+        self.forget_rates();
         if let Some(kept) = short.variants {
             self.variants.retain(|variant| kept.contains(&variant.name));
             self.equals.retain(|name| kept.contains(name));
         }
-        if let Some(kept) = short.servers {
-            for variant in &mut self.variants {
-                // One that was for other servers only must not become one for all.
-                let was_for_some = !variant.servers.is_empty();
-                variant.servers.retain(|server| kept.contains(server));
-                if was_for_some && variant.servers.is_empty() {
-                    variant.name.clear();
-                }
-            }
-            self.variants.retain(|variant| !variant.name.is_empty());
-            self.servers = kept;
+        if let Some(mut kept) = short.servers {
+            // A peer may be absent from this machine.
+            kept.retain(|name| self.servers.contains(name));
+            self.keep_servers(kept);
         }
         self.validate().with_context(|| format!("in `[short]` of the sweep {}", self.name))?;
         Ok(self)
+    }
+}
+
+impl Sweep {
+    /// Leaves these servers, and no variant that was for others only; returns the names of those.
+    pub fn keep_servers(&mut self, kept: Vec<String>) -> Vec<String> {
+        let before: Vec<String> = self.variants.iter().map(|variant| variant.name.clone()).collect();
+        self.variants.retain_mut(|variant| {
+            // One that was for other servers only must not become one for all.
+            let was_for_some = !variant.servers.is_empty();
+            variant.servers.retain(|server| kept.contains(server));
+            !was_for_some || !variant.servers.is_empty()
+        });
+        self.factorial.retain(|(subject, baseline)| kept.contains(subject) && kept.contains(baseline));
+        self.servers = kept;
+        before.into_iter().filter(|name| self.variants.iter().all(|variant| variant.name != *name)).collect()
     }
 }
 
