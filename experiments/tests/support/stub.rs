@@ -20,7 +20,7 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("serve") => serve(&flags(&arguments[1..])),
         Some("--version") => println!("stub 1.0"),
-        Some("--help") => println!("  --cross-shard <PERCENT>\n  --keys-per-command <KEYS>"),
+        Some("--help") => println!("  --cross-shard <PERCENT>\n  --keys-per-command <KEYS>\n  --rate-limiting <RATE>"),
         _ => generate(&flags(&arguments)),
     }
 }
