@@ -217,7 +217,9 @@ def outcomes_of_junit(file, prefix=""):
 def run_redis_py(directory, options):
     # What needs modules, a cluster, TLS or Sentinels is told apart by the suite's own marks.
     marks = "not redismod and not onlycluster and not ssl"
-    arguments = ["tests", "-m", marks, "--redis-url=redis://localhost:6379/9", "--timeout=60", "-p", "no:cacheprovider"]
+    arguments = ["tests", "-m", marks, "--redis-url=redis://localhost:6379/9", "--timeout=60"]
+    # Files of modules that are not there cannot be collected, on a server that has a list of modules.
+    arguments += ["--continue-on-collection-errors", "-p", "no:cacheprovider"]
     return run_pytest("redis-py", directory, options, *arguments)
 
 
