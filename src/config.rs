@@ -134,6 +134,8 @@ directives! {
     Shards = ("shards", Kind::Integer(0, 1024), "0", false, "Shard actors (actor), or shards of the table (dashmap); 0 for as many as threads (actor), or four for each core (dashmap)");
     Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 for one less than there are cores");
     MultiKey = ("multi-key", Kind::Choice(&["atomic", "relaxed"]), "atomic", false, "Whether a command over several keys, or a transaction, is one step (atomic), or a step for each key or shard (relaxed; actor and dashmap)");
+    Batching = ("batching", Kind::Choice(&["read", "command"]), "read", false, "What runs together: the commands of one read, up to 64 under one acquisition of the lock (mutex) or of their shards' locks (dashmap), or in one message to each shard (actor), with one hand-over to the log; or each command by itself");
+    Prefetch = ("prefetch", YES_NO, "yes", false, "Fetch the nodes of the keys of the next 16 commands of a read, or of a shard's turn (actor), into the processor's cache together");
     MailboxCapacity = ("mailbox-capacity", Kind::Integer(1, 1_000_000), "1024", false, "Batches that wait for a shard at most (actor)");
     TurnBatches = ("turn-batches", Kind::Integer(1, 65536), "256", false, "Batches that a shard serves in one turn at most before it gives way to connections: what one clock reading and one hand-over to the log cover (actor)");
     ReadsInFlight = ("reads-in-flight", Kind::Integer(1, 1024), "4", false, "Reads of a connection whose batches may be out at once, for each shard; its socket is not read further until some are back (actor)");

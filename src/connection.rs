@@ -11,7 +11,7 @@ use crate::commands::{
 };
 use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::deferred::{self, Deferred, Parties};
-use crate::engine::{LoadingSession, Session};
+use crate::engine::{GATHERED_BYTES_MAX, LoadingSession, Session};
 use crate::eviction::PRESSURE;
 use crate::keyspace::Class;
 use crate::monitor;
@@ -25,6 +25,7 @@ use crate::ticks;
 use bytes::BufMut;
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -543,6 +544,23 @@ fn set_if_changed(gauge: &AtomicU64, value: u64) {
     }
 }
 
+/// A request in what was read with it.
+struct Found<'a> {
+    input: &'a [u8],
+    place: Range<usize>,
+}
+
+impl<'a> Found<'a> {
+    /// What was read, from the request on.
+    fn rest(&self) -> &'a [u8] {
+        &self.input[self.place.start..]
+    }
+
+    fn is_last(&self) -> bool {
+        self.place.end == self.input.len()
+    }
+}
+
 /// Takes requests out of bytes and sees to it that each gets its reply.
 struct Requests<S> {
     server: Arc<Server>,
@@ -571,7 +589,10 @@ impl<S: Session> Requests<S> {
         self.awaits_replies = false;
         let mut consumed = 0;
         let mut commands = 0;
-        let has_stopped = loop {
+        let mut has_stopped = loop {
+            if self.session.has_gathered_enough() && !self.session.run_gathered(input, out) {
+                break true;
+            }
             let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > TAKEN_ON_AT_ONCE || self.session.is_full();
             if has_enough || self.state.is_closing || self.deferred.is_some() {
                 break true;
@@ -581,7 +602,7 @@ impl<S: Session> Requests<S> {
                 Ok(Step::Incomplete) => break false,
                 Ok(Step::Nothing(len)) => consumed += len,
                 Ok(Step::Request(len)) => {
-                    if !self.take_on_one(&input[consumed..], out) {
+                    if !self.take_on_one(Found { input, place: consumed..consumed + len }, out) {
                         // Its bytes stay; they are parsed again.
                         self.awaits_replies = true;
                         break true;
@@ -589,6 +610,7 @@ impl<S: Session> Requests<S> {
                     consumed += len;
                     commands += 1;
                 }
+                Err(_) if !self.session.run_gathered(input, out) => break true,
                 Err(error) => {
                     calls::note_error_text("ERR");
                     let resp3 = self.state.context.resp3;
@@ -600,7 +622,10 @@ impl<S: Session> Requests<S> {
                 }
             }
         };
-        if self.state.is_closing {
+        self.session.run_gathered(input, out);
+        if let Some(left) = self.session.take_left() {
+            (consumed, commands, has_stopped) = (left.at, commands - left.commands, true);
+        } else if self.state.is_closing {
             consumed = input.len();
         }
         self.client.note_commands(commands);
@@ -619,19 +644,22 @@ impl<S: Session> Requests<S> {
         stages::note(Stage::Parse, took.saturating_sub(self.session.ticks_within()));
     }
 
-    /// Takes on the request that the parser found at the start of `input`; false when it has to wait for the replies to
-    /// those before it.
-    fn take_on_one(&mut self, input: &[u8], out: &mut Output) -> bool {
+    /// Takes on the request that the parser found; false when it has to wait for the replies to those before it, or these
+    /// have no room.
+    fn take_on_one(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         if self.state.mute == Mute::Nothing && !self.is_muted {
-            return self.take_on_heard(input, out);
+            return self.take_on_heard(found, out);
         }
-        self.take_on_unheard(input, out)
+        self.take_on_unheard(found, out)
     }
 
     /// As above, where CLIENT REPLY has been used.
     #[cold]
-    fn take_on_unheard(&mut self, input: &[u8], out: &mut Output) -> bool {
-        let args = self.parser.args(input);
+    fn take_on_unheard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
+        if !self.session.run_gathered(found.input, out) {
+            return false;
+        }
+        let args = self.parser.args(found.rest());
         let is_wish_to_hear = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
         // What they reply are messages.
         let is_about_channels = args.get(0).is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"));
@@ -642,17 +670,26 @@ impl<S: Session> Requests<S> {
         if mute == Mute::Next {
             self.state.mute = Mute::Nothing;
         }
-        let is_taken_on = self.take_on_heard(input, out);
+        let is_taken_on = self.take_on_heard(found, out);
         if !is_taken_on {
             self.state.mute = mute;
         }
         is_taken_on
     }
 
-    fn take_on_heard(&mut self, input: &[u8], out: &mut Output) -> bool {
+    fn take_on_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
+        let input = found.rest();
         let args = parser.args(input);
-        match accepted(args, state, server, client, session) {
+        let accepted = accepted(args, state, server, client, session);
+        let may_gather = parser.stands_in_input() && found.place.len() <= GATHERED_BYTES_MAX;
+        if session.has_gathered()
+            && !(may_gather && is_for_engine(&accepted, args, state, server))
+            && !session.run_gathered(found.input, out)
+        {
+            return false;
+        }
+        match accepted {
             Err(_) if is_http(args) => {
                 server.attacks.come(ATTACK_PAUSE, || warn_of_attack(client));
                 state.is_closing = true;
@@ -703,7 +740,11 @@ impl<S: Session> Requests<S> {
                         subscription.take_all_messages(state.context.resp3, out.buffer());
                     }
                 } else {
-                    session.submit(id, args, state.context, out.buffer());
+                    // One that comes alone has nobody to be gathered with.
+                    let has_company = session.has_gathered() || !found.is_last();
+                    if !(has_company && may_gather && session.gather(id, args, state.context, found.place)) {
+                        session.submit(id, args, state.context, out.buffer());
+                    }
                 }
             }
         }
@@ -743,6 +784,19 @@ impl<S: Session> Requests<S> {
         self.deferred = deferred::go_on(deferred, &mut Parties { server, client, session, state }, out);
         self.deferred.as_ref().is_none_or(|deferred| deferred.is_waiting() != was_waiting)
     }
+}
+
+/// Whether what is asked for goes to the engine as it is, and shows nobody that it does.
+fn is_for_engine(
+    accepted: &Result<(CommandId, &'static Command), CommandError>,
+    args: Args<'_>,
+    state: &ConnectionState,
+    server: &Server,
+) -> bool {
+    accepted.as_ref().is_ok_and(|(_, command)| command.request != Request::Local && !command.defers(args))
+        && state.multi.is_none()
+        && !server.pause.holds(|| true)
+        && !server.pubsub.has_monitors()
 }
 
 #[inline]

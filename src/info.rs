@@ -466,6 +466,8 @@ fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("shards", &metrics.shards.len()),
         ("threads", &server.threads),
         ("multi_key", &server.config.text(Directive::MultiKey)),
+        ("batching", &server.config.text(Directive::Batching)),
+        ("prefetch", &server.config.text(Directive::Prefetch)),
         ("engine_commands", &metrics.total(|shard| shard.commands)),
     ]);
     match metrics.engine {

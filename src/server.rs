@@ -14,7 +14,7 @@ use crate::commands::debug::{Files, LOG};
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{
-    ActorEngine, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
+    ActorEngine, Batching, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
 };
 use crate::eviction::{Look, PRESSURE};
 use crate::import::takeover::{self, Place};
@@ -518,6 +518,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         pubsub: Arc::clone(&server.pubsub),
         latency: Arc::clone(&server.latency),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
+        batching: Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch)),
         reply_bytes_max: Arc::clone(&server.reply_bytes_max),
     };
     Ok((foundation, Logs { threads, control, clock, lock, rewriter: rewriter.clone() }, rewriter))

@@ -11,7 +11,7 @@ use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::expiration;
 use super::images::{ImagePart, PAUSE};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
-use super::{Engine, Foundation, Metered, released};
+use super::{Batching, Engine, Foundation, Metered, released};
 use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
 use crate::eviction::PRESSURE;
@@ -35,6 +35,7 @@ pub struct ActorEngine<C: Channels> {
     pubsub: Arc<PubSub>,
     clock: Clock,
     is_multi_key_atomic: bool,
+    batching: Batching,
     turn_limit: TurnLimit,
     /// Reads of a connection whose batches may be out at once, for each shard.
     reads_in_flight: usize,
@@ -63,13 +64,20 @@ impl<C: Channels> ActorEngine<C> {
             ..
         } = foundation;
         let is_multi_key_atomic = foundation.is_multi_key_atomic;
+        let batching = foundation.batching;
         let turn_limit = TurnLimit(foundation.turn_batches.get());
         let reads_in_flight = foundation.reads_in_flight.get();
         let gauges: Arc<[Gauges]> = stores.iter().map(|store| Gauges::new(store.databases())).collect();
         let (router, mailboxes, sequencer) = Router::new(stores.len(), mailbox_capacity.get());
         let mut seeds = fastrand::Rng::with_seed(seed);
-        let common =
-            shard::Common { pubsub: Arc::clone(&pubsub), latency, joints, clock: clock.clone(), reply_bytes_max };
+        let common = shard::Common {
+            pubsub: Arc::clone(&pubsub),
+            latency,
+            joints,
+            clock: clock.clone(),
+            reply_bytes_max,
+            prefetches: batching.prefetches,
+        };
         let shards = stores.into_iter().enumerate().map(|(index, store)| {
             let segment = segments.get(index).map(Arc::clone);
             KeyspaceShard::new(
@@ -81,7 +89,18 @@ impl<C: Channels> ActorEngine<C> {
             )
         });
         let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), sequencer }));
-        Self { router, gauges, segments, pubsub, clock, is_multi_key_atomic, turn_limit, reads_in_flight, unstarted }
+        Self {
+            router,
+            gauges,
+            segments,
+            pubsub,
+            clock,
+            is_multi_key_atomic,
+            batching,
+            turn_limit,
+            reads_in_flight,
+            unstarted,
+        }
     }
 
     /// Starts the shards and the sequencer on the current runtime.

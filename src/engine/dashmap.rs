@@ -2,7 +2,8 @@
 //!
 //! A command runs in the connection task under the locks of its keys' shards: one for one key, several in index order
 //! (so that no two commands wait for each other), all of them for a command over the whole keyspace. Reading commands
-//! take read locks.
+//! take read locks. Commands of one read run together under the locks of all their keys, taken in the same order: read
+//! locks where none of them writes.
 
 mod images;
 mod view;
@@ -13,10 +14,12 @@ use super::gather::Gather;
 use super::images::ImagePart;
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
+use super::prefetch::{GROUP, GROUP_MIN, fetch, first_key};
+use super::together::{Batching, Commands, Room, Scratch, is_over};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
-use crate::commands::{self, CommandId, Crossing, Flags, Request, Transaction};
+use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Transaction};
 use crate::eviction::PRESSURE;
 use crate::keyspace::{
     Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store, Table, hash_of,
@@ -105,6 +108,7 @@ pub struct DashmapEngine {
     databases: Box<[Database]>,
     is_multi_key_atomic: bool,
     segment: Option<Arc<Segment>>,
+    batching: Batching,
     pubsub: Arc<PubSub>,
     latency: Arc<latency::Monitor>,
     clock: Clock,
@@ -137,6 +141,7 @@ impl DashmapEngine {
                 .collect(),
             is_multi_key_atomic: foundation.is_multi_key_atomic,
             segment: foundation.segments.pop(),
+            batching: foundation.batching,
             pubsub: foundation.pubsub,
             latency: foundation.latency,
             clock: foundation.clock,
@@ -220,6 +225,70 @@ impl DashmapEngine {
             self.counters.add(stats);
         }
         complete
+    }
+
+    /// Whether a command runs under the locks of its keys alone, so that others can run with it under theirs.
+    fn joins(&self, id: CommandId, args: Args<'_>) -> bool {
+        let command = commands::command(id);
+        let is_of_keys = match command.request {
+            Request::OneShard => true,
+            Request::MultiShard => self.is_multi_key_atomic,
+            Request::Joint => !command.needs_all(args),
+            Request::AllShards | Request::Cursor | Request::Local => false,
+        };
+        is_of_keys && !command.flags.has(Flags::CROSSES)
+    }
+
+    /// Locks what the commands need.
+    fn view_of_all(&self, commands: Commands<'_>, parts: &mut Vec<((usize, usize), bool)>) -> View<'_> {
+        let database = usize::from(commands.context.database);
+        parts.clear();
+        for (id, args) in commands.iter() {
+            let command = commands::command(id);
+            let is_write = command.is_write();
+            let mut add = |key: &[u8]| {
+                parts.push(((database, self.databases[database].shard_of(hash_of(key))), is_write));
+            };
+            match command.request {
+                Request::OneShard => add(&args[usize::from(command.keys.first)]),
+                _ => command.keys.positions(args).for_each(|position| add(&args[position])),
+            }
+        }
+        View::of_several(&self.databases, database, parts)
+    }
+
+    /// Runs commands under the locks of all of them for as long as these may be held; gives how many ran. Fewer also
+    /// where one met what it may not remove: that has not run.
+    fn run_held(
+        &self,
+        keyspace: &mut Keyspace<View<'_>>,
+        commands: Commands<'_>,
+        scratch: &mut Scratch,
+        room: &mut Room<'_>,
+    ) -> (usize, KeyspaceStats) {
+        let began = keyspace.timed_until();
+        let mut stats = KeyspaceStats::default();
+        for (index, (id, args)) in commands.iter().enumerate() {
+            keyspace.select(commands.context.database.into());
+            if self.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
+                fetch(keyspace.store(), commands.from(index).iter());
+            }
+            let mark = room.out.len();
+            keyspace.store_mut().set_writable(commands::command(id).is_write());
+            commands::execute(id, keyspace, args, &mut Reply::new(room.out, commands.context.resp3));
+            if keyspace.saw_expired() {
+                room.out.truncate(mark);
+                return (index, stats);
+            }
+            if let Some(segment) = &self.segment {
+                scratch.records.take(segment, keyspace.effects());
+            }
+            stats = keyspace.stats();
+            if !room.is_left() || is_over(began, keyspace, self.batching) {
+                return (index + 1, stats);
+            }
+        }
+        (commands.len(), stats)
     }
 
     fn log(&self, keyspace: &mut Keyspace<View<'_>>) {
@@ -366,6 +435,31 @@ impl Counters {
     }
 }
 
+impl DashmapEngine {
+    fn run_joined(&self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>, lent: &mut Lent) -> usize {
+        let mut start = lent.laps.start();
+        let view = self.view_of_all(commands, &mut scratch.parts);
+        lent.laps.lap(Stage::Queue, &mut start);
+        let effects = std::mem::take(&mut lent.effects);
+        let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
+        keyspace.set_notes_uses(lent.notes_uses);
+        keyspace.set_notified(self.pubsub.notified());
+        let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
+        lent.slow.append(keyspace.slow());
+        lent.laps.lap(Stage::Execute, &mut start);
+        if let Some(segment) = &self.segment {
+            // Under the locks: another writer of these keys may log first otherwise.
+            scratch.records.append_to(segment);
+        }
+        self.log(&mut keyspace);
+        lent.laps.lap(Stage::Log, &mut start);
+        lent.effects = keyspace.into_parts().2;
+        self.counters.add(stats);
+        self.counters.commands.fetch_add(ran as u64, Ordering::Relaxed);
+        ran
+    }
+}
+
 /// Whether `--multi-key relaxed` lets a command take its keys, or shards, one by one.
 fn is_scattered(id: CommandId) -> bool {
     let command = commands::command(id);
@@ -430,6 +524,36 @@ impl InlineEngine for DashmapEngine {
             reply.truncate(mark);
             self.run_over(|| self.view(id, args, database, true), id, args, reply, lent);
         }
+    }
+
+    /// Those that join each other run under the locks of all of them; one that does not runs by itself.
+    fn run_together(
+        &self,
+        commands: Commands<'_>,
+        scratch: &mut Scratch,
+        room: &mut Room<'_>,
+        lent: &mut Lent,
+    ) -> usize {
+        let count = commands.iter().take_while(|&(id, args)| self.joins(id, args)).count();
+        let ran = if count > 1 { self.run_joined(commands.first(count), scratch, room, lent) } else { 0 };
+        if ran > 0 {
+            return ran;
+        }
+        let (id, args) = commands.iter().next().expect("the caller has at least one");
+        let Context { resp3, database, .. } = commands.context;
+        self.run(id, args, database.into(), &mut Reply::new(room.out, resp3), lent);
+        1
+    }
+
+    fn fetch(&self, commands: Commands<'_>) {
+        let database = usize::from(commands.context.database);
+        let keys = commands.iter().filter_map(first_key).map(|key| (database, hash_of(key)));
+        let view = View::several(&self.databases, database, keys, false);
+        fetch(&view, commands.iter());
+    }
+
+    fn batching(&self) -> Batching {
+        self.batching
     }
 
     fn now_ms(&self) -> u64 {

@@ -3,17 +3,20 @@
 //! They pay for no channel and keep no reply waiting, so their part in a request is one call.
 
 use super::eviction::{Evicted, PAUSE, instalment};
-use super::{Session, released, synced};
+use super::prefetch::{GROUP, GROUP_MIN};
+use super::together::{Batching, Commands, Gathered, Room, Scratch};
+use super::{Left, Session, released, synced};
 use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Context, Transaction};
 use crate::eviction::PRESSURE;
 use crate::keyspace::{Effects, LogMark};
-use crate::replies::Output;
+use crate::replies::{FULL, Output};
 use crate::resp::{Args, Reply};
 use crate::slowlog::Slow;
 use crate::stages::{self, Laps, Stage};
 use crate::ticks;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a session lends to the engine for the time of a command.
@@ -69,6 +72,19 @@ pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
 pub trait InlineEngine: Send + Sync + 'static {
     /// Runs one command in a database and logs what it changed.
     fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent);
+    /// Runs the first of several commands, at least one, under one acquisition of what they need, and logs what they
+    /// changed at once; gives how many ran.
+    fn run_together(
+        &self,
+        commands: Commands<'_>,
+        scratch: &mut Scratch,
+        room: &mut Room<'_>,
+        lent: &mut Lent,
+    ) -> usize;
+    /// Fetches the nodes of commands that run next.
+    fn fetch(&self, commands: Commands<'_>);
+    /// What is done with the commands of a read.
+    fn batching(&self) -> Batching;
     /// Runs a transaction and logs what it changed.
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent);
     /// Evicts keys until so many bytes are freed, for a slice of time, and logs that.
@@ -86,6 +102,10 @@ pub struct InlineSession<E> {
     engine: Arc<E>,
     lent: Lent,
     is_new_read: bool,
+    /// Commands that run together.
+    gathered: Option<Box<Gathered>>,
+    /// Those of them that had to be left.
+    left: Option<Left>,
     /// Whether a command since the last flush may have changed something.
     has_written: bool,
     /// Where the log stood behind the last of those before.
@@ -104,6 +124,8 @@ impl<E: InlineEngine> InlineSession<E> {
             engine,
             lent: Lent { random, effects, now_ms: 0, slow: Vec::new(), laps: Laps::default(), notes_uses: true },
             is_new_read: true,
+            gathered: None,
+            left: None,
             has_written: false,
             written: 0,
             finished: None,
@@ -120,6 +142,31 @@ impl<E: InlineEngine> InlineSession<E> {
             self.is_new_read = false;
         }
     }
+
+    /// Runs commands for as long as there is room; gives how many ran.
+    fn run_all(&mut self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>) -> usize {
+        let Batching { is_by_read, prefetches, .. } = self.engine.batching();
+        let mut ran = 0;
+        while ran < commands.len() && room.is_left() {
+            let rest = commands.from(ran);
+            if is_by_read && rest.len() > 1 {
+                ran += self.engine.run_together(rest, scratch, room, &mut self.lent);
+                continue;
+            }
+            if prefetches && ran.is_multiple_of(GROUP) && rest.len() >= GROUP_MIN {
+                self.engine.fetch(rest.first(GROUP));
+            }
+            self.run_first(rest, room);
+            ran += 1;
+        }
+        ran
+    }
+
+    fn run_first(&mut self, commands: Commands<'_>, room: &mut Room<'_>) {
+        let Context { resp3, database, .. } = commands.context;
+        let (id, args) = commands.iter().next().expect("the caller has seen it");
+        self.engine.run(id, args, database.into(), &mut Reply::new(room.out, resp3), &mut self.lent);
+    }
 }
 
 impl<E: InlineEngine> Session for InlineSession<E> {
@@ -132,6 +179,45 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         if self.is_muted {
             out.truncate(mark);
         }
+    }
+
+    #[inline]
+    fn gather(&mut self, id: CommandId, args: Args<'_>, context: Context, place: Range<usize>) -> bool {
+        if !self.engine.batching().gathers() || self.is_muted {
+            return false;
+        }
+        self.has_written |= commands::command(id).is_write();
+        self.gathered.get_or_insert_with(Gathered::take).push(id, args, context, place);
+        true
+    }
+
+    #[inline]
+    fn has_gathered(&self) -> bool {
+        self.gathered.is_some()
+    }
+
+    #[inline]
+    fn has_gathered_enough(&self) -> bool {
+        self.gathered.as_ref().is_some_and(|gathered| gathered.is_enough())
+    }
+
+    fn run_gathered(&mut self, input: &[u8], out: &mut Output) -> bool {
+        let Some(mut gathered) = self.gathered.take() else { return true };
+        self.read_clock();
+        let until = out.room(FULL);
+        let (commands, scratch) = gathered.commands(input);
+        self.lent.notes_uses = !commands.context.no_touch;
+        let ran = self.run_all(commands, scratch, &mut Room { out: out.buffer(), until });
+        let left = gathered.len() - ran;
+        if left > 0 {
+            self.left = Some(Left { at: gathered.start_of(ran), commands: left as u64 });
+        }
+        gathered.recycle();
+        left == 0
+    }
+
+    fn take_left(&mut self) -> Option<Left> {
+        self.left.take()
     }
 
     fn set_muted(&mut self, is_muted: bool) {

@@ -13,6 +13,8 @@ mod inline;
 mod loading;
 mod metrics;
 mod mutex;
+mod prefetch;
+mod together;
 
 pub use actor::ActorEngine;
 pub use dashmap::DashmapEngine;
@@ -20,6 +22,7 @@ pub use images::ImagePart;
 pub use loading::LoadingSession;
 pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
+pub use together::{BYTES_MAX as GATHERED_BYTES_MAX, Batching};
 
 use crate::aof::{DirLock, Joints, LogControl, LogThread, Rewriter, Segment};
 use crate::clock::Clock;
@@ -33,6 +36,7 @@ use crate::resp::{Args, Reply};
 use crate::slowlog::Slow;
 use std::future::Future;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What an engine is built from.
@@ -57,12 +61,23 @@ pub struct Foundation {
     pub map_shards: NonZeroUsize,
     /// Whether commands over several keys, and transactions, are one step; see `multi-key`.
     pub is_multi_key_atomic: bool,
+    /// What is done with the commands of one read.
+    pub batching: Batching,
     /// Where events of keys are published.
     pub pubsub: Arc<PubSub>,
     /// Where it is noted what took long.
     pub latency: Arc<latency::Monitor>,
     /// Bytes of replies at which a batch's connection is given up; see `client-output-buffer-limit`.
     pub reply_bytes_max: Arc<Limit>,
+}
+
+/// What was gathered and has not run, because the output has no room: it is as if it had not been read.
+#[derive(Debug, Clone, Copy)]
+pub struct Left {
+    /// Where the first of these requests begins in what was read.
+    pub at: usize,
+    /// How many there are.
+    pub commands: u64,
 }
 
 /// An engine that serves connections.
@@ -105,6 +120,35 @@ pub trait Session: Send + Sync + 'static {
 
     /// Takes on a command over the keyspace. Its reply may be appended to `out` now, or come later.
     fn submit(&mut self, id: CommandId, args: Args<'_>, context: Context, out: &mut Vec<u8>);
+
+    /// Takes on a command as [`submit`](Self::submit) does, to run with those that come after it in what was read: its
+    /// request stands at `place` of that. False where the session gathers none.
+    ///
+    /// Between this and [`run_gathered`](Self::run_gathered) nothing else is asked of the session.
+    fn gather(&mut self, _id: CommandId, _args: Args<'_>, _context: Context, _place: Range<usize>) -> bool {
+        false
+    }
+
+    /// Whether commands are gathered and have not run.
+    fn has_gathered(&self) -> bool {
+        false
+    }
+
+    /// Whether they are as many as run together.
+    fn has_gathered_enough(&self) -> bool {
+        false
+    }
+
+    /// Runs the commands that were gathered of `input`; false where `out` had no room for some: see
+    /// [`take_left`](Self::take_left).
+    fn run_gathered(&mut self, _input: &[u8], _out: &mut Output) -> bool {
+        true
+    }
+
+    /// What was gathered and has not run.
+    fn take_left(&mut self) -> Option<Left> {
+        None
+    }
 
     /// Makes a reply that needs no data, in its turn.
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>));

@@ -1,10 +1,13 @@
-//! The mutex engine: one keyspace, one lock, taken once per command. The baseline that everybody builds first.
+//! The mutex engine: one keyspace, one lock, taken once for the commands of a read, or for each of them. The baseline that
+//! everybody builds first.
 
 use super::eviction::{Evicted, evict_slice};
 use super::expiration::{expire_slice, period};
 use super::images::{ImagePart, PAUSE, slice};
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
+use super::prefetch::{GROUP, GROUP_MIN, fetch};
+use super::together::{Batching, Commands, Room, Scratch, is_over};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::clock::Clock;
@@ -27,6 +30,7 @@ const WAIT_NS_MAX: u64 = 60_000_000_000;
 pub struct MutexEngine {
     owned: Mutex<Owned>,
     segment: Option<Arc<Segment>>,
+    batching: Batching,
     pubsub: Arc<PubSub>,
     latency: Arc<latency::Monitor>,
     clock: Clock,
@@ -58,6 +62,7 @@ impl MutexEngine {
                 expire_lag_ms: 0,
             }),
             segment,
+            batching: foundation.batching,
             pubsub: foundation.pubsub,
             latency: foundation.latency,
             clock: foundation.clock,
@@ -111,6 +116,33 @@ fn spend_planted_cost() {
     }
 }
 
+impl MutexEngine {
+    /// Runs commands under the lock for as long as it may be held; gives how many ran.
+    fn run_held(
+        &self,
+        keyspace: &mut Keyspace<Databases>,
+        commands: Commands<'_>,
+        scratch: &mut Scratch,
+        room: &mut Room<'_>,
+    ) -> usize {
+        let began = keyspace.timed_until();
+        for (index, (id, args)) in commands.iter().enumerate() {
+            keyspace.select(commands.context.database.into());
+            if self.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
+                fetch(keyspace.store(), commands.from(index).iter());
+            }
+            commands::execute(id, keyspace, args, &mut Reply::new(room.out, commands.context.resp3));
+            if let Some(segment) = &self.segment {
+                scratch.records.take(segment, keyspace.effects());
+            }
+            if !room.is_left() || is_over(began, keyspace, self.batching) {
+                return index + 1;
+            }
+        }
+        commands.len()
+    }
+}
+
 impl InlineEngine for MutexEngine {
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
         let mut start = lent.laps.start();
@@ -159,6 +191,43 @@ impl InlineEngine for MutexEngine {
         lent.laps.lap(Stage::Execute, &mut start);
         self.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
+    }
+
+    fn run_together(
+        &self,
+        commands: Commands<'_>,
+        scratch: &mut Scratch,
+        room: &mut Room<'_>,
+        lent: &mut Lent,
+    ) -> usize {
+        let mut start = lent.laps.start();
+        let mut owned = self.lock();
+        lent.laps.lap(Stage::Queue, &mut start);
+        let keyspace = &mut owned.keyspace;
+        keyspace.set_now(lent.now_ms);
+        keyspace.set_notes_uses(lent.notes_uses);
+        keyspace.set_notified(self.pubsub.notified());
+        keyspace.start_timing();
+        let ran = self.run_held(keyspace, commands, scratch, room);
+        lent.slow.append(keyspace.slow());
+        lent.laps.lap(Stage::Execute, &mut start);
+        if let Some(segment) = &self.segment {
+            scratch.records.append_to(segment);
+        }
+        self.log(keyspace);
+        lent.laps.lap(Stage::Log, &mut start);
+        owned.commands += ran as u64;
+        ran
+    }
+
+    fn fetch(&self, commands: Commands<'_>) {
+        let mut owned = self.lock();
+        owned.keyspace.select(commands.context.database.into());
+        fetch(owned.keyspace.store(), commands.iter());
+    }
+
+    fn batching(&self) -> Batching {
+        self.batching
     }
 
     fn now_ms(&self) -> u64 {

@@ -168,6 +168,12 @@ impl<S: Store> Keyspace<S> {
         now.saturating_sub(std::mem::replace(&mut self.began_at, now))
     }
 
+    /// When the last command ended, in ticks, or the timing of the next was started.
+    #[inline]
+    pub fn timed_until(&self) -> u64 {
+        self.began_at
+    }
+
     /// Notes that the running command took long.
     #[cold]
     pub fn note_slow(&mut self, slow: Slow) {

@@ -64,6 +64,12 @@ impl<'a> Args<'a> {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
 
+    /// Where all arguments stand in the bytes that hold them.
+    #[inline]
+    pub fn spans(&self) -> &'a [Span] {
+        self.spans
+    }
+
     /// Where some of the arguments stand, for [`with_spans`](Self::with_spans).
     pub fn spans_of(&self, positions: impl Iterator<Item = usize>) -> Vec<Span> {
         positions.map(|position| self.spans[position]).collect()

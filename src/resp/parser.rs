@@ -151,6 +151,12 @@ impl RequestParser {
         Args::new(if self.is_inline { &self.words } else { input }, &self.spans)
     }
 
+    /// Whether the arguments of that request stand in `input` itself: not those of an inline one, whose quotes are gone.
+    #[inline]
+    pub fn stands_in_input(&self) -> bool {
+        !self.is_inline
+    }
+
     /// How many bytes of the current request are still certain to come; 0 when unknown.
     pub fn bytes_wanted(&self, have: usize) -> usize {
         match self.expect {

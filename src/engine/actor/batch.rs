@@ -2,6 +2,7 @@
 
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::images::ImagePart;
+use crate::engine::prefetch::GROUP;
 use crate::pool::{Pool, Pooled};
 use crate::replies::{FULL, Replies};
 use crate::resp::{Args, Span};
@@ -13,8 +14,8 @@ use std::sync::Arc;
 /// A buffer of a batch above this size, in bytes, is not kept: one large value should not stay as room for ever.
 const BUFFER_KEPT: usize = 32 * 1024;
 
-/// Commands that are looked ahead at together.
-pub const GROUP: usize = 16;
+/// A reply of so many bytes is large where each command is a batch of its own.
+const REPLY_ALONE: usize = 64 * 1024;
 
 thread_local! {
     /// Batches to use again.
@@ -71,6 +72,8 @@ pub struct Batch {
     shard: u16,
     has_parts: bool,
     has_writes: bool,
+    /// Whether it holds one command because each is sent by itself.
+    is_alone: bool,
     /// The first command that has not run, where the shard stopped before the end.
     left_at: Option<usize>,
     /// Whether replies were dropped because they grew over the output limit.
@@ -170,6 +173,7 @@ impl Batch {
         self.work = Work::Commands;
         self.has_parts = false;
         self.has_writes = false;
+        self.is_alone = false;
         self.left_at = None;
         self.overflowed = false;
         self.lsn = 0;
@@ -268,6 +272,17 @@ impl Batch {
     #[inline]
     pub fn is_unfinished(&self) -> bool {
         self.left_at.is_some()
+    }
+
+    /// Notes that it holds one command because each is sent by itself.
+    pub fn set_alone(&mut self) {
+        self.is_alone = true;
+    }
+
+    /// Whether those sent after it are left undone though it has run: where each command is a batch, many are out.
+    #[inline]
+    pub fn holds_others(&self) -> bool {
+        self.is_alone && self.replies.len() >= REPLY_ALONE
     }
 
     /// How many commands have run.

@@ -24,6 +24,9 @@ const TRANSACTIONS_IN_FLIGHT: usize = 1;
 /// large their replies are.
 const TOGETHER_MAX: u64 = 64;
 
+/// Commands of a connection that are out at most, for all shards together, where each is a message of its own.
+const COMMANDS_IN_FLIGHT: usize = 64;
+
 /// Where a reply stands until its turn comes.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
@@ -106,7 +109,10 @@ impl<C: Channels> ActorSession<C> {
     /// A session of `engine`.
     pub fn new(engine: Arc<ActorEngine<C>>) -> Self {
         let shards = engine.shards();
-        let window = engine.reads_in_flight * shards + TRANSACTIONS_IN_FLIGHT;
+        let window = match engine.batching.is_by_read {
+            true => engine.reads_in_flight * shards,
+            false => COMMANDS_IN_FLIGHT + shards,
+        } + TRANSACTIONS_IN_FLIGHT;
         Self {
             port: Port::new(engine.router.clone(), window),
             next_seq: 0,
@@ -266,6 +272,18 @@ impl<C: Channels> ActorSession<C> {
         self.gathers.insert(seq, Gather::new(command.response, context.resp3, Vec::new(), parts.len()));
     }
 
+    /// Sends the one command that is gathered. Where that takes waiting, it is the connection's flush that sends it,
+    /// before it takes on another.
+    fn send_alone(&mut self) {
+        if let &[shard] = &self.touched[..] {
+            self.batch(shard).set_alone();
+        }
+        // A transaction that is not one step is taken on whole: what the window has no room for is gathered.
+        if self.has_window() {
+            self.try_flush();
+        }
+    }
+
     /// Sends what is gathered, unless that takes waiting, or more than sending a batch; true when nothing is left.
     #[inline]
     fn try_flush(&mut self) -> bool {
@@ -285,6 +303,12 @@ impl<C: Channels> ActorSession<C> {
         self.has_just_sent = was_idle && !self.touched.is_empty();
         self.touched.clear();
         true
+    }
+
+    /// Whether the window has room for a batch to each shard, and for a transaction.
+    #[inline]
+    fn has_window(&self) -> bool {
+        self.port.room() >= self.gathering.len() + TRANSACTIONS_IN_FLIGHT
     }
 
     /// Whether something that was sent is not taken in yet.
@@ -580,6 +604,9 @@ impl<C: Channels> Session for ActorSession<C> {
             Request::Cursor => self.submit_page(id, command, args, context),
             Request::Local => unreachable!("the connection runs local commands"),
         }
+        if !self.engine.batching.is_by_read {
+            self.send_alone();
+        }
     }
 
     fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
@@ -682,7 +709,10 @@ impl<C: Channels> Session for ActorSession<C> {
     }
 
     fn is_full(&self) -> bool {
-        self.has_parts && self.next_seq >= self.parts_until
+        match self.engine.batching.is_by_read {
+            true => self.has_parts && self.next_seq >= self.parts_until,
+            false => !self.touched.is_empty() || !self.has_window(),
+        }
     }
 
     fn goes_on(&mut self, has_output_room: bool) -> bool {
@@ -716,8 +746,13 @@ impl<C: Channels> Session for ActorSession<C> {
         while let Some(batch) = self.next_arrived() {
             // An output with no room would have to grow, or leave a batch with none for its next replies.
             out.buffer();
+            let has_held = batch.holds_others();
             self.accept(batch, out);
             self.write_ready(out);
+            if has_held && !self.is_out() && self.left.is_empty() {
+                // It was the last: there is nothing to send again.
+                self.port.resume();
+            }
         }
         self.write_ready(out);
         if self.is_over_limit {
@@ -734,10 +769,7 @@ impl<C: Channels> Session for ActorSession<C> {
     }
 
     fn has_room(&self) -> bool {
-        self.port.room() >= self.gathering.len() + TRANSACTIONS_IN_FLIGHT
-            && self.arriving.is_none()
-            && self.left.is_empty()
-            && !self.has_unsent()
+        self.has_window() && self.arriving.is_none() && self.left.is_empty() && !self.has_unsent()
     }
 
     async fn wait(&mut self) {

@@ -3,12 +3,13 @@
 use super::super::eviction::{evict_slice, instalment};
 use super::super::expiration::expire_slice;
 use super::super::images::{ImagePart, slice};
-use super::batch::{Batch, GROUP, Op};
+use super::super::prefetch::{GROUP_MIN, fetch};
+use super::batch::{Batch, Op};
 use crate::aof::{Joints, Note, Salt, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Flags, Transaction};
 use crate::eviction::PRESSURE;
-use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Store, Table, hash_of};
+use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Store, Table};
 use crate::latency;
 use crate::limits::Limit;
 use crate::pubsub::PubSub;
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Commands in a batch from which on it is large: served at once, while its bytes are in the cache, instead of waiting
 /// for others to join the turn.
-const LARGE: usize = 4;
+const LARGE: usize = GROUP_MIN;
 
 /// Figures of a shard that others read. Written by the shard alone, once per turn.
 #[derive(Debug, Default)]
@@ -88,6 +89,8 @@ pub struct Common {
     pub joints: Arc<Joints>,
     pub clock: Clock,
     pub reply_bytes_max: Arc<Limit>,
+    /// Whether nodes are fetched ahead.
+    pub prefetches: bool,
 }
 
 /// The only owner of its part of the keys.
@@ -119,6 +122,8 @@ pub struct KeyspaceShard {
     expire_lag_ms: u64,
     /// Whether a batch of the turn is watched.
     has_watched: bool,
+    /// Whether nodes are fetched ahead.
+    prefetches: bool,
     /// Whether small batches wait for what the ready connections add to the turn.
     gathers: bool,
 }
@@ -134,7 +139,7 @@ impl KeyspaceShard {
         segment: Option<Arc<Segment>>,
         random: fastrand::Rng,
         gauges: GaugesOf,
-        Common { pubsub, latency, joints, clock, reply_bytes_max }: Common,
+        Common { pubsub, latency, joints, clock, reply_bytes_max, prefetches }: Common,
     ) -> Self {
         let effects = Effects::new(segment.is_some());
         let mut shard = Self {
@@ -158,6 +163,7 @@ impl KeyspaceShard {
             largest_batch: 0,
             expire_lag_ms: 0,
             has_watched: false,
+            prefetches,
             gathers: true,
         };
         shard.publish();
@@ -172,10 +178,10 @@ impl KeyspaceShard {
 
     fn run_commands(&mut self, batch: &mut Batch) {
         self.reply_bytes_now = self.reply_bytes_max.get();
-        let is_large = batch.ops.len() >= LARGE;
+        let fetches = self.prefetches && batch.ops.len() >= LARGE;
         let fetch_if_large = |shard: &mut Self, ahead: &mut dyn Iterator<Item = (CommandId, Args<'_>)>| {
-            if is_large {
-                shard.fetch(ahead);
+            if fetches {
+                fetch(shard.keyspace.store(), ahead);
             }
         };
         batch.run(self, fetch_if_large, Self::run_command);
@@ -185,19 +191,6 @@ impl KeyspaceShard {
         batch.slow.append(self.keyspace.slow());
         batch.overflowed = self.obstacles & OVERFLOW != 0;
         self.obstacles &= !OVERFLOW;
-    }
-
-    /// Fetches the nodes of the first keys of the commands to come.
-    fn fetch<'a>(&mut self, ahead: &mut dyn Iterator<Item = (CommandId, Args<'a>)>) {
-        let mut hashes = [0; GROUP];
-        let mut count = 0;
-        for (id, args) in ahead.take(GROUP) {
-            if let Some(key) = args.get(usize::from(commands::command(id).keys.first)) {
-                hashes[count] = hash_of(key);
-                count += 1;
-            }
-        }
-        self.keyspace.store().table().prefetch(&hashes[..count]);
     }
 
     fn run_command(&mut self, op: &Op, args: Args<'_>, whole: Option<&[u8]>, replies: &mut Replies) {
@@ -403,7 +396,7 @@ impl Shard for KeyspaceShard {
     }
 
     fn is_unfinished(batch: &Box<Batch>) -> bool {
-        batch.is_unfinished()
+        batch.is_unfinished() || batch.holds_others()
     }
 
     fn leave(&mut self, batch: &mut Box<Batch>) -> bool {
@@ -416,8 +409,8 @@ impl Shard for KeyspaceShard {
 
     /// Small batches are fetched for together with their neighbours; a large one by its own groups of commands.
     fn look_ahead(&mut self, batch: &Box<Batch>) {
-        if batch.ops.len() < LARGE {
-            self.fetch(&mut batch.commands());
+        if self.prefetches && batch.ops.len() < LARGE {
+            fetch(self.keyspace.store(), batch.commands());
         }
     }
 

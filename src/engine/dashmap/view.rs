@@ -6,6 +6,7 @@
 //! iterators would take the locks one by one, and a command over the whole keyspace would not be atomic.
 #![allow(unsafe_code)]
 
+use super::super::prefetch::{Fetch, GROUP};
 use super::{Database, Side};
 use crate::keyspace::{
     Deadlines, Evictable, Homes, IMAGE_STEP, ImageSink, Listeners, Node, Store, Table, draw_evictable, hash_of, walk,
@@ -13,6 +14,7 @@ use crate::keyspace::{
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -49,12 +51,15 @@ type Part = (usize, usize);
 /// Some shards of the maps, locked, with one database selected.
 ///
 /// Invariants: `guards` are in the order of their parts, which is the order they were locked in; every key that the
-/// command names lives in one of them; all are write locks, or none.
+/// command names lives in one of them; it is a write lock where the command may change something.
 pub struct View<'a> {
     databases: &'a [Database],
     selected: usize,
     guards: Guards<'a>,
+    /// Whether the command that runs may change something.
     is_writable: bool,
+    /// Where in `guards` the last key was found: the next question is nearly always about the same.
+    last: Cell<usize>,
 }
 
 /// One guard without an allocation, or several.
@@ -68,13 +73,18 @@ impl<'a> View<'a> {
     #[inline]
     pub fn one(databases: &'a [Database], selected: usize, hash: u64, is_writable: bool) -> Self {
         let part = (selected, databases[selected].shard_of(hash));
-        Self { databases, selected, guards: Guards::One(part, lock(databases, part, is_writable)), is_writable }
+        Self::new(databases, selected, Guards::One(part, lock(databases, part, is_writable)), is_writable)
+    }
+
+    #[inline]
+    fn new(databases: &'a [Database], selected: usize, guards: Guards<'a>, is_writable: bool) -> Self {
+        Self { databases, selected, guards, is_writable, last: Cell::new(0) }
     }
 
     /// One shard, to change it.
     pub fn shard(databases: &'a [Database], selected: usize, index: usize) -> Self {
         let part = (selected, index);
-        Self { databases, selected, guards: Guards::One(part, lock(databases, part, true)), is_writable: true }
+        Self::new(databases, selected, Guards::One(part, lock(databases, part, true)), true)
     }
 
     /// The shards of several keys, given by their databases and hashes, in the order of locking.
@@ -103,6 +113,22 @@ impl<'a> View<'a> {
         Self::of_parts(databases, 0, parts, true)
     }
 
+    /// The shards of the keys of several commands, each named as often as it comes with whether the command writes.
+    /// `parts` is in order afterwards, with each shard once.
+    pub fn of_several(databases: &'a [Database], selected: usize, parts: &mut Vec<(Part, bool)>) -> Self {
+        // Those that write come first, and are kept.
+        parts.sort_unstable_by_key(|&(part, is_write)| (part, !is_write));
+        parts.dedup_by_key(|&mut (part, _)| part);
+        let guards = parts.iter().map(|&(part, is_write)| (part, lock(databases, part, is_write))).collect();
+        Self::new(databases, selected, Guards::Several(guards), false)
+    }
+
+    /// Says whether the command that runs next may change something: its keys are locked for that then.
+    #[inline]
+    pub fn set_writable(&mut self, is_writable: bool) {
+        self.is_writable = is_writable;
+    }
+
     fn of_parts(
         databases: &'a [Database],
         selected: usize,
@@ -110,7 +136,7 @@ impl<'a> View<'a> {
         is_writable: bool,
     ) -> Self {
         let guards = parts.map(|part| (part, lock(databases, part, is_writable))).collect();
-        Self { databases, selected, guards: Guards::Several(guards), is_writable }
+        Self::new(databases, selected, Guards::Several(guards), is_writable)
     }
 
     /// The view with another database selected.
@@ -156,7 +182,7 @@ impl<'a> View<'a> {
                 assert_eq!(*locked, part, "a command touches only the keys that its row names");
                 guard
             }
-            Guards::Several(guards) => &guards[position(guards, part)].1,
+            Guards::Several(guards) => &guards[position(guards, &self.last, part)].1,
         }
     }
 
@@ -172,7 +198,7 @@ impl<'a> View<'a> {
                 guard
             }
             Guards::Several(guards) => {
-                let position = position(guards, part);
+                let position = position(guards, &self.last, part);
                 &mut guards[position].1
             }
         }
@@ -248,8 +274,14 @@ impl<'a> View<'a> {
     }
 }
 
-fn position(guards: &[(Part, Guard<'_>)], part: Part) -> usize {
-    guards.binary_search_by_key(&part, |(part, _)| *part).expect("a command touches only the keys that its row names")
+#[inline]
+fn position(guards: &[(Part, Guard<'_>)], last: &Cell<usize>, part: Part) -> usize {
+    if guards.get(last.get()).is_some_and(|(locked, _)| *locked == part) {
+        return last.get();
+    }
+    let found = guards.binary_search_by_key(&part, |(part, _)| *part);
+    last.set(found.expect("a command touches only the keys that its row names"));
+    last.get()
 }
 
 fn lock(databases: &[Database], (number, index): Part, is_writable: bool) -> Guard<'_> {
@@ -396,7 +428,9 @@ impl Table for View<'_> {
         let part = self.part_of(hash_of(key));
         match &self.guards {
             Guards::One(locked, _) => *locked == part,
-            Guards::Several(guards) => guards.binary_search_by_key(&part, |(part, _)| *part).is_ok(),
+            Guards::Several(guards) => guards
+                .binary_search_by_key(&part, |(part, _)| *part)
+                .is_ok_and(|index| !self.is_writable || matches!(guards[index].1, Guard::Write(_))),
         }
     }
 
@@ -451,6 +485,18 @@ impl Table for View<'_> {
                 }
             }
         }
+    }
+}
+
+impl Fetch for View<'_> {
+    /// Two steps, as for the tables of the other engines: where the nodes' slots are, and what is in them.
+    fn fetch(&self, hashes: &[u64]) {
+        let mut nodes: [Option<&Node>; GROUP] = [None; GROUP];
+        for (node, &hash) in nodes.iter_mut().zip(hashes) {
+            // SAFETY: the shard's guard is held for as long as the reference is used.
+            *node = unsafe { self.guard(hash).table().iter_hash(hash).next().map(|bucket| &bucket.as_ref().0) };
+        }
+        nodes.into_iter().flatten().for_each(Node::prefetch);
     }
 }
 

@@ -11,7 +11,9 @@ pub use client::{Client, DEADLINE, request};
 pub use flow::check_flow;
 pub use oracle::RedisOracle;
 pub use script::{check_same_as_redis, check_script, same_in_any_order, words};
-pub use server::{BINARY, Data, EVERY_ENGINE, Ended, Server, Setup, arguments, on_every_engine, run_to_its_end};
+pub use server::{
+    BINARY, Data, EVERY_BATCHING, EVERY_ENGINE, Ended, Server, Setup, arguments, on_every_engine, run_to_its_end,
+};
 pub use value::Value;
 
 use std::time::{Duration, Instant};

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -27,6 +28,24 @@ pub const EVERY_ENGINE: [Setup; 5] = [
     Setup { engine: "actor", shards: 2, threads: 2 },
     Setup { engine: "actor", shards: 7, threads: 3 },
 ];
+
+/// How servers run the commands of a read. Each engine has to behave the same with all of them.
+pub const EVERY_BATCHING: [[&str; 4]; 4] = [
+    ["--batching", "read", "--prefetch", "yes"],
+    ["--batching", "command", "--prefetch", "no"],
+    ["--batching", "read", "--prefetch", "no"],
+    ["--batching", "command", "--prefetch", "yes"],
+];
+
+/// How a server runs them where a test does not say: as it comes. `BATCHING` from 0 to 3 chooses one of these for all; with
+/// SOAK every server has the next.
+fn batching_by_environment() -> Option<[&'static str; 4]> {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let read = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
+    let next = || STARTED.fetch_add(1, Ordering::Relaxed);
+    let number = read("BATCHING").or_else(|| (read("SOAK").unwrap_or(0) > 0).then(next))?;
+    Some(EVERY_BATCHING[number % EVERY_BATCHING.len()])
+}
 
 /// Runs a test on a fresh server of every engine.
 pub fn on_every_engine(test: impl Fn(&Server)) {
@@ -116,9 +135,12 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_shardrace");
 pub fn arguments(data: &Data, setup: Setup) -> Vec<String> {
     let dir = data.path().to_str().expect("temporary directories have plain names");
     let (shards, threads) = (setup.shards.to_string(), setup.threads.to_string());
-    ["--port", "0", "--engine", setup.engine, "--shards", &shards, "--threads", &threads, "--dir", dir]
-        .map(str::to_owned)
-        .to_vec()
+    let shape = ["--port", "0", "--engine", setup.engine, "--shards", &shards, "--threads", &threads, "--dir", dir];
+    let batching = batching_by_environment();
+    if let Some(batching) = &batching {
+        println!("{}", batching.join(" "));
+    }
+    shape.iter().chain(batching.iter().flatten()).map(|&argument| argument.to_owned()).collect()
 }
 
 /// What is left of a process.

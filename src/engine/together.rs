@@ -1,0 +1,228 @@
+//! The commands of one read that an inline engine runs together.
+//!
+//! They are gathered where they were read, as positions in the bytes of the read: nothing of them is copied, and they
+//! run before those bytes go.
+
+use crate::aof::{Segment, frame_onto};
+use crate::commands::{CommandId, Context};
+use crate::keyspace::{Effects, Keyspace, Store};
+use crate::pool::{Pool, Pooled};
+use crate::resp::{Args, Span};
+use crate::ticks;
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// Commands that run under one acquisition at most.
+const COMMANDS_MAX: usize = 64;
+/// Bytes of requests that are gathered before they run; one that is longer runs by itself.
+pub const BYTES_MAX: usize = 64 * 1024;
+/// After so many microseconds others have their turn: a long command is the last of its acquisition.
+const HELD_US_MAX: f64 = 50.0;
+/// A buffer above this size, in bytes, is not kept: one large effect should not stay as room for ever.
+const BUFFER_KEPT: usize = 32 * 1024;
+
+thread_local! {
+    /// Gathered commands to use again.
+    static POOL: RefCell<Pool<Box<Gathered>>> = const { RefCell::new(Pool::new()) };
+}
+
+/// What is done with the commands of one read: `--batching` and `--prefetch`.
+#[derive(Debug, Clone, Copy)]
+pub struct Batching {
+    /// Whether they run together, or each by itself.
+    pub is_by_read: bool,
+    /// Whether nodes are fetched ahead.
+    pub prefetches: bool,
+    /// Ticks after which an acquisition ends with the command that runs.
+    pub held_ticks_max: u64,
+}
+
+impl Batching {
+    /// As the flags say.
+    pub fn new(is_by_read: bool, prefetches: bool) -> Self {
+        Self { is_by_read, prefetches, held_ticks_max: crate::narrowing::whole_u64(HELD_US_MAX * ticks::per_us()) }
+    }
+
+    /// Whether commands are gathered before they run: nobody looks ahead at what is not there.
+    #[inline]
+    pub fn gathers(self) -> bool {
+        self.is_by_read || self.prefetches
+    }
+}
+
+/// One of the commands.
+#[derive(Debug, Clone, Copy)]
+struct Op {
+    id: CommandId,
+    /// Where its request begins in the bytes of the read, which is where its arguments count from.
+    start: u32,
+    /// Which spans are its arguments'.
+    spans: (u32, u32),
+}
+
+/// Commands of one connection that run next, in one database.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    context: Context,
+    ops: Vec<Op>,
+    spans: Vec<Span>,
+    bytes: usize,
+    scratch: Scratch,
+}
+
+/// Room that running commands together takes.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// What they change.
+    pub records: Records,
+    /// The parts of a shared table that they need, and whether to change them.
+    pub parts: Vec<((usize, usize), bool)>,
+}
+
+impl Pooled for Box<Gathered> {
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of::<Gathered>()
+            + self.ops.capacity() * size_of::<Op>()
+            + self.spans.capacity() * size_of::<Span>()
+            + self.scratch.records.framed.capacity()
+            + self.scratch.parts.capacity() * size_of::<((usize, usize), bool)>()
+    }
+}
+
+impl Gathered {
+    /// None yet, from this thread's pool.
+    pub fn take() -> Box<Self> {
+        POOL.with_borrow_mut(Pool::take).unwrap_or_default()
+    }
+
+    /// Gives its memory to this thread's pool.
+    pub fn recycle(mut self: Box<Self>) {
+        self.ops.clear();
+        self.spans.clear();
+        self.spans.shrink_to(BUFFER_KEPT / size_of::<Span>());
+        self.bytes = 0;
+        self.scratch.parts.clear();
+        self.scratch.records.framed.shrink_to(BUFFER_KEPT);
+        POOL.with_borrow_mut(|pool| pool.give(self));
+    }
+
+    /// Adds a command whose request stands at `place` of what was read.
+    #[inline]
+    pub fn push(&mut self, id: CommandId, args: Args<'_>, context: Context, place: Range<usize>) {
+        debug_assert!(self.ops.is_empty() || self.context == context, "what changes it runs by itself");
+        let narrow = |count: usize| u32::try_from(count).expect("what is read is bounded");
+        let start = narrow(self.spans.len());
+        self.spans.extend(args.spans());
+        self.context = context;
+        self.bytes += place.len();
+        self.ops.push(Op { id, start: narrow(place.start), spans: (start, narrow(self.spans.len())) });
+    }
+
+    /// Whether they run before another is added.
+    #[inline]
+    pub fn is_enough(&self) -> bool {
+        self.ops.len() >= COMMANDS_MAX || self.bytes >= BYTES_MAX
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Where the request of one begins.
+    pub fn start_of(&self, index: usize) -> usize {
+        self.ops[index].start as usize
+    }
+
+    /// The commands, which stand in `input`, and room to run them in.
+    pub fn commands<'a>(&'a mut self, input: &'a [u8]) -> (Commands<'a>, &'a mut Scratch) {
+        (Commands { context: self.context, input, ops: &self.ops, spans: &self.spans }, &mut self.scratch)
+    }
+}
+
+/// Some of the commands, in order.
+#[derive(Debug, Clone, Copy)]
+pub struct Commands<'a> {
+    /// What they depend on of their connection's state.
+    pub context: Context,
+    input: &'a [u8],
+    ops: &'a [Op],
+    spans: &'a [Span],
+}
+
+impl<'a> Commands<'a> {
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.ops.len()
+    }
+
+    /// Those from one on.
+    pub fn from(self, start: usize) -> Self {
+        Self { ops: &self.ops[start..], ..self }
+    }
+
+    /// The first of them, so many at most.
+    pub fn first(self, count: usize) -> Self {
+        Self { ops: &self.ops[..count.min(self.ops.len())], ..self }
+    }
+
+    /// Each with its arguments.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = (CommandId, Args<'a>)> + Clone {
+        self.ops.iter().map(move |op| {
+            let (start, end) = op.spans;
+            (op.id, Args::new(&self.input[op.start as usize..], &self.spans[start as usize..end as usize]))
+        })
+    }
+}
+
+/// Where replies go, and up to where.
+#[derive(Debug)]
+pub struct Room<'a> {
+    /// Replies are appended here.
+    pub out: &'a mut Vec<u8>,
+    /// No command runs when it is longer.
+    pub until: usize,
+}
+
+impl Room<'_> {
+    /// Whether another command may run.
+    #[inline]
+    pub fn is_left(&self) -> bool {
+        self.out.len() <= self.until
+    }
+}
+
+/// Records of the log that are handed over together.
+#[derive(Debug, Default)]
+pub struct Records {
+    framed: Vec<u8>,
+    count: u64,
+}
+
+impl Records {
+    /// Takes what the last command has changed, if anything, as one record.
+    #[inline]
+    pub fn take(&mut self, segment: &Segment, effects: &mut Effects) {
+        if !effects.payload().is_empty() {
+            frame_onto(&mut self.framed, segment.salt(), effects.payload());
+            effects.clear();
+            self.count += 1;
+        }
+    }
+
+    /// Appends them to the log, whose other writers the caller excludes.
+    pub fn append_to(&mut self, segment: &Segment) {
+        if self.count > 0 {
+            segment.append(&self.framed, std::mem::take(&mut self.count));
+            self.framed.clear();
+        }
+    }
+}
+
+/// Whether an acquisition that began at so many ticks has lasted long enough, when a command has run.
+#[inline]
+pub fn is_over<S: Store>(began: u64, keyspace: &Keyspace<S>, batching: Batching) -> bool {
+    keyspace.timed_until().saturating_sub(began) > batching.held_ticks_max
+}
