@@ -53,6 +53,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
         if let Some(begun) = SAVES.take_begun() {
             finish_snapshot(begun, &engine).await;
         }
+        server.log_switch.end_if_unwanted(&server, &engine).await;
         server.rewriting.rewrite_if_due(&server, &engine).await;
         if SAVES.is_scheduled() && IMAGE.take() {
             save_as_scheduled(&server, &engine).await;
@@ -116,7 +117,8 @@ async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
 async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
     let changes = server.metrics().keyspace.changes;
     if let Some(begun) = SAVES.begin_scheduled(server.clock.now_ms(), changes) {
-        let part = || ImagePart { sink: Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>, at_moment: Box::new(|| ()) };
+        let part =
+            || ImagePart { sink: Some(Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>), at_moment: Box::new(|| ()) };
         Arc::clone(engine).begin_image((0..engine.owners()).map(|_| part()).collect()).await;
         finish_snapshot(begun, engine).await;
     } else {

@@ -162,7 +162,7 @@ directives! {
     ClusterAllowCrossSlot = ("cluster-allow-cross-slot", YES_NO, "yes", false, "Whether a request, or a transaction, may name keys of several slots in a cluster. Nothing forbids it here; `no` replies CROSSSLOT, as several nodes would");
     ClusterAnnounceIp = ("cluster-announce-ip", Kind::Text, "", true, "The address that CLUSTER SLOTS and its kin tell clients; empty for that which each has connected to");
     ClusterAnnouncePort = ("cluster-announce-port", Kind::Integer(0, 65535), "0", true, "The port that they tell; 0 for that which the server listens on");
-    Appendonly = ("appendonly", YES_NO, "yes", false, "Keep a log of every change under --dir");
+    Appendonly = ("appendonly", YES_NO, "yes", true, "Keep a log of every change under --dir. CONFIG SET begins one as a rewriting does, or ends it; other files in its directory are kept under another name");
     Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
     AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself, once in a second at most; 0 for never");
     AutoAofRewriteMinSize = ("auto-aof-rewrite-min-size", Kind::Memory(0, i64::MAX as u64), "64mb", true, "Bytes of the log up to which it is not rewritten by itself");

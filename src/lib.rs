@@ -31,6 +31,7 @@ pub mod keyspace;
 pub mod latency;
 pub mod limits;
 pub mod listening;
+pub mod log_switch;
 pub mod logging;
 pub mod memory;
 mod monitor;

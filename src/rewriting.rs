@@ -1,14 +1,14 @@
 //! When the log is rewritten, and how that went: BGREWRITEAOF, and by itself when the log has grown.
 
-use crate::aof::{Base, Rewrite, Rewriter};
+use crate::aof::{Base, Layout, Rewrite, Rewriter};
 use crate::background::IMAGE;
 use crate::config::{Config, Directive};
 use crate::engine::{Engine, ImagePart};
 use crate::keyspace::ImageSink;
 use crate::rdb::SAVES;
-use crate::server::Server;
+use crate::server::{Server, layout};
 use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
@@ -23,8 +23,8 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The rewriting of a server's log.
 #[derive(Debug, Default)]
 pub struct Rewriting {
-    /// Once the log has been read, where there is one.
-    rewriter: OnceLock<Arc<Rewriter>>,
+    /// Once the log has been read, where there is one, or is to be one.
+    rewriter: Mutex<Option<Arc<Rewriter>>>,
     state: Mutex<State>,
     bell: Notify,
 }
@@ -81,18 +81,44 @@ pub struct RewritingMetrics {
 
 impl Rewriting {
     /// The log has been read: from now on it may be rewritten.
-    ///
-    /// # Panics
-    /// When it was told so before.
     pub fn begin(&self, rewriter: Arc<Rewriter>) {
         self.state.lock().base_size = rewriter.segments().iter().map(|segment| segment.base_bytes()).sum();
-        assert!(self.rewriter.set(rewriter).is_ok(), "a log is read once");
+        *self.rewriter.lock() = Some(rewriter);
+    }
+
+    /// Asks for a log to begin, as a rewriting does.
+    pub fn begin_log(&self, rewriter: Arc<Rewriter>) {
+        let mut state = self.state.lock();
+        state.is_requested |= !rewriter.is_on();
+        *self.rewriter.lock() = Some(rewriter);
+        self.bell.notify_one();
+    }
+
+    /// Has it looked at whether the log is to end.
+    pub fn look(&self) {
+        self.bell.notify_one();
+    }
+
+    /// There is no log any more.
+    pub fn end_log(&self) {
+        self.state.lock().is_requested = false;
+        *self.rewriter.lock() = None;
+    }
+
+    /// What rewrites the log, where there is one or is to be one.
+    pub fn rewriter(&self) -> Option<Arc<Rewriter>> {
+        self.rewriter.lock().clone()
+    }
+
+    /// Whether a log begins that no start would find yet.
+    pub fn is_first(&self) -> bool {
+        self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
     }
 
     /// Asks for the log to be rewritten.
     pub fn request(&self) -> Requested {
         let mut state = self.state.lock();
-        if self.rewriter.get().is_none() {
+        if self.rewriter().is_none() {
             return Requested::NoLog;
         }
         let is_saving = SAVES.is_saving();
@@ -134,26 +160,33 @@ impl Rewriting {
 
     /// Rewrites the log if it is time to.
     pub async fn rewrite_if_due<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
-        let Some(rewriter) = self.rewriter.get() else { return };
-        if !self.may_begin(&server.config) {
+        let Some(rewriter) = self.rewriter().filter(|_| server.has_log()) else { return };
+        let is_first = !rewriter.is_named();
+        if !self.may_begin(&server.config, is_first) {
             return;
         }
         let before = self.size();
         tracing::info!("Background append only file rewriting started");
-        let outcome = rewrite(server, rewriter, engine).await;
+        let outcome = rewrite(server, &rewriter, engine).await;
         if let Ok(written) = outcome {
             tracing::info!(
                 "Background AOF rewrite finished successfully: {before} bytes before, {written} in the base"
             );
         }
         IMAGE.give_back();
+        match &outcome {
+            Ok(_) if is_first => server.log_switch.note_begun(&rewriter),
+            Err(_) if is_first => server.log_switch.abandon(server, engine, &rewriter).await,
+            _ => {}
+        }
         self.end(outcome.map(drop));
     }
 
-    /// Whether it is time to rewrite; then it is noted as begun.
-    fn may_begin(&self, config: &Config) -> bool {
+    /// Whether it is time to rewrite; then it is noted as begun. A log that could not begin is tried again.
+    fn may_begin(&self, config: &Config, is_first: bool) -> bool {
         let mut state = self.state.lock();
-        let is_due = state.is_requested || state.has_grown(self.size(), config);
+        let is_due =
+            state.is_requested || if is_first { !state.is_too_early() } else { state.has_grown(self.size(), config) };
         if SAVES.is_saving() || !is_due || !IMAGE.take() {
             return false;
         }
@@ -164,12 +197,9 @@ impl Rewriting {
     }
 
     fn size(&self) -> u64 {
-        self.rewriter
-            .get()
-            .into_iter()
-            .flat_map(|rewriter| rewriter.segments())
-            .map(|segment| segment.file_bytes())
-            .sum()
+        let rewriter = self.rewriter();
+        let segments = rewriter.iter().flat_map(|rewriter| rewriter.segments());
+        segments.map(|segment| segment.file_bytes()).sum()
     }
 
     fn end(&self, outcome: Result<(), String>) {
@@ -216,10 +246,11 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
     let epoch = server.log_control.next_epoch(server.clock.now_ms());
     let (begun, has_begun) = oneshot::channel();
     let (ended, has_ended) = oneshot::channel();
+    let layout = layout(&server.config);
     let (shared, thread) = (Arc::clone(rewriter), std::thread::Builder::new().name("rewrite".into()));
     let thread = thread.spawn(move || {
         // Who is not there any more to be told has ended with the server.
-        let _ = ended.send(write(&shared, epoch, begun));
+        let _ = ended.send(write(&shared, epoch, &layout, begun));
     });
     thread.map_err(|error| format!("can't start a thread: {error}"))?;
     if let Ok(rewrite) = has_begun.await {
@@ -233,12 +264,21 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
 
 fn image_part(rewrite: &Arc<Rewrite>, index: usize, base: Arc<Base>) -> ImagePart {
     let rewrite = Arc::clone(rewrite);
-    ImagePart { sink: base as Arc<dyn ImageSink>, at_moment: Box::new(move || rewrite.go_on(index)) }
+    ImagePart { sink: Some(base as Arc<dyn ImageSink>), at_moment: Box::new(move || rewrite.go_on(index)) }
+}
+
+fn begin(rewriter: &Rewriter, epoch: u64, layout: &Layout) -> std::io::Result<Rewrite> {
+    if rewriter.is_on() { rewriter.begin(epoch) } else { rewriter.begin_log(epoch, layout) }
 }
 
 /// Makes the files, writes what the walk puts into them, and lets them be the log; gives how long they are.
-fn write(rewriter: &Rewriter, epoch: u64, begun: oneshot::Sender<Arc<Rewrite>>) -> Result<u64, String> {
-    let rewrite = Arc::new(rewriter.begin(epoch).map_err(|error| error.to_string())?);
+fn write(
+    rewriter: &Rewriter,
+    epoch: u64,
+    layout: &Layout,
+    begun: oneshot::Sender<Arc<Rewrite>>,
+) -> Result<u64, String> {
+    let rewrite = Arc::new(begin(rewriter, epoch, layout).map_err(|error| error.to_string())?);
     begun.send(Arc::clone(&rewrite)).map_err(|_| "the server stops")?;
     rewrite.write_until_walked();
     rewriter.finish(&rewrite)?;

@@ -1,8 +1,8 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
 use crate::aof::{
-    DirLock, Disk, FILES_PER_SEGMENT, FsyncPolicy, Layout, Log, LogControl, Manifest, Progress, Recovered, Rewriter,
-    SystemDisk, recover,
+    DirLock, Disk, FILES_PER_SEGMENT, FsyncPolicy, Joints, Layout, Log, LogControl, Manifest, Progress, Recovered,
+    Rewriter, Segment, SystemDisk, recover, remove_beginning,
 };
 use crate::background;
 use crate::bus_error;
@@ -10,7 +10,6 @@ use crate::calls;
 use crate::clients::{Client, Clients, Labels};
 use crate::clock::{Clock, milliseconds, uptime, uptime_ms};
 use crate::commands::ConnectionState;
-use crate::commands::debug::{Files, LOG};
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
 use crate::engine::{
@@ -22,6 +21,7 @@ use crate::keyspace::{Databases, Policy, Table};
 use crate::latency;
 use crate::limits::{self, Limit};
 use crate::listening::{Accepted, Listening};
+use crate::log_switch::{self, LogSwitch};
 use crate::logging::{LogFile, Seldom};
 use crate::memory;
 use crate::narrowing::{size, whole_u64};
@@ -85,6 +85,8 @@ pub struct Server {
     pub log_control: LogControl,
     /// The rewriting of the log.
     pub rewriting: Rewriting,
+    /// What begins and ends it.
+    pub log_switch: LogSwitch,
     /// Whether connections take on requests.
     pub pause: Pause,
     /// Ends the server.
@@ -475,6 +477,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
             now_ms: clock.now_ms(),
             control: control.clone(),
         };
+        remove_beginning(&*ground.disk, &dir)?;
         takeover::take_over(&Place {
             dir: Path::new(&config.text(Directive::Dir)),
             snapshot: &config.text(Directive::Dbfilename),
@@ -490,21 +493,20 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     } else {
         let mut stores: Vec<_> = (0..shards).map(|index| Databases::of_part(databases, index, shards)).collect();
         load_snapshot(server, &*ground.disk, &mut stores)?;
-        Recovered {
-            stores,
-            segments: Vec::new(),
-            joints: Arc::default(),
-            threads: Vec::new(),
-            manifest: Manifest::default(),
-        }
+        let joints = Arc::new(Joints::default());
+        let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
+        let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
+        joints.begin(&segments);
+        Recovered { stores, segments, joints, threads, manifest: Manifest::default() }
     };
     let Recovered { stores, segments, joints, threads, manifest } = recovered;
     must_fit_cluster(config, &stores)?;
-    if lock.is_some() {
-        LOG.begin(Files { dir: dir.clone(), boot: ground.boot.clone(), segments: segments.clone() });
-    }
-    let rewriter =
-        lock.is_some().then(|| Arc::new(Rewriter::new(Arc::clone(&ground.disk), dir, manifest, segments.clone())));
+    let disk = Arc::clone(&ground.disk);
+    let log =
+        lock.map(|lock| Arc::new(Rewriter::new(Arc::clone(&disk), dir, manifest, segments.clone()).keeping(lock)));
+    let place = log_switch::Place { disk, boot: ground.boot.clone(), segments: segments.clone() };
+    server.log_switch.begin(place, log.clone());
+    log.into_iter().for_each(|log| server.rewriting.begin(log));
     let foundation = Foundation {
         stores,
         segments,
@@ -521,7 +523,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         batching: Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch)),
         reply_bytes_max: Arc::clone(&server.reply_bytes_max),
     };
-    Ok((foundation, Logs { threads, control, clock, lock, rewriter: rewriter.clone() }, rewriter))
+    Ok((foundation, Logs { threads, control, clock }))
 }
 
 /// A cluster has one database: nobody would get at the keys of others.
@@ -593,7 +595,7 @@ impl Start {
         look_around(&server.config);
         let (loaded, engine) = watch::channel(None);
         let loading = load(&server, ground, cores)?;
-        let (foundation, logs, rewriter) = {
+        let (foundation, logs) = {
             let admit = |client| tasks.spawn(serve_early(Arc::clone(&server), client, engine.clone()));
             tokio::select! {
                 biased;
@@ -603,7 +605,6 @@ impl Start {
                 never = accept(&server, admit) => match never {},
             }
         };
-        rewriter.into_iter().for_each(|rewriter| server.rewriting.begin(rewriter));
         let engine = build(foundation);
         assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
         loaded.send_replace(Some(Arc::clone(&engine)));
@@ -632,7 +633,8 @@ impl Start {
         let changed = server.metrics().keyspace.changes > SAVES.changes_saved();
         let saved = if is_saved && changed { background::save(&server, &engine).await } else { true };
         // The log's own threads write and sync; this one has nothing else left to run.
-        let finished = logs.finish();
+        let finished = logs.finish(server.log_switch.take());
+        server.rewriting.end_log();
         SAVES.give_up();
         finished?;
         if !saved {
@@ -652,6 +654,13 @@ struct CannotEnd;
 /// for good when it is on the disk.
 async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopRequest) -> Result<bool, CannotEnd> {
     const FOR_EVER_MS: u64 = u64::MAX >> 1;
+    if server.has_log() && server.rewriting.is_first() {
+        if !request.is_forced {
+            tracing::warn!("Writing initial AOF, can't exit.");
+            return Err(CannotEnd);
+        }
+        tracing::warn!("Writing initial AOF. Exit anyway.");
+    }
     let is_wanted = match request.snapshot {
         LastSnapshot::AsConfigured => server.config.number(Directive::Save) > 0,
         LastSnapshot::Always => true,
@@ -688,6 +697,7 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         threads,
         log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
         rewriting: Rewriting::default(),
+        log_switch: LogSwitch::default(),
         pause: Pause::default(),
         stop: Arc::default(),
         slow_log: SlowLog::default(),
@@ -721,7 +731,7 @@ fn load(server: &Arc<Server>, ground: Ground, cores: usize) -> Result<oneshot::R
     Ok(loading)
 }
 
-type Loaded = Result<(Foundation, Logs, Option<Arc<Rewriter>>), String>;
+type Loaded = Result<(Foundation, Logs), String>;
 
 /// A connection's life.
 async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {

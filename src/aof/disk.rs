@@ -120,6 +120,24 @@ impl dyn LogFile {
     }
 }
 
+/// No file: what is written to it is gone. A segment writes there while there is no log.
+#[derive(Debug)]
+pub struct NoFile;
+
+impl LogFile for NoFile {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn end(&self) -> u64 {
+        0
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Appends at least one byte.
 pub fn write_some(file: &(impl LogFile + ?Sized), bytes: &[u8]) -> io::Result<usize> {
     some_of(|| file.write(bytes))

@@ -19,6 +19,11 @@ impl DirLock {
         Self::take_existing(dir)
     }
 
+    /// Whether a path is that of the lock.
+    pub fn is_at(path: &Path) -> bool {
+        path.file_name().is_some_and(|name| name == FILE_NAME)
+    }
+
     /// Takes the right to use a directory that is there.
     pub fn take_existing(dir: &Path) -> Result<Self, String> {
         let path = dir.join(FILE_NAME);

@@ -320,10 +320,15 @@ impl Manifest {
     /// Ends with a chain of this layout, adding one where it does not; gives it.
     pub fn continue_as(&mut self, layout: &Layout) -> &ChainEntry {
         if self.chains.last().is_none_or(|last| last.layout != *layout) {
-            let number = self.chains.iter().map(|chain| chain.number + 1).max().unwrap_or(1);
-            self.chains.push(ChainEntry::new(number, layout.clone()));
+            self.chains.push(self.next_chain(layout));
         }
         self.chains.last().expect("there is one now")
+    }
+
+    /// A chain of this layout, to come after all others.
+    pub fn next_chain(&self, layout: &Layout) -> ChainEntry {
+        let number = self.chains.iter().map(|chain| chain.number + 1).max().unwrap_or(1);
+        ChainEntry::new(number, layout.clone())
     }
 
     /// Replaces the manifest of `dir`: written aside, synced, renamed, and the directory synced.

@@ -50,7 +50,7 @@ pub use replay::Unfit;
 pub use rewrite::{FILES_PER_SEGMENT, Rewrite, Rewriter};
 pub use scan::Scan;
 pub use segment::{EPOCH, FileEnd, LogThread, Segment, SegmentMetrics};
-pub use unfinished::{TAKEOVER, begin_import, remove_import};
+pub use unfinished::{TAKEOVER, begin_import, remove_beginning, remove_import};
 pub use write_buffer::settle;
 
 /// A time in Unix milliseconds, as people read it.

@@ -12,9 +12,11 @@
 
 use super::base::{Base, Records};
 use super::disk::{Disk, LogFile};
-use super::manifest::{ChainEntry, Known, Manifest};
+use super::lock::DirLock;
+use super::manifest::{ChainEntry, Known, Layout, Manifest};
 use super::record::{BEGIN_LEN, Note, SEGMENT_HEADER, Salt, frame_note_onto, segment_header};
 use super::segment::{FileEnd, NextFile, Segment};
+use super::unfinished;
 use super::write_buffer;
 use parking_lot::Mutex;
 use std::io;
@@ -37,12 +39,34 @@ pub struct Rewriter {
     dir: PathBuf,
     manifest: Mutex<Manifest>,
     segments: Vec<Arc<Segment>>,
+    /// The right to use the directory.
+    _lock: Option<DirLock>,
 }
 
 impl Rewriter {
-    /// For a log that was recovered.
+    /// For a log that was recovered, in a directory that the caller keeps.
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest, segments: Vec<Arc<Segment>>) -> Self {
-        Self { disk, dir, manifest: Mutex::new(manifest), segments }
+        Self { disk, dir, manifest: Mutex::new(manifest), segments, _lock: None }
+    }
+
+    /// Keeps the directory for as long as it is there.
+    pub fn keeping(self, lock: DirLock) -> Self {
+        Self { _lock: Some(lock), ..self }
+    }
+
+    /// Where the log's files are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Whether a manifest names what the segments are written to.
+    pub fn is_named(&self) -> bool {
+        self.segments.iter().all(|segment| segment.is_named())
+    }
+
+    /// Whether what changes is appended to the segments.
+    pub fn is_on(&self) -> bool {
+        self.segments.iter().any(|segment| segment.is_on())
     }
 
     /// The segments.
@@ -59,27 +83,44 @@ impl Rewriter {
         chain.last += 1;
         chain.known = self.known(|_| SEGMENT_HEADER as u64);
         let chain = chain.clone();
-        let parts = self.segments.iter().enumerate().map(|(index, segment)| self.begin_part(&chain, index, segment));
-        let parts = parts.collect::<io::Result<Vec<_>>>()?;
+        let parts = self.begin_parts(&chain, Segment::salt)?;
         self.disk.sync_dir(&self.dir)?;
         longer.write(&*self.disk, &self.dir)?;
         *manifest = longer;
-        Ok(Rewrite { number: chain.last, epoch, parts })
+        Ok(Rewrite { chain, epoch, parts })
     }
 
-    fn begin_part(&self, chain: &ChainEntry, index: usize, segment: &Arc<Segment>) -> io::Result<Part> {
+    /// The same where there is no log, for one in this layout. The manifest does not name it before it is whole; until then
+    /// a note of its own does.
+    pub fn begin_log(&self, epoch: u64, layout: &Layout) -> io::Result<Rewrite> {
+        let chain = self.manifest.lock().next_chain(layout);
+        // The name of the directory may be new.
+        self.dir.parent().map_or(Ok(()), |parent| self.disk.sync_dir(parent))?;
+        unfinished::note_beginning(&*self.disk, &self.dir, chain.number)?;
+        let parts = self.begin_parts(&chain, |_| Salt(fastrand::u32(..)))?;
+        self.disk.sync_dir(&self.dir)?;
+        Ok(Rewrite { chain, epoch, parts })
+    }
+
+    /// Removes what a log has left that could not begin. Its segments have let go of the files.
+    pub fn remove_beginning(&self) -> Result<(), String> {
+        unfinished::remove_beginning(&*self.disk, &self.dir)
+    }
+
+    fn begin_parts(&self, chain: &ChainEntry, salt: impl Fn(&Segment) -> Salt) -> io::Result<Vec<Part>> {
+        let segments = self.segments.iter().enumerate();
+        segments.map(|(index, segment)| self.begin_part(chain, index, segment, salt(segment))).collect()
+    }
+
+    fn begin_part(&self, chain: &ChainEntry, index: usize, segment: &Arc<Segment>, salt: Salt) -> io::Result<Part> {
         let increment = ChainEntry::increment_path(&self.dir, chain.number, index, chain.last);
         let base = ChainEntry::base_path(&self.dir, chain.number, index, chain.last);
-        let file = self.new_file(&increment, segment.salt())?;
+        let file = self.new_file(&increment, salt)?;
         file.sync()?;
-        let file = write_buffer::append_buffered(&*self.disk, &increment, segment.salt())?;
+        let file = write_buffer::append_buffered(&*self.disk, &increment, salt)?;
         let next = NextFile { increment: chain.last, path: increment, file };
-        let base = Arc::new(Base::new(
-            Records::new(segment.salt()),
-            self.new_file(&base, segment.salt())?,
-            SEGMENT_HEADER as u64,
-        ));
-        Ok(Part { segment: Arc::clone(segment), next: Mutex::new(Some(next)), records: Mutex::new(None), base })
+        let base = Arc::new(Base::new(Records::new(salt), self.new_file(&base, salt)?, SEGMENT_HEADER as u64));
+        Ok(Part { segment: Arc::clone(segment), salt, next: Mutex::new(Some(next)), records: Mutex::new(None), base })
     }
 
     /// A file with a header, in place of what an earlier attempt may have left.
@@ -97,16 +138,16 @@ impl Rewriter {
         let describe = |error: io::Error| error.to_string();
         for part in &rewrite.parts {
             let records = part.records.lock().ok_or("the log could not be written when it began")?;
-            end(&part.base, part.segment.salt(), records)?;
+            end(&part.base, part.salt, records)?;
             // The bases are a state that was only together with the marks that the increments begin with.
             part.segment.settle_in_file().map_err(describe)?;
         }
         let mut manifest = self.manifest.lock();
         self.disk.sync_dir(&self.dir).map_err(describe)?;
-        let last = manifest.chains().last().expect("a log that is written to has a chain");
         // More is on the disk; but a start after a power loss may cut it behind the mark that all segments have.
         let known = self.known(|_| BEGIN_LEN as u64);
-        let chain = ChainEntry { has_base: true, first: rewrite.number, last: rewrite.number, known, ..last.clone() };
+        let number = rewrite.chain.last;
+        let chain = ChainEntry { has_base: true, first: number, last: number, known, ..rewrite.chain.clone() };
         let shorter = Manifest::of_chains(manifest.boot.clone(), vec![chain]);
         shorter.write(&*self.disk, &self.dir).map_err(describe)?;
         let old = std::mem::replace(&mut *manifest, shorter);
@@ -114,7 +155,9 @@ impl Rewriter {
             part.segment.note_base(part.base.len());
             // Under `appendfsync no` nobody else would.
             part.segment.close_files_before();
+            part.segment.note_named();
         }
+        unfinished::remove_beginning(&*self.disk, &self.dir)?;
         self.remove_old(&old, &manifest);
         Ok(())
     }
@@ -155,7 +198,7 @@ impl Rewriter {
 /// A rewriting that was begun.
 #[derive(Debug)]
 pub struct Rewrite {
-    number: u32,
+    chain: ChainEntry,
     epoch: u64,
     parts: Vec<Part>,
 }
@@ -164,6 +207,8 @@ pub struct Rewrite {
 #[derive(Debug)]
 struct Part {
     segment: Arc<Segment>,
+    /// What the records of its files are framed with.
+    salt: Salt,
     next: Mutex<Option<NextFile>>,
     /// How many records the base stands for, once that is known.
     records: Mutex<Option<u64>>,
@@ -181,7 +226,11 @@ impl Rewrite {
     pub fn go_on(&self, segment: usize) {
         let part = &self.parts[segment];
         let next = part.next.lock().take().expect("a segment goes on once");
-        match part.segment.go_on_in(next, self.epoch) {
+        let gone_on = match part.segment.is_on() {
+            true => part.segment.go_on_in(next, self.epoch),
+            false => part.segment.begin_in(next, part.salt, self.epoch),
+        };
+        match gone_on {
             Ok(records) => *part.records.lock() = Some(records),
             Err(error) => part.base.fail(&error),
         }

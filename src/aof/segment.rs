@@ -11,6 +11,7 @@
 
 mod bell;
 mod log_thread;
+mod phase;
 mod relay;
 mod writing;
 
@@ -18,18 +19,19 @@ pub use log_thread::LogThread;
 
 use super::control::{FsyncPolicy, LogControl};
 use super::crowd::Crowd;
-use super::disk::LogFile;
+use super::disk::{LogFile, NoFile};
 use super::joints::Joints;
 use super::record::{Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_note_onto, frame_onto};
 use bell::Bell;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
+use phase::Phase;
 use relay::Relay;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use writing::Writer;
@@ -72,7 +74,10 @@ pub struct SegmentMetrics {
 /// per command (docs/adr/0003).
 #[derive(Debug)]
 pub struct Segment {
-    salt: Salt,
+    /// Whether there is a log.
+    phase: Phase,
+    /// It changes where a log begins, with the exclusion of all who append.
+    salt: AtomicU32,
     /// How many records it holds, those of the log about itself aside.
     records: AtomicU64,
     /// Bytes in its files, but for what was written since the server started.
@@ -176,11 +181,23 @@ const FSYNC_US_MAX: u64 = 3_600_000_000;
 const FSYNC_BYTES_MAX: u64 = 1 << 40;
 
 impl Segment {
-    /// Appends to a file; starts the log thread.
+    /// Appends to a file that a manifest names; starts the log thread.
     pub fn start(opened: Opened, control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
+        Self::start_in(Phase::named(), opened, control, joints)
+    }
+
+    /// A segment that nothing is appended to until a log begins; starts the log thread.
+    pub fn start_without_log(control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
+        let (path, file) = (PathBuf::new(), Arc::new(NoFile));
+        let opened = Opened { path, file, len: 0, before: 0, base: 0, salt: Salt(0), records: 0 };
+        Self::start_in(Phase::off(), opened, control, joints)
+    }
+
+    fn start_in(phase: Phase, opened: Opened, control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
         let up_to = |most| Histogram::new_with_max(most, 2).expect("two digits up to that are within its range");
         let segment = Arc::new(Self {
-            salt: opened.salt,
+            phase,
+            salt: AtomicU32::new(opened.salt.0),
             records: AtomicU64::new(opened.records),
             other_bytes: AtomicI64::new((opened.before + opened.len) as i64),
             base_bytes: AtomicU64::new(opened.base),
@@ -217,8 +234,9 @@ impl Segment {
     }
 
     /// What records of this segment are framed with.
+    #[inline]
     pub fn salt(&self) -> Salt {
-        self.salt
+        Salt(self.salt.load(Ordering::Relaxed))
     }
 
     /// The position after everything appended so far: whatever a command has shown stands before it.
@@ -244,19 +262,19 @@ impl Segment {
 
     /// Appends one record with this payload; the caller excludes others, as for [`append`](Self::append).
     pub fn append_payload(&self, payload: &[u8]) {
-        self.append_with(1, |bytes| frame_onto(bytes, self.salt, payload), false);
+        self.append_with(1, |bytes| frame_onto(bytes, self.salt(), payload), false);
     }
 
     /// Appends the copy of a record that stands in several segments: see [`Joints::append`].
     pub(super) fn append_joint_payload(&self, payload: &[u8]) {
-        self.append_with(1, |bytes| frame_joint_onto(bytes, self.salt, payload), false);
+        self.append_with(1, |bytes| frame_joint_onto(bytes, self.salt(), payload), false);
     }
 
     /// Ends an epoch. The caller excludes all who append to any segment of the log, as if it was a transaction over all.
     pub fn append_epoch(&self, epoch: u64) {
         let policy = self.control.policy();
         self.mark.store(self.appended(), Ordering::Release);
-        self.append_with(0, |bytes| frame_note_onto(bytes, self.salt, Note::Epoch(epoch, policy)), false);
+        self.append_with(0, |bytes| frame_note_onto(bytes, self.salt(), Note::Epoch(epoch, policy)), false);
         self.end_epoch();
     }
 
@@ -306,7 +324,7 @@ impl Segment {
         if synced > queue.noted.max(queue.file_begin) {
             queue.noted = synced;
             let position = synced.wrapping_add_signed(queue.file_offset);
-            frame_note_onto(&mut queue.bytes, self.salt, Note::Synced(position));
+            frame_note_onto(&mut queue.bytes, self.salt(), Note::Synced(position));
         }
     }
 
@@ -367,9 +385,9 @@ impl Segment {
         .await;
     }
 
-    /// Whether records up to `lsn` are on the disk.
+    /// Whether records up to `lsn` are on the disk, in a log that a manifest names.
     pub fn is_synced(&self, lsn: u64) -> bool {
-        self.synced.load(Ordering::Acquire) >= lsn
+        self.phase.is_named() && self.synced.load(Ordering::Acquire) >= lsn
     }
 
     /// Waits until records up to `lsn` are on the disk; it does not ask for that. Dropping the future loses nothing.
@@ -441,7 +459,7 @@ impl Segment {
             let mut queue = self.queue.lock();
             let add = |queue: &mut MutexGuard<'_, Queue>, note| {
                 let before = queue.bytes.len();
-                frame_note_onto(&mut queue.bytes, self.salt, note);
+                frame_note_onto(&mut queue.bytes, self.salt(), note);
                 self.note_appended(queue, before);
             };
             add(&mut queue, Note::GoesOn(next.increment.into()));

@@ -8,15 +8,51 @@
 //!
 //! Whatever ends an import on the way, the next one removes what it has left. Where a server that starts imports what it
 //! found (see `import::takeover`), the file [`TAKEOVER`] stands beside the manifest, and the next start begins again.
+//!
+//! A log that begins while the server runs has a chain of its own, which the file [`BEGINNING`] names (`chain N`) until
+//! the manifest does. What a crash has left of it is removed: the log before it, or the snapshot, is what there is.
 
-use super::manifest::{FILE_NAME, Manifest};
+use super::disk::{self, Disk};
+use super::manifest::{ChainEntry, FILE_NAME, Manifest};
 use super::recovery::{Log, Recovered, recover_unnamed};
 use super::{strays, write_buffer};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Says that it is a server that imports, and what it does when that is done.
 pub const TAKEOVER: &str = "shardrace.takeover";
+
+/// Names the chain of a log that begins while the server runs.
+const BEGINNING: &str = "shardrace.beginning";
+
+/// Notes that the files of a chain are to be removed, unless the manifest comes to name it.
+pub fn note_beginning(disk: &dyn Disk, dir: &Path, chain: u32) -> io::Result<()> {
+    disk::replace(disk, dir, BEGINNING, format!("chain {chain}\n").as_bytes())
+}
+
+/// Removes what is left of a log that has not begun, and the note of it. The caller has the lock of the directory.
+pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
+    let note = dir.join(BEGINNING);
+    let describe = |path: &Path, error: io::Error| format!("can't remove {}: {error}", path.display());
+    let Some(bytes) = disk.read(&note).map_err(|error| format!("can't read {}: {error}", note.display()))? else {
+        return Ok(());
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let number = text.strip_prefix("chain ").and_then(|rest| rest.trim_end().parse::<u32>().ok());
+    let number = number.ok_or_else(|| format!("{}: is damaged", note.display()))?;
+    if !Manifest::read(disk, dir)?.chains().iter().any(|chain| chain.number == number) {
+        for path in strays::list(disk, dir)?.into_iter().filter(|path| ChainEntry::chain_of(path) == Some(number)) {
+            disk.remove(&path).map_err(|error| describe(&path, error))?;
+            match disk.remove(&write_buffer::path_of(&path)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(describe(&path, error)),
+                _ => {}
+            }
+        }
+        tracing::info!("{}: removed what is left of a log that had not begun", dir.display());
+    }
+    disk.remove(&note).map_err(|error| describe(&note, error))?;
+    disk.sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display()))
+}
 
 /// Begins the log of an import in a directory that has none; gives how many files of an earlier import were removed, too.
 /// The caller has the lock of the directory.

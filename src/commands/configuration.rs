@@ -3,10 +3,12 @@
 use super::glob;
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
+use crate::aof::Rewriter;
 use crate::config::{DIRECTIVES, Directive, Effect};
 use crate::logging;
 use crate::resp::{Args, Reply, parse_u64, quoted};
 use crate::server::Server;
+use std::sync::Arc;
 
 /// CONFIG GET parameter [parameter ...]: O(N), N = directives
 pub fn config_get(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -55,11 +57,19 @@ pub fn config_set(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_
         .find(|change| change.is_about_listening() && !call.server.config.has(change.index, &change.value));
     let before = call.server.config.values_of(changes.iter().map(|change| change.index));
     let values: Vec<(usize, String)> = changes.iter().map(|change| (change.index, change.value.clone())).collect();
+    let switches = changes
+        .iter()
+        .find(|change| change.is_of(Directive::Appendonly) && !call.server.config.has(change.index, &change.value));
     call.server.config.set(&values).map_err(|(index, reason)| refusal(DIRECTIVES[index].name, &reason))?;
+    let rewriter = switches.filter(|_| call.server.has_log()).map(|change| prepare_log(call.server, change));
+    let rewriter = rewriter.transpose().inspect_err(|_| call.server.config.restore(before.clone()))?;
     if let Some(change) = moves {
         listen(call.server, change).inspect_err(|_| call.server.config.restore(before))?;
     }
     call.server.apply_config();
+    if switches.is_some() {
+        switch_log(call.server, rewriter);
+    }
     if changes.iter().any(|change| change.is_of(Directive::Loglevel)) {
         logging::set_level(&call.server.config.text(Directive::Loglevel));
     }
@@ -127,6 +137,22 @@ impl Change {
             let text = error.to_string();
             refusal(&self.name, text.split(" (os error").next().unwrap_or_default())
         })
+    }
+}
+
+/// Makes room for a log.
+fn prepare_log(server: &Server, change: &Change) -> Result<Arc<Rewriter>, CommandError> {
+    server.log_switch.prepare(server).map_err(|reason| {
+        tracing::warn!("There can be no log: {reason}");
+        refusal(&change.name, "Unable to turn on AOF. Check server logs.")
+    })
+}
+
+/// Begins a log, or ends it. Neither is done before the reply, nor long after it.
+fn switch_log(server: &Server, rewriter: Option<Arc<Rewriter>>) {
+    match rewriter {
+        Some(rewriter) => server.rewriting.begin_log(rewriter),
+        None => server.rewriting.look(),
     }
 }
 

@@ -43,6 +43,11 @@ impl OpenLog {
         *self.0.lock() = Some(files);
     }
 
+    /// There is none any more.
+    pub fn end(&self) {
+        *self.0.lock() = None;
+    }
+
     /// What it gives back. The caller has all shards.
     fn read_back(&self) -> Result<Vec<Databases>, String> {
         let files = self.0.lock();

@@ -10,7 +10,7 @@ mod shard;
 use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::expiration;
 use super::images::{ImagePart, PAUSE};
-use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
+use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::{Batching, Engine, Foundation, Metered, released};
 use crate::aof::{EPOCH, Segment};
 use crate::clock::Clock;
@@ -79,7 +79,7 @@ impl<C: Channels> ActorEngine<C> {
             prefetches: batching.prefetches,
         };
         let shards = stores.into_iter().enumerate().map(|(index, store)| {
-            let segment = segments.get(index).map(Arc::clone);
+            let segment = Arc::clone(&segments[index]);
             KeyspaceShard::new(
                 store,
                 segment,
@@ -123,18 +123,21 @@ impl<C: Channels> ActorEngine<C> {
         self.router.shards()
     }
 
+    /// Whether there is a log: it begins and ends for all shards at one point of the order of all commands.
+    fn is_logging(&self) -> bool {
+        self.segments[0].is_on()
+    }
+
     /// Whether the log allows to show the replies of a batch.
     fn is_released(&self, batch: &Batch) -> bool {
-        let Some(segment) = self.segments.get(batch.shard()) else { return true };
+        let segment = &self.segments[batch.shard()];
         let marks = batch.transaction.iter().flat_map(|transaction| &transaction.marks);
         segment.is_released(batch.lsn) && { marks }.all(|&(index, lsn)| self.segments[index].is_released(lsn))
     }
 
     /// Waits until the log allows to show the replies of a batch.
     async fn released(&self, batch: &Batch) {
-        if let Some(segment) = self.segments.get(batch.shard()) {
-            segment.released(batch.lsn).await;
-        }
+        self.segments[batch.shard()].released(batch.lsn).await;
         if let Some(transaction) = &batch.transaction {
             released(&self.segments, &transaction.marks).await;
         }
@@ -151,9 +154,6 @@ impl<C: Channels> Engine for ActorEngine<C> {
     /// Ends epochs as a group over all shards: a point of the order of all commands, so that what stands before it on one
     /// shard has seen nothing that stands behind it on another.
     async fn end_epochs(self: Arc<Self>) {
-        if self.segments.is_empty() {
-            return;
-        }
         let mut port = Port::new(self.router.clone(), self.shards());
         loop {
             tokio::time::sleep(EPOCH).await;
@@ -293,7 +293,7 @@ impl<C: Channels> Metered for ActorEngine<C> {
             expire_lag_ms: self.gauges.iter().map(|g| g.expire_lag_ms.load(Ordering::Relaxed)).max().unwrap_or(0),
             lock_waits: None,
             lock_free: 0,
-            segments: self.segments.iter().map(|segment| segment.metrics()).collect(),
+            segments: log_metrics(&self.segments),
         }
     }
 }

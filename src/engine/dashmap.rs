@@ -13,7 +13,7 @@ use super::expiration::{Slice, TimeSlice, expire_slice, period};
 use super::gather::Gather;
 use super::images::ImagePart;
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
-use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics};
+use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch, first_key};
 use super::together::{Batching, Commands, Room, Scratch, is_over};
 use super::{Engine, Foundation, Metered};
@@ -107,7 +107,7 @@ const EVICTED_TOGETHER: u64 = 4;
 pub struct DashmapEngine {
     databases: Box<[Database]>,
     is_multi_key_atomic: bool,
-    segment: Option<Arc<Segment>>,
+    segment: Arc<Segment>,
     batching: Batching,
     pubsub: Arc<PubSub>,
     latency: Arc<latency::Monitor>,
@@ -140,7 +140,7 @@ impl DashmapEngine {
                 })
                 .collect(),
             is_multi_key_atomic: foundation.is_multi_key_atomic,
-            segment: foundation.segments.pop(),
+            segment: foundation.segments.pop().expect("the dashmap engine's layout has one owner"),
             batching: foundation.batching,
             pubsub: foundation.pubsub,
             latency: foundation.latency,
@@ -204,7 +204,9 @@ impl DashmapEngine {
         let mut start = lent.laps.start();
         let view = view();
         lent.laps.lap(Stage::Queue, &mut start);
-        let effects = std::mem::take(&mut lent.effects);
+        let mut effects = std::mem::take(&mut lent.effects);
+        // Under the locks: a log begins and ends under all of them.
+        effects.set_logged(self.segment.is_on());
         let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.select(database);
@@ -280,9 +282,7 @@ impl DashmapEngine {
                 room.out.truncate(mark);
                 return (index, stats);
             }
-            if let Some(segment) = &self.segment {
-                scratch.records.take(segment, keyspace.effects());
-            }
+            scratch.records.take(&self.segment, keyspace.effects());
             stats = keyspace.stats();
             if !room.is_left() || is_over(began, keyspace, self.batching) {
                 return (index + 1, stats);
@@ -292,18 +292,16 @@ impl DashmapEngine {
     }
 
     fn log(&self, keyspace: &mut Keyspace<View<'_>>) {
-        if let Some(segment) = &self.segment
-            && !keyspace.effects().payload().is_empty()
-        {
+        if !keyspace.effects().payload().is_empty() {
             // Under the shard's lock: another writer of this key may log first otherwise.
-            segment.append_payload(keyspace.effects().payload());
+            self.segment.append_payload(keyspace.effects().payload());
             keyspace.effects().clear();
         }
         if keyspace.has_served() {
-            keyspace.deliver(&marks(self.segment.as_deref()));
+            keyspace.deliver(&marks(&self.segment));
         }
         if keyspace.has_notices() {
-            self.pubsub.publish_notices(keyspace.notices(), &marks(self.segment.as_deref()));
+            self.pubsub.publish_notices(keyspace.notices(), &marks(&self.segment));
         }
     }
 
@@ -370,7 +368,7 @@ impl DashmapEngine {
             return Slice::default();
         }
         let view = View::shard(&self.databases, database, index);
-        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_some()));
+        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_on()));
         keyspace.set_notified(self.pubsub.notified());
         let slice = expire_slice(&mut keyspace, &self.latency, |_| first().map(|deadline| (database, deadline)));
         self.log(&mut keyspace);
@@ -400,7 +398,7 @@ impl DashmapEngine {
         random: &mut fastrand::Rng,
     ) -> Evicted {
         let view = View::shard(&self.databases, database, index);
-        let effects = Effects::new(self.segment.is_some());
+        let effects = Effects::new(self.segment.is_on());
         let mut keyspace = Keyspace::new(view, self.clock.now_ms(), random.fork(), effects);
         keyspace.set_notified(self.pubsub.notified());
         let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
@@ -440,17 +438,17 @@ impl DashmapEngine {
         let mut start = lent.laps.start();
         let view = self.view_of_all(commands, &mut scratch.parts);
         lent.laps.lap(Stage::Queue, &mut start);
-        let effects = std::mem::take(&mut lent.effects);
+        let mut effects = std::mem::take(&mut lent.effects);
+        // Under the locks: a log begins and ends under all of them.
+        effects.set_logged(self.segment.is_on());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
         keyspace.set_notified(self.pubsub.notified());
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
         lent.slow.append(keyspace.slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        if let Some(segment) = &self.segment {
-            // Under the locks: another writer of these keys may log first otherwise.
-            scratch.records.append_to(segment);
-        }
+        // Under the locks: another writer of these keys may log first otherwise.
+        scratch.records.append_to(&self.segment);
         self.log(&mut keyspace);
         lent.laps.lap(Stage::Log, &mut start);
         lent.effects = keyspace.into_parts().2;
@@ -472,7 +470,9 @@ impl InlineEngine for DashmapEngine {
         let mut start = lent.laps.start();
         let view = self.transaction_view(transaction);
         lent.laps.lap(Stage::Queue, &mut start);
-        let effects = std::mem::take(&mut lent.effects);
+        let mut effects = std::mem::take(&mut lent.effects);
+        // Under the locks: a log begins and ends under all of them.
+        effects.set_logged(self.segment.is_on());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notified(self.pubsub.notified());
         transaction.run(&mut keyspace);
@@ -560,8 +560,8 @@ impl InlineEngine for DashmapEngine {
         self.clock.now_ms()
     }
 
-    fn segment(&self) -> Option<&Arc<Segment>> {
-        self.segment.as_ref()
+    fn segment(&self) -> &Arc<Segment> {
+        &self.segment
     }
 }
 
@@ -608,9 +608,7 @@ impl Engine for DashmapEngine {
                 }
             }
             self.counters.expire_lag_ms.store(all.lag_ms, Ordering::Relaxed);
-            if let Some(segment) = &self.segment {
-                segment.commit(segment.appended());
-            }
+            self.segment.commit(self.segment.appended());
             match all.more {
                 true => tokio::task::yield_now().await,
                 false => tokio::time::sleep(period).await,
@@ -625,7 +623,7 @@ impl Metered for DashmapEngine {
     }
 
     fn log_buffers(&self) -> u64 {
-        self.segment.iter().map(|segment| segment.buffers()).sum()
+        self.segment.buffers()
     }
 
     fn metrics(&self) -> EngineMetrics {
@@ -650,7 +648,7 @@ impl Metered for DashmapEngine {
             expire_lag_ms: load(&self.counters.expire_lag_ms),
             lock_waits: None,
             lock_free: 0,
-            segments: self.segment.iter().map(|segment| segment.metrics()).collect(),
+            segments: log_metrics(std::slice::from_ref(&self.segment)),
         }
     }
 }

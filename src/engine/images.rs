@@ -9,12 +9,12 @@ const SLICE: Duration = Duration::from_micros(100);
 /// Between two slices on a thread: the walk takes an eleventh of its time at most.
 pub const PAUSE: Duration = Duration::from_millis(1);
 
-/// One owner's part of an image.
+/// One owner's part of an image, or of a moment at which none begins.
 pub struct ImagePart {
-    /// Where its keys go.
-    pub sink: Arc<dyn ImageSink>,
+    /// Where its keys go, if an image begins.
+    pub sink: Option<Arc<dyn ImageSink>>,
     /// What is done at the moment of the image: whatever changed before it has been appended to the owner's segment of
-    /// the log, and nothing that changes behind it.
+    /// the log, and nothing that changes behind it. A log may begin or end then.
     pub at_moment: Box<dyn FnOnce() + Send + Sync>,
 }
 

@@ -37,13 +37,12 @@ pub struct Lent {
 }
 
 /// Where the log stands that covers everything executed so far.
-pub fn marks(segment: Option<&Segment>) -> Vec<LogMark> {
-    segment.iter().map(|segment| (0, segment.appended())).collect()
+pub fn marks(segment: &Segment) -> Vec<LogMark> {
+    vec![(0, segment.appended())]
 }
 
 /// Ends the epochs of a log of one segment: wherever it is cut, it is consistent, so nobody is kept from appending.
-pub async fn end_epochs(segment: Option<Arc<Segment>>, clock: Clock) {
-    let Some(segment) = segment else { return };
+pub async fn end_epochs(segment: Arc<Segment>, clock: Clock) {
     loop {
         tokio::time::sleep(EPOCH).await;
         if segment.has_news() {
@@ -58,9 +57,7 @@ pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
     loop {
         let debt = PRESSURE.debt_to_pay().await;
         let evicted = engine.evict(debt);
-        if let Some(segment) = engine.segment() {
-            segment.commit(segment.appended());
-        }
+        engine.segment().commit(engine.segment().appended());
         match evicted.keys {
             0 => tokio::time::sleep(PAUSE).await,
             _ => tokio::task::yield_now().await,
@@ -94,7 +91,7 @@ pub trait InlineEngine: Send + Sync + 'static {
     /// Unix time in milliseconds.
     fn now_ms(&self) -> u64;
     /// Where changes are logged.
-    fn segment(&self) -> Option<&Arc<Segment>>;
+    fn segment(&self) -> &Arc<Segment>;
 }
 
 /// A session that has its replies at once.
@@ -119,7 +116,7 @@ pub struct InlineSession<E> {
 impl<E: InlineEngine> InlineSession<E> {
     /// A session of `engine`.
     pub fn new(engine: Arc<E>, random: fastrand::Rng) -> Self {
-        let effects = Effects::new(engine.segment().is_some());
+        let effects = Effects::new(engine.segment().is_on());
         Self {
             engine,
             lent: Lent { random, effects, now_ms: 0, slow: Vec::new(), laps: Laps::default(), notes_uses: true },
@@ -264,31 +261,26 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn is_released(&self, marks: &[LogMark]) -> bool {
-        self.engine.segment().is_none_or(|segment| marks.iter().all(|(_, lsn)| segment.is_released(*lsn)))
+        marks.iter().all(|(_, lsn)| self.engine.segment().is_released(*lsn))
     }
 
     async fn released(&self, marks: &[LogMark]) {
-        if let Some(segment) = self.engine.segment() {
-            released(std::slice::from_ref(segment), marks).await;
-        }
+        released(std::slice::from_ref(self.engine.segment()), marks).await;
     }
 
     fn written(&self) -> Vec<LogMark> {
-        match self.engine.segment() {
-            Some(segment) if self.has_written => marks(Some(segment)),
-            Some(_) => vec![(0, self.written)],
-            None => Vec::new(),
+        match self.has_written {
+            true => marks(self.engine.segment()),
+            false => vec![(0, self.written)],
         }
     }
 
     fn is_synced(&self, marks: &[LogMark]) -> bool {
-        self.engine.segment().is_none_or(|segment| marks.iter().all(|(_, lsn)| segment.is_synced(*lsn)))
+        marks.iter().all(|(_, lsn)| self.engine.segment().is_synced(*lsn))
     }
 
     async fn synced(&self, marks: &[LogMark]) {
-        if let Some(segment) = self.engine.segment() {
-            synced(std::slice::from_ref(segment), marks).await;
-        }
+        synced(std::slice::from_ref(self.engine.segment()), marks).await;
     }
 
     fn make_room(&mut self, argument_bytes: usize) {
@@ -301,32 +293,30 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     async fn flush(&mut self) {
         let has_run = !std::mem::replace(&mut self.is_new_read, true);
         let has_written = std::mem::take(&mut self.has_written);
-        let has_log = self.engine.segment().is_some();
-        let is_watched = self.lent.laps.end(has_run, has_written && has_log);
+        let segment = self.engine.segment();
+        let is_watched = self.lent.laps.end(has_run, has_written && segment.is_on());
         self.has_watched |= is_watched;
         // What the connection replies by itself shows nothing of the log.
         if !has_run {
             return;
         }
-        if let Some(segment) = self.engine.segment() {
-            // Everything the replies show was appended before this.
-            let lsn = segment.appended();
-            if !segment.has_reached(lsn) {
-                // Those who are ready run first: one write, or one fsync, for all.
-                actors::yield_now().await;
-            }
-            segment.commit(lsn);
-            if has_written {
-                self.written = lsn;
-            }
-            if !has_written && segment.lets_readers_pass() {
-                return;
-            }
-            let start = is_watched.then(ticks::now);
-            segment.released(lsn).await;
-            if let Some(start) = start {
-                stages::note_since(Stage::Sync, start);
-            }
+        // Everything the replies show was appended before this.
+        let lsn = segment.appended();
+        if !segment.has_reached(lsn) {
+            // Those who are ready run first: one write, or one fsync, for all.
+            actors::yield_now().await;
+        }
+        segment.commit(lsn);
+        if has_written {
+            self.written = lsn;
+        }
+        if !has_written && segment.lets_readers_pass() {
+            return;
+        }
+        let start = is_watched.then(ticks::now);
+        segment.released(lsn).await;
+        if let Some(start) = start {
+            stages::note_since(Stage::Sync, start);
         }
     }
 

@@ -1,9 +1,10 @@
 //! What an engine says of itself.
 
-use crate::aof::SegmentMetrics;
+use crate::aof::{Segment, SegmentMetrics};
 use crate::keyspace::{KeyspaceStats, Segmented, Table};
 use crate::narrowing::whole_u64;
 use hdrhistogram::Histogram;
+use std::sync::Arc;
 
 /// One owner of data: a shard actor, or the whole of a shared table.
 #[derive(Debug, Clone, Default)]
@@ -96,8 +97,13 @@ pub struct EngineMetrics {
     pub lock_waits: Option<LatencySummary>,
     /// Acquisitions of the lock that did not wait.
     pub lock_free: u64,
-    /// One entry per segment of the log.
+    /// One entry per segment of the log; none where there is no log.
     pub segments: Vec<SegmentMetrics>,
+}
+
+/// The figures of the segments, where there is a log.
+pub fn log_metrics(segments: &[Arc<Segment>]) -> Vec<SegmentMetrics> {
+    segments.iter().filter(|segment| segment.is_on()).map(|segment| segment.metrics()).collect()
 }
 
 impl EngineMetrics {

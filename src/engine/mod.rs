@@ -24,7 +24,7 @@ pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
 pub use together::{BYTES_MAX as GATHERED_BYTES_MAX, Batching};
 
-use crate::aof::{DirLock, Joints, LogControl, LogThread, Rewriter, Segment};
+use crate::aof::{Joints, LogControl, LogThread, Rewriter, Segment};
 use crate::clock::Clock;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
@@ -43,7 +43,7 @@ use std::sync::Arc;
 pub struct Foundation {
     /// The data recovered from the log, one store per owner; empty ones where there is no log.
     pub stores: Vec<Databases>,
-    /// Where each owner logs; empty where there is no log.
+    /// Where each owner logs, where there is a log.
     pub segments: Vec<Arc<Segment>>,
     /// Transactions over several of the segments.
     pub joints: Arc<Joints>,
@@ -92,7 +92,7 @@ pub trait Engine: Metered {
     fn evict_for_ever(self: Arc<Self>) -> impl Future<Output = ()> + Send;
     /// How many owners the keys have.
     fn owners(&self) -> usize;
-    /// Begins an image of all keys at one point of the order of all commands, with one part for each owner.
+    /// Begins an image of all keys, where the parts say so, at one point of the order of all commands, with one part for each owner.
     fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) -> impl Future<Output = ()> + Send;
     /// Walks over the keys, in slices between commands, until all that were there are in the image that was begun.
     fn walk_image(self: Arc<Self>) -> impl Future<Output = ()> + Send;
@@ -273,18 +273,16 @@ pub struct Logs {
     pub control: LogControl,
     /// Where the time comes from.
     pub clock: Clock,
-    /// The right to use the log's directory.
-    pub lock: Option<DirLock>,
-    /// What notes in the manifest where the segments end; none without a log.
-    pub rewriter: Option<Arc<Rewriter>>,
 }
 
 impl Logs {
     /// Writes and syncs what is left of every segment. Nobody appends any more, so all end with one epoch: nothing is
-    /// cut after that, whatever happens to the machine. The error says what is not written, and where it is.
-    pub fn finish(self) -> Result<(), String> {
+    /// cut after that, whatever happens to the machine. `rewriter` notes that in the manifest, where there is one. The error
+    /// says what is not written, and where it is.
+    pub fn finish(self, rewriter: Option<Arc<Rewriter>>) -> Result<(), String> {
         let epoch = self.control.next_epoch(self.clock.now_ms());
-        self.threads.iter().for_each(|thread| thread.segment().append_epoch(epoch));
+        let segments = self.threads.iter().map(|thread| thread.segment());
+        segments.filter(|segment| segment.is_on()).for_each(|segment| segment.append_epoch(epoch));
         let (mut ends, mut failures) = (Vec::new(), Vec::new());
         for thread in self.threads {
             match thread.finish() {
@@ -295,9 +293,7 @@ impl Logs {
         if !failures.is_empty() {
             return Err(failures.join("; "));
         }
-        let closed = self.rewriter.map_or(Ok(()), |rewriter| rewriter.close(&ends));
-        // Not before all is written: the next server reads it.
-        drop(self.lock);
+        let closed = rewriter.filter(|rewriter| rewriter.is_named()).map_or(Ok(()), |rewriter| rewriter.close(&ends));
         closed.map_err(|error| format!("all of the append-only file is written, but not its manifest: {error}"))
     }
 }

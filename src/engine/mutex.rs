@@ -5,7 +5,7 @@ use super::eviction::{Evicted, evict_slice};
 use super::expiration::{expire_slice, period};
 use super::images::{ImagePart, PAUSE, slice};
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
-use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
+use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch};
 use super::together::{Batching, Commands, Room, Scratch, is_over};
 use super::{Engine, Foundation, Metered};
@@ -29,7 +29,7 @@ const WAIT_NS_MAX: u64 = 60_000_000_000;
 /// One keyspace behind one mutex.
 pub struct MutexEngine {
     owned: Mutex<Owned>,
-    segment: Option<Arc<Segment>>,
+    segment: Arc<Segment>,
     batching: Batching,
     pubsub: Arc<PubSub>,
     latency: Arc<latency::Monitor>,
@@ -50,9 +50,9 @@ impl MutexEngine {
     /// An engine over the one store of `foundation`.
     pub fn new(mut foundation: Foundation) -> Self {
         let mut seeds = fastrand::Rng::with_seed(foundation.seed);
-        let segment = foundation.segments.pop();
+        let segment = foundation.segments.pop().expect("the mutex engine's layout has one owner");
         let store = foundation.stores.pop().expect("the mutex engine's layout has one owner");
-        let keyspace = Keyspace::new(store, foundation.clock.now_ms(), seeds.fork(), Effects::new(segment.is_some()));
+        let keyspace = Keyspace::new(store, foundation.clock.now_ms(), seeds.fork(), Effects::new(segment.is_on()));
         Self {
             owned: Mutex::new(Owned {
                 keyspace,
@@ -85,18 +85,16 @@ impl MutexEngine {
     }
 
     fn log(&self, keyspace: &mut Keyspace<Databases>) {
-        if let Some(segment) = &self.segment
-            && !keyspace.effects().payload().is_empty()
-        {
+        if !keyspace.effects().payload().is_empty() {
             // Under the lock: another writer of this key may log first otherwise.
-            segment.append_payload(keyspace.effects().payload());
+            self.segment.append_payload(keyspace.effects().payload());
             keyspace.effects().clear();
         }
         if keyspace.has_served() {
-            keyspace.deliver(&marks(self.segment.as_deref()));
+            keyspace.deliver(&marks(&self.segment));
         }
         if keyspace.has_notices() {
-            self.pubsub.publish_notices(keyspace.notices(), &marks(self.segment.as_deref()));
+            self.pubsub.publish_notices(keyspace.notices(), &marks(&self.segment));
         }
     }
 }
@@ -132,9 +130,7 @@ impl MutexEngine {
                 fetch(keyspace.store(), commands.from(index).iter());
             }
             commands::execute(id, keyspace, args, &mut Reply::new(room.out, commands.context.resp3));
-            if let Some(segment) = &self.segment {
-                scratch.records.take(segment, keyspace.effects());
-            }
+            scratch.records.take(&self.segment, keyspace.effects());
             if !room.is_left() || is_over(began, keyspace, self.batching) {
                 return index + 1;
             }
@@ -211,9 +207,7 @@ impl InlineEngine for MutexEngine {
         let ran = self.run_held(keyspace, commands, scratch, room);
         lent.slow.append(keyspace.slow());
         lent.laps.lap(Stage::Execute, &mut start);
-        if let Some(segment) = &self.segment {
-            scratch.records.append_to(segment);
-        }
+        scratch.records.append_to(&self.segment);
         self.log(keyspace);
         lent.laps.lap(Stage::Log, &mut start);
         owned.commands += ran as u64;
@@ -234,8 +228,8 @@ impl InlineEngine for MutexEngine {
         self.clock.now_ms()
     }
 
-    fn segment(&self) -> Option<&Arc<Segment>> {
-        self.segment.as_ref()
+    fn segment(&self) -> &Arc<Segment> {
+        &self.segment
     }
 }
 
@@ -260,7 +254,10 @@ impl Engine for MutexEngine {
         let mut owned = self.owned.lock();
         for part in parts {
             (part.at_moment)();
-            owned.keyspace.store_mut().begin_image(part.sink);
+            owned.keyspace.effects().set_logged(self.segment.is_on());
+            if let Some(sink) = part.sink {
+                owned.keyspace.store_mut().begin_image(sink);
+            }
         }
     }
 
@@ -287,9 +284,7 @@ impl Engine for MutexEngine {
                 owned.expire_lag_ms = slice.lag_ms;
                 slice
             };
-            if let Some(segment) = &self.segment {
-                segment.commit(segment.appended());
-            }
+            self.segment.commit(self.segment.appended());
             match slice.more {
                 true => tokio::task::yield_now().await,
                 false => tokio::time::sleep(period).await,
@@ -306,7 +301,7 @@ impl Metered for MutexEngine {
     }
 
     fn log_buffers(&self) -> u64 {
-        self.segment.iter().map(|segment| segment.buffers()).sum()
+        self.segment.buffers()
     }
 
     fn metrics(&self) -> EngineMetrics {
@@ -326,7 +321,7 @@ impl Metered for MutexEngine {
             expire_lag_ms: owned.expire_lag_ms,
             lock_waits: Some(LatencySummary::of(&owned.waits_ns)),
             lock_free: owned.uncontended,
-            segments: self.segment.iter().map(|segment| segment.metrics()).collect(),
+            segments: log_metrics(std::slice::from_ref(&self.segment)),
         }
     }
 }

@@ -194,8 +194,8 @@ impl Import {
         // What is not whole is named by no manifest.
         let is_whole = written.is_ok();
         let rewriter = || Arc::new(Rewriter::new(Arc::clone(disk), dir.clone(), manifest, segments));
-        let logs = Logs { threads, control: control.clone(), clock, lock: None, rewriter: is_whole.then(rewriter) };
-        let finished = logs.finish().map_err(|reason| match control.failure() {
+        let logs = Logs { threads, control: control.clone(), clock };
+        let finished = logs.finish(is_whole.then(rewriter)).map_err(|reason| match control.failure() {
             Some(failure) => format!("can't write the log in {}: {failure}", dir.display()),
             None => reason,
         });

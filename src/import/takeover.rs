@@ -180,9 +180,9 @@ impl Source {
         let moves = match self {
             // The next snapshot replaces it, as it would have before.
             Self::Snapshot(path) if file_is_ours(path).unwrap_or(false) => Vec::new(),
-            Self::OldLog(_) | Self::Snapshot(_) => vec![(path.to_owned(), name_aside(path))],
+            Self::OldLog(_) | Self::Snapshot(_) => vec![(path.to_owned(), name_aside(path, "redis"))],
             Self::Log(manifest) => {
-                let aside = name_aside(path);
+                let aside = name_aside(path, "redis");
                 let names = files_of_log(manifest).map_err(|error| format!("{}: {error}", path.display()))?;
                 names.into_iter().map(|name| (path.join(&name), aside.join(&name))).collect()
             }

@@ -38,6 +38,12 @@ impl Effects {
         Self { is_logged, ..Self::default() }
     }
 
+    /// Says whether the effects to come go to a log.
+    #[inline]
+    pub fn set_logged(&mut self, is_logged: bool) {
+        self.is_logged = is_logged;
+    }
+
     /// Says which database the effects to come concern.
     #[inline]
     pub fn select(&mut self, database: usize) {

@@ -476,18 +476,18 @@ impl Unfinished {
         if !is_file || is_loaded() || file_is_ours(&self.target).unwrap_or(false) {
             return Ok(());
         }
-        let aside = name_aside(&self.target);
+        let aside = name_aside(&self.target, "redis");
         let (target, name) = (self.target.display(), aside.display());
         tracing::warn!("{target} was neither written nor loaded by this server: keeping it as {name}");
         std::fs::rename(&self.target, &aside)
     }
 }
 
-/// The first name of this form that nothing has: `NAME.redis-N`.
-pub fn name_aside(path: &Path) -> PathBuf {
+/// The first name of this form that nothing has: `NAME.WORD-N`.
+pub fn name_aside(path: &Path, word: &str) -> PathBuf {
     let name = |number: u64| {
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".redis-{number}"));
+        name.push(format!(".{word}-{number}"));
         PathBuf::from(name)
     };
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);

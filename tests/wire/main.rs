@@ -11,6 +11,7 @@ mod harness;
 mod administration;
 #[cfg(feature = "jemalloc")]
 mod allocations;
+mod appendonly;
 mod batching;
 mod bits;
 mod blocking;

@@ -81,8 +81,8 @@ impl Segment {
             let is_due = match self.control.policy() {
                 FsyncPolicy::Always => true,
                 FsyncPolicy::Everysec => is_wanted || last_sync.elapsed() >= SYNC_INTERVAL,
-                // A change of policy may have left replies waiting.
-                FsyncPolicy::No => !self.waiters.lock().is_empty(),
+                // A change of policy may have left replies waiting; or the log ends.
+                FsyncPolicy::No => is_wanted || !self.waiters.lock().is_empty(),
             };
             if is_due {
                 let shared = self.crowd.begin();
@@ -113,7 +113,7 @@ impl Segment {
     fn end_of_file(&self) -> Result<FileEnd, String> {
         let (appended, written) = (self.appended(), self.written.load(Ordering::Acquire));
         let writer = self.writer.lock();
-        if self.is_synced(appended) {
+        if self.synced.load(Ordering::Acquire) >= appended {
             return Ok(FileEnd { path: writer.path.clone(), len: writer.file.end() });
         }
         let path = writer.path.display();
@@ -155,7 +155,7 @@ impl Segment {
     }
 
     /// Nothing is appended to a file any more. A buffer that still holds something is left to the next start.
-    fn end_file(&self, file: &dyn LogFile) {
+    pub(super) fn end_file(&self, file: &dyn LogFile) {
         self.trim(file);
         // A full disk has given the buffer its room already.
         if let Err(error) = file.drain().and_then(|()| file.close()).or_else(|_| file.sync_buffer()) {

@@ -36,6 +36,12 @@ impl Writer {
         self.unsynced.iter().chain([&self.file]).cloned().collect()
     }
 
+    /// Forgets what was taken and not written.
+    pub(super) fn forget(&mut self) {
+        self.buffer.clear();
+        self.taken = 0;
+    }
+
     /// A writer of this file, which has taken nothing.
     pub fn new(path: PathBuf, file: Arc<dyn LogFile>) -> Self {
         Self { file, path, next: None, unsynced: Vec::new(), buffer: Vec::new(), taken: 0, end: 0 }

@@ -5,7 +5,7 @@ use super::super::expiration::expire_slice;
 use super::super::images::{ImagePart, slice};
 use super::super::prefetch::{GROUP_MIN, fetch};
 use super::batch::{Batch, Op};
-use crate::aof::{Joints, Note, Salt, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
+use crate::aof::{Joints, Note, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 use crate::clock::Clock;
 use crate::commands::{self, CommandId, Flags, Transaction};
 use crate::eviction::PRESSURE;
@@ -96,7 +96,7 @@ pub struct Common {
 /// The only owner of its part of the keys.
 pub struct KeyspaceShard {
     keyspace: Keyspace<Databases>,
-    segment: Option<Arc<Segment>>,
+    segment: Arc<Segment>,
     pubsub: Arc<PubSub>,
     latency: Arc<latency::Monitor>,
     joints: Arc<Joints>,
@@ -136,12 +136,12 @@ const DEBT: u8 = 2;
 impl KeyspaceShard {
     pub fn new(
         store: Databases,
-        segment: Option<Arc<Segment>>,
+        segment: Arc<Segment>,
         random: fastrand::Rng,
         gauges: GaugesOf,
         Common { pubsub, latency, joints, clock, reply_bytes_max, prefetches }: Common,
     ) -> Self {
-        let effects = Effects::new(segment.is_some());
+        let effects = Effects::new(segment.is_on());
         let mut shard = Self {
             keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
             segment,
@@ -205,13 +205,13 @@ impl KeyspaceShard {
         self.keyspace.set_notes_uses(!op.context.no_touch);
         let reply = &mut Reply::new(replies.buffer(), op.context.resp3);
         commands::execute_part(op.id, &mut self.keyspace, args, reply, op.counts);
-        if let Some(segment) = &self.segment {
-            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
-            // What is refused is refused by every shard.
-            if let Some(payload) = whole.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-")) {
-                frame_joint_onto(&mut self.records, segment.salt(), payload);
-                self.record_count += 1;
-            }
+        self.take_record();
+        // What is refused is refused by every shard. The log may have ended while it was on its way.
+        if let Some(payload) = whole.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-"))
+            && self.keyspace.effects().is_logged()
+        {
+            frame_joint_onto(&mut self.records, self.segment.salt(), payload);
+            self.record_count += 1;
         }
         // The connection will be closed; until then its replies may not take memory without end.
         if replies.len() > self.reply_bytes_now {
@@ -239,9 +239,7 @@ impl KeyspaceShard {
         // Without keys to evict there is nothing to pay with.
         self.debt = if evicted.keys == 0 { 0 } else { (self.debt - evicted.freed).max(0) };
         self.obstacles = self.obstacles & !DEBT | if self.debt > 0 { DEBT } else { 0 };
-        if let Some(segment) = &self.segment {
-            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
-        }
+        self.take_record();
         evicted.keys
     }
 
@@ -262,22 +260,20 @@ impl KeyspaceShard {
             self.append_records();
         }
         transaction.run(&mut self.keyspace);
-        if let Some(segment) = &self.segment {
-            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
-        }
+        self.take_record();
     }
 
     fn run_expiration(&mut self, batch: &mut Batch) {
         let slice = expire_slice(&mut self.keyspace, &self.latency, |keyspace| keyspace.store().first_deadline());
         self.expire_lag_ms = slice.lag_ms;
         batch.set_expires_more(slice.more);
-        if let Some(segment) = &self.segment {
-            self.record_count += take_record(&mut self.keyspace, segment.salt(), &mut self.records);
-        }
+        self.take_record();
     }
 
     fn end_epoch(&mut self, epoch: u64) {
-        if let Some(segment) = &self.segment {
+        let segment = &self.segment;
+        // The log may have ended while it was on its way.
+        if segment.is_on() {
             frame_note_onto(&mut self.records, segment.salt(), Note::Epoch(epoch, segment.control().policy()));
             self.ends_epoch = true;
         }
@@ -287,17 +283,28 @@ impl KeyspaceShard {
     fn begin_image(&mut self, ImagePart { sink, at_moment }: ImagePart) {
         self.append_records();
         at_moment();
-        self.keyspace.store_mut().begin_image(sink);
+        self.keyspace.effects().set_logged(self.segment.is_on());
+        if let Some(sink) = sink {
+            self.keyspace.store_mut().begin_image(sink);
+        }
+    }
+
+    /// Frames what the last command changed, if anything, as one record of the turn.
+    fn take_record(&mut self) {
+        let effects = self.keyspace.effects();
+        if !effects.payload().is_empty() {
+            frame_onto(&mut self.records, self.segment.salt(), effects.payload());
+            effects.clear();
+            self.record_count += 1;
+        }
     }
 
     fn append_records(&mut self) {
-        if let Some(segment) = &self.segment
-            && !self.records.is_empty()
-        {
-            segment.append(&self.records, std::mem::take(&mut self.record_count));
+        if !self.records.is_empty() {
+            self.segment.append(&self.records, std::mem::take(&mut self.record_count));
             self.records.clear();
             if std::mem::take(&mut self.ends_epoch) {
-                segment.end_epoch();
+                self.segment.end_epoch();
             }
         }
     }
@@ -328,17 +335,6 @@ impl KeyspaceShard {
     }
 }
 
-/// Frames what the last command changed, if anything, as one record of the turn; gives how many records that are.
-fn take_record(keyspace: &mut Keyspace<Databases>, salt: Salt, records: &mut Vec<u8>) -> u64 {
-    let effects = keyspace.effects();
-    if effects.payload().is_empty() {
-        return 0;
-    }
-    frame_onto(records, salt, effects.payload());
-    effects.clear();
-    1
-}
-
 /// Logs what a transaction over several shards changed, whole, in the log of each of them: whichever survives restores
 /// all of it. Gives where each log stands then.
 fn log_jointly(
@@ -348,7 +344,7 @@ fn log_jointly(
     segments: &[Arc<Segment>],
 ) -> Vec<LogMark> {
     let end = |segment: &Arc<Segment>| segment.appended();
-    if !keyspace.effects().payload().is_empty() && !segments.is_empty() {
+    if !keyspace.effects().payload().is_empty() {
         let number = keyspace.random().u64(..);
         let before = indexes.iter().zip(segments).map(|(&index, segment)| (index, segment.records()));
         let payload = joint_payload(number, &before.collect::<Vec<_>>(), keyspace.effects().payload());
@@ -420,14 +416,15 @@ impl Shard for KeyspaceShard {
         let transaction = batch.transaction.as_mut().expect("what shards do jointly is a transaction");
         let count = shards[0].gauges.all.len();
         let indexes: Vec<usize> = shards.iter().map(|shard| shard.gauges.index).collect();
-        let segments: Vec<Arc<Segment>> = shards.iter().filter_map(|shard| shard.segment.clone()).collect();
+        let segments: Vec<Arc<Segment>> = shards.iter().map(|shard| Arc::clone(&shard.segment)).collect();
         let pubsub = Arc::clone(&shards[0].pubsub);
         let joints = Arc::clone(&shards[0].joints);
         let now_ms = shards[0].clock.now_ms();
         let random = shards[0].keyspace.random().fork();
 
         let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
-        let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, Effects::new(!segments.is_empty()));
+        let effects = Effects::new(segments[0].is_on());
+        let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, effects);
         keyspace.set_notified(pubsub.notified());
         transaction.run(&mut keyspace);
         batch.slow.append(keyspace.slow());
@@ -450,18 +447,17 @@ impl Shard for KeyspaceShard {
         let start = std::mem::take(&mut self.has_watched).then(ticks::now);
         self.append_records();
         let took = start.map_or(0, |start| ticks::now().saturating_sub(start));
-        if let Some(segment) = &self.segment {
-            let lsn = segment.appended();
-            segment.commit(lsn);
-            let lets_readers_pass = segment.lets_readers_pass();
-            batches.for_each(|batch| {
-                batch.lsn = if lets_readers_pass && !batch.is_write() { 0 } else { lsn };
+        let lsn = self.segment.appended();
+        self.segment.commit(lsn);
+        let (lets_readers_pass, is_logging) = (self.segment.lets_readers_pass(), self.segment.is_on());
+        batches.for_each(|batch| {
+            batch.lsn = if lets_readers_pass && !batch.is_write() { 0 } else { lsn };
+            if is_logging {
                 batch.note_log(took);
-            });
-        }
+            }
+        });
         if self.keyspace.has_served() || self.keyspace.has_notices() {
-            let marks: Vec<LogMark> =
-                self.segment.iter().map(|segment| (self.gauges.index, segment.appended())).collect();
+            let marks: Vec<LogMark> = vec![(self.gauges.index, self.segment.appended())];
             self.keyspace.deliver(&marks);
             self.pubsub.publish_notices(self.keyspace.notices(), &marks);
         }

@@ -61,7 +61,9 @@ pub fn begin(databases: &[Database], parts: Vec<ImagePart>) {
     let mut everything = View::everything(databases);
     for part in parts {
         (part.at_moment)();
-        everything.begin_image(part.sink);
+        if let Some(sink) = part.sink {
+            everything.begin_image(sink);
+        }
     }
 }
 
