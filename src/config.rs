@@ -98,7 +98,7 @@ pub struct DirectiveRow {
     pub help: &'static str,
 }
 
-/// The directives with an effect, then those that are known because Redis has them.
+/// The directives with an effect, then those that are known because Redis has them, of which some have a reason in common.
 macro_rules! directives {
     (@effect true) => { Effect::Mutable };
     (@effect false) => { Effect::Immutable };
@@ -106,6 +106,7 @@ macro_rules! directives {
     (
         $( $id:ident = ($name:literal, $kind:expr, $default:literal, $mutable:tt, $help:literal); )*
         @without_effect { $( ($nname:literal, $nkind:expr, $ndefault:expr, $neffect:ident, $nhelp:expr); )* }
+        $( @all_for $aeffect:ident, $ahelp:ident { $( ($aname:literal, $akind:expr, $adefault:expr); )* } )*
     ) => {
         /// A directive with an effect, by its place in the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +117,7 @@ macro_rules! directives {
         pub static DIRECTIVES: &[DirectiveRow] = &[
             $( DirectiveRow { name: $name, kind: $kind, default: $default, effect: directives!(@effect $mutable), help: $help }, )*
             $( DirectiveRow { name: $nname, kind: $nkind, default: $ndefault, effect: Effect::$neffect, help: $nhelp }, )*
+            $( $( DirectiveRow { name: $aname, kind: $akind, default: $adefault, effect: Effect::$aeffect, help: $ahelp }, )* )*
         ];
     };
 }
@@ -195,14 +197,14 @@ directives! {
     StagesSample = ("stages-sample", Kind::Integer(0, 1_000_000), "128", true, "One read in so many, on average, is watched for INFO stages, which says where the time of requests goes; 0 for none");
     LatencyTrackingInfoPercentiles = ("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9", true, "Percentiles of the times of each command that INFO latencystats shows");
     Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning", "nothing"]), "notice", true, "What is logged; at the start RUST_LOG takes precedence");
-    Logfile = ("logfile", Kind::Text, "", false, "File to log to; empty for stderr. SIGHUP opens it anew: what rotates log files has renamed it by then");
+    Logfile = ("logfile", Kind::Text, "", false, "File to log to, under --dir unless it begins with a /; empty for stderr. SIGHUP opens it anew: what rotates log files has renamed it by then");
     LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
-    Pidfile = ("pidfile", Kind::Text, "", false, "File that holds the process id while the server runs; empty for none");
+    Supervised = ("supervised", Kind::Choice(&["no", "upstart", "systemd", "auto"]), "no", false, "What is told when the server is ready: systemd (READY=1 to NOTIFY_SOCKET), upstart (by a SIGSTOP), whichever the environment names (auto), or nothing");
+    Pidfile = ("pidfile", Kind::Text, "", false, "File that holds the process id while the server runs, under --dir unless it begins with a /; empty for none");
     TcpKeepalive = ("tcp-keepalive", INTEGER, "300", true, "Seconds of silence after which a new connection is asked whether it is there; 0 for never");
     Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches");
     @without_effect {
         ("daemonize", YES_NO, "no", Ignored, "The server stays in the foreground: what starts it puts it in the background");
-        ("supervised", Kind::Choice(&["no", "upstart", "systemd", "auto"]), "no", Ignored, "No supervisor is told when the server is ready: the log says so");
         ("always-show-logo", YES_NO, "no", Ignored, "There is no logo");
         ("set-proc-title", YES_NO, "no", Ignored, NO_TITLE);
         ("proc-title-template", Kind::Text, "{title} {listen-addr} {server-mode}", Ignored, NO_TITLE);
@@ -215,10 +217,6 @@ directives! {
         ("ignore-warnings", Kind::Text, "", Ignored, "The start does not test the system");
         ("io-threads", Kind::Integer(1, 128), "1", Ignored, "`threads` says how many threads run connections");
         ("io-threads-do-reads", YES_NO, "no", Ignored, "The threads that run connections read and write");
-        ("server_cpulist", Kind::Text, "", Ignored, NO_PINNING);
-        ("bio_cpulist", Kind::Text, "", Ignored, NO_PINNING);
-        ("aof_rewrite_cpulist", Kind::Text, "", Ignored, NO_PINNING);
-        ("bgsave_cpulist", Kind::Text, "", Ignored, NO_PINNING);
         ("oom-score-adj", Kind::Choice(&["no", "yes", "relative", "absolute"]), "no", Ignored, "The kernel's score of the process is left as it is");
         ("oom-score-adj-values", Kind::Words, "0 200 800", Ignored, "The kernel's score of the process is left as it is");
         ("disable-thp", YES_NO, "no", Ignored, "Keys are in huge pages where the kernel has them, and nothing is forked (docs/adr/0016)");
@@ -229,7 +227,6 @@ directives! {
         ("socket-mark-id", Kind::Integer(0, u32::MAX as u64), "0", Ignored, "Sockets have no mark");
         ("rdbcompression", YES_NO, "no", Ignored, "Strings in snapshots are not compressed");
         ("rdbchecksum", YES_NO, "yes", Ignored, "Snapshots have a checksum");
-        ("rdb-del-sync-files", YES_NO, "no", Ignored, NO_REPLICATION);
         ("rdb-save-incremental-fsync", YES_NO, "no", Ignored, "A snapshot is synced once, at its end");
         ("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "yes", Ignored, "What RESTORE is given is always checked");
         ("appendfilename", Kind::FileName, "", Ignored, "The files of the log are numbered");
@@ -238,18 +235,6 @@ directives! {
         ("aof-use-rdb-preamble", YES_NO, "no", Ignored, "The log has one form");
         ("aof-timestamp-enabled", YES_NO, "no", Ignored, "The log has no timestamps");
         ("aof-rewrite-incremental-fsync", YES_NO, "no", Ignored, "A rewritten log is synced once, at its end");
-        ("lazyfree-lazy-eviction", YES_NO, "no", Ignored, NO_LAZY_FREEING);
-        ("lazyfree-lazy-expire", YES_NO, "no", Ignored, NO_LAZY_FREEING);
-        ("lazyfree-lazy-server-del", YES_NO, "no", Ignored, NO_LAZY_FREEING);
-        ("lazyfree-lazy-user-del", YES_NO, "no", Ignored, NO_LAZY_FREEING);
-        ("lazyfree-lazy-user-flush", YES_NO, "no", Ignored, NO_LAZY_FREEING);
-        ("activedefrag", YES_NO, "no", Ignored, NO_DEFRAGMENTATION);
-        ("active-defrag-ignore-bytes", MEMORY, "100mb", Ignored, NO_DEFRAGMENTATION);
-        ("active-defrag-threshold-lower", Kind::Integer(0, 1000), "10", Ignored, NO_DEFRAGMENTATION);
-        ("active-defrag-threshold-upper", Kind::Integer(0, 1000), "100", Ignored, NO_DEFRAGMENTATION);
-        ("active-defrag-cycle-min", Kind::Integer(1, 99), "1", Ignored, NO_DEFRAGMENTATION);
-        ("active-defrag-cycle-max", Kind::Integer(1, 99), "25", Ignored, NO_DEFRAGMENTATION);
-        ("active-defrag-max-scan-fields", Kind::Integer(1, i64::MAX as u64), "1000", Ignored, NO_DEFRAGMENTATION);
         ("maxmemory-eviction-tenacity", Kind::Integer(0, 100), "10", Ignored, "Keys are evicted in slices of their own, beside the commands");
         ("maxmemory-clients", Kind::Text, "0", Refused, "The buffers of connections have no limit in common, only one each (`client-output-buffer-limit`, `client-query-buffer-limit`)");
         ("tracking-table-max-keys", Kind::Integer(0, i64::MAX as u64), "1000000", Ignored, "There is no client-side caching");
@@ -257,7 +242,6 @@ directives! {
         ("lua-replicate-commands", Kind::Line, "", Ignored, NO_SCRIPTS);
         ("list-max-ziplist-entries", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
         ("list-max-ziplist-value", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
-        ("shutdown-timeout", INTEGER, "10", Ignored, NO_REPLICATION);
         ("shutdown-on-sigint", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
         ("shutdown-on-sigterm", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
         ("enable-module-command", WHO, "no", Ignored, NO_MODULES);
@@ -268,67 +252,97 @@ directives! {
         ("acllog-max-len", Kind::Integer(0, i64::MAX as u64), "128", Ignored, NO_USERS);
         ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
         ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
-        ("tls-port", Kind::Integer(0, 65535), "0", Refused, NO_TLS);
-        ("tls-cert-file", Kind::Text, "", Refused, NO_TLS);
-        ("tls-key-file", Kind::Text, "", Refused, NO_TLS);
-        ("tls-key-file-pass", Kind::Text, "", Refused, NO_TLS);
-        ("tls-client-cert-file", Kind::Text, "", Refused, NO_TLS);
-        ("tls-client-key-file", Kind::Text, "", Refused, NO_TLS);
-        ("tls-client-key-file-pass", Kind::Text, "", Refused, NO_TLS);
-        ("tls-dh-params-file", Kind::Text, "", Refused, NO_TLS);
-        ("tls-ca-cert-file", Kind::Text, "", Refused, NO_TLS);
-        ("tls-ca-cert-dir", Kind::Text, "", Refused, NO_TLS);
-        ("tls-auth-clients", Kind::Choice(&["no", "yes", "optional"]), "yes", Refused, NO_TLS);
-        ("tls-replication", YES_NO, "no", Refused, NO_TLS);
-        ("tls-cluster", YES_NO, "no", Refused, NO_TLS);
-        ("tls-protocols", Kind::Text, "", Refused, NO_TLS);
-        ("tls-ciphers", Kind::Text, "", Refused, NO_TLS);
-        ("tls-ciphersuites", Kind::Text, "", Refused, NO_TLS);
-        ("tls-prefer-server-ciphers", YES_NO, "no", Refused, NO_TLS);
-        ("tls-session-caching", YES_NO, "yes", Refused, NO_TLS);
-        ("tls-session-cache-size", INTEGER, "20480", Refused, NO_TLS);
-        ("tls-session-cache-timeout", INTEGER, "300", Refused, NO_TLS);
         ("replicaof", Kind::Words, "", Refused, NO_REPLICATION);
-        ("masterauth", Kind::Text, "", Ignored, NO_REPLICATION);
-        ("masteruser", Kind::Text, "", Ignored, NO_REPLICATION);
-        ("bind-source-addr", Kind::Text, "", Ignored, NO_REPLICATION);
-        ("replica-serve-stale-data", YES_NO, "yes", Ignored, NO_REPLICATION);
-        ("replica-read-only", YES_NO, "yes", Ignored, NO_REPLICATION);
-        ("replica-lazy-flush", YES_NO, "no", Ignored, NO_REPLICATION);
-        ("replica-priority", INTEGER, "100", Ignored, NO_REPLICATION);
-        ("replica-announced", YES_NO, "yes", Ignored, NO_REPLICATION);
-        ("replica-announce-ip", Kind::Text, "", Ignored, NO_REPLICATION);
-        ("replica-announce-port", Kind::Integer(0, 65535), "0", Ignored, NO_REPLICATION);
-        ("replica-ignore-maxmemory", YES_NO, "yes", Ignored, NO_REPLICATION);
-        ("replica-ignore-disk-write-errors", YES_NO, "no", Ignored, NO_REPLICATION);
-        ("repl-diskless-sync", YES_NO, "yes", Ignored, NO_REPLICATION);
-        ("repl-diskless-sync-delay", INTEGER, "5", Ignored, NO_REPLICATION);
-        ("repl-diskless-sync-max-replicas", INTEGER, "0", Ignored, NO_REPLICATION);
-        ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Ignored, NO_REPLICATION);
-        ("repl-disable-tcp-nodelay", YES_NO, "no", Ignored, NO_REPLICATION);
-        ("repl-ping-replica-period", Kind::Integer(1, i32::MAX as u64), "10", Ignored, NO_REPLICATION);
-        ("repl-timeout", Kind::Integer(1, i32::MAX as u64), "60", Ignored, NO_REPLICATION);
-        ("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "1mb", Ignored, NO_REPLICATION);
-        ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600", Ignored, NO_REPLICATION);
         ("min-replicas-to-write", INTEGER, "0", Refused, NO_REPLICATION);
-        ("min-replicas-max-lag", INTEGER, "10", Ignored, NO_REPLICATION);
-        ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore", Ignored, NO_REPLICATION);
-        ("cluster-config-file", Kind::Text, "nodes.conf", Ignored, NO_OTHER_NODES);
-        ("cluster-node-timeout", Kind::Integer(0, i64::MAX as u64), "15000", Ignored, NO_OTHER_NODES);
-        ("cluster-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
-        ("cluster-announce-tls-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
-        ("cluster-announce-bus-port", Kind::Integer(0, 65535), "0", Ignored, NO_OTHER_NODES);
-        ("cluster-announce-hostname", Kind::Text, "", Ignored, NO_OTHER_NODES);
-        ("cluster-announce-human-nodename", Kind::Text, "", Ignored, NO_OTHER_NODES);
-        ("cluster-preferred-endpoint-type", Kind::Choice(&["ip", "hostname", "unknown-endpoint"]), "ip", Ignored, NO_OTHER_NODES);
-        ("cluster-link-sendbuf-limit", MEMORY, "0", Ignored, NO_OTHER_NODES);
-        ("cluster-require-full-coverage", YES_NO, "yes", Ignored, NO_OTHER_NODES);
-        ("cluster-allow-reads-when-down", YES_NO, "no", Ignored, NO_OTHER_NODES);
-        ("cluster-allow-pubsubshard-when-down", YES_NO, "yes", Ignored, NO_OTHER_NODES);
-        ("cluster-allow-replica-migration", YES_NO, "yes", Ignored, NO_OTHER_NODES);
-        ("cluster-migration-barrier", INTEGER, "1", Ignored, NO_OTHER_NODES);
-        ("cluster-replica-no-failover", YES_NO, "no", Ignored, NO_OTHER_NODES);
-        ("cluster-replica-validity-factor", INTEGER, "10", Ignored, NO_OTHER_NODES);
+    }
+    @all_for Ignored, NO_PINNING {
+        ("server_cpulist", Kind::Text, "");
+        ("bio_cpulist", Kind::Text, "");
+        ("aof_rewrite_cpulist", Kind::Text, "");
+        ("bgsave_cpulist", Kind::Text, "");
+    }
+    @all_for Ignored, NO_REPLICATION {
+        ("rdb-del-sync-files", YES_NO, "no");
+        ("shutdown-timeout", INTEGER, "10");
+        ("masterauth", Kind::Text, "");
+        ("masteruser", Kind::Text, "");
+        ("bind-source-addr", Kind::Text, "");
+        ("replica-serve-stale-data", YES_NO, "yes");
+        ("replica-read-only", YES_NO, "yes");
+        ("replica-lazy-flush", YES_NO, "no");
+        ("replica-priority", INTEGER, "100");
+        ("replica-announced", YES_NO, "yes");
+        ("replica-announce-ip", Kind::Text, "");
+        ("replica-announce-port", Kind::Integer(0, 65535), "0");
+        ("replica-ignore-maxmemory", YES_NO, "yes");
+        ("replica-ignore-disk-write-errors", YES_NO, "no");
+        ("repl-diskless-sync", YES_NO, "yes");
+        ("repl-diskless-sync-delay", INTEGER, "5");
+        ("repl-diskless-sync-max-replicas", INTEGER, "0");
+        ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled");
+        ("repl-disable-tcp-nodelay", YES_NO, "no");
+        ("repl-ping-replica-period", Kind::Integer(1, i32::MAX as u64), "10");
+        ("repl-timeout", Kind::Integer(1, i32::MAX as u64), "60");
+        ("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "1mb");
+        ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600");
+        ("min-replicas-max-lag", INTEGER, "10");
+        ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore");
+    }
+    @all_for Ignored, NO_LAZY_FREEING {
+        ("lazyfree-lazy-eviction", YES_NO, "no");
+        ("lazyfree-lazy-expire", YES_NO, "no");
+        ("lazyfree-lazy-server-del", YES_NO, "no");
+        ("lazyfree-lazy-user-del", YES_NO, "no");
+        ("lazyfree-lazy-user-flush", YES_NO, "no");
+    }
+    @all_for Ignored, NO_DEFRAGMENTATION {
+        ("activedefrag", YES_NO, "no");
+        ("active-defrag-ignore-bytes", MEMORY, "100mb");
+        ("active-defrag-threshold-lower", Kind::Integer(0, 1000), "10");
+        ("active-defrag-threshold-upper", Kind::Integer(0, 1000), "100");
+        ("active-defrag-cycle-min", Kind::Integer(1, 99), "1");
+        ("active-defrag-cycle-max", Kind::Integer(1, 99), "25");
+        ("active-defrag-max-scan-fields", Kind::Integer(1, i64::MAX as u64), "1000");
+    }
+    @all_for Refused, NO_TLS {
+        ("tls-port", Kind::Integer(0, 65535), "0");
+        ("tls-cert-file", Kind::Text, "");
+        ("tls-key-file", Kind::Text, "");
+        ("tls-key-file-pass", Kind::Text, "");
+        ("tls-client-cert-file", Kind::Text, "");
+        ("tls-client-key-file", Kind::Text, "");
+        ("tls-client-key-file-pass", Kind::Text, "");
+        ("tls-dh-params-file", Kind::Text, "");
+        ("tls-ca-cert-file", Kind::Text, "");
+        ("tls-ca-cert-dir", Kind::Text, "");
+        ("tls-auth-clients", Kind::Choice(&["no", "yes", "optional"]), "yes");
+        ("tls-replication", YES_NO, "no");
+        ("tls-cluster", YES_NO, "no");
+        ("tls-protocols", Kind::Text, "");
+        ("tls-ciphers", Kind::Text, "");
+        ("tls-ciphersuites", Kind::Text, "");
+        ("tls-prefer-server-ciphers", YES_NO, "no");
+        ("tls-session-caching", YES_NO, "yes");
+        ("tls-session-cache-size", INTEGER, "20480");
+        ("tls-session-cache-timeout", INTEGER, "300");
+    }
+    @all_for Ignored, NO_OTHER_NODES {
+        ("cluster-config-file", Kind::Text, "nodes.conf");
+        ("cluster-node-timeout", Kind::Integer(0, i64::MAX as u64), "15000");
+        ("cluster-port", Kind::Integer(0, 65535), "0");
+        ("cluster-announce-tls-port", Kind::Integer(0, 65535), "0");
+        ("cluster-announce-bus-port", Kind::Integer(0, 65535), "0");
+        ("cluster-announce-hostname", Kind::Text, "");
+        ("cluster-announce-human-nodename", Kind::Text, "");
+        ("cluster-preferred-endpoint-type", Kind::Choice(&["ip", "hostname", "unknown-endpoint"]), "ip");
+        ("cluster-link-sendbuf-limit", MEMORY, "0");
+        ("cluster-require-full-coverage", YES_NO, "yes");
+        ("cluster-allow-reads-when-down", YES_NO, "no");
+        ("cluster-allow-pubsubshard-when-down", YES_NO, "yes");
+        ("cluster-allow-replica-migration", YES_NO, "yes");
+        ("cluster-migration-barrier", INTEGER, "1");
+        ("cluster-replica-no-failover", YES_NO, "no");
+        ("cluster-replica-validity-factor", INTEGER, "10");
     }
 }
 
@@ -542,6 +556,14 @@ impl Config {
     /// The value as text.
     pub fn text(&self, directive: Directive) -> String {
         self.texts.read()[directive as usize].clone()
+    }
+
+    /// The file that a text names: one without a directory is in `dir`, as where Redis works. Empty for none.
+    pub fn path(&self, directive: Directive) -> String {
+        match self.text(directive) {
+            name if name.is_empty() => name,
+            name => Path::new(&self.text(Directive::Dir)).join(name).to_string_lossy().into_owned(),
+        }
     }
 
     /// The limits on what connections do not read.

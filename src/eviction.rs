@@ -7,7 +7,8 @@
 //!
 //! Where nothing is evicted, writers count what they may take themselves: each thread adds up what its commands bring,
 //! and when that comes to half of what was free at the last look, there is another before more is taken.
-//! What is accepted and has not run yet is not bounded by that: many large values on their way may end over the limit.
+//! What is accepted and has not run yet is not bounded by that: many large values on their way may end over the limit. The
+//! buffers of the log do not count, and nothing is appended to them while they are told from the rest of the memory.
 
 use parking_lot::Mutex;
 use std::cell::Cell;

@@ -94,7 +94,7 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         ("monotonic_clock", &"POSIX clock_gettime"),
         ("multiplexing_api", &"epoll"),
         ("process_id", &std::process::id()),
-        ("process_supervised", &"no"),
+        ("process_supervised", &server.supervisor.name()),
         ("run_id", &server.run_id),
         ("tcp_port", &server.listening.port()),
         ("server_time_usec", &server.clock.now_us()),

@@ -117,7 +117,7 @@ impl LogSwitch {
             tracing::info!("The log in {} has ended", rewriter.dir().display());
         }
         self.note_log(None);
-        server.rewriting.end_log();
+        server.rewriting.end_log(|| server.has_log());
     }
 
     /// Ends with the server: gives what notes where the log ends. The directory is another's with it.

@@ -71,9 +71,14 @@ fn filter(level: &str) -> EnvFilter {
 }
 
 fn log_file(config: &Config) -> Result<Option<LogFile>, String> {
-    let path = config.text(Directive::Logfile);
+    let path = config.path(Directive::Logfile);
     if path.is_empty() {
         return Ok(None);
+    }
+    if config.text(Directive::Logfile) != path {
+        // The directory of the data may not be there yet.
+        let dir = config.text(Directive::Dir);
+        std::fs::create_dir_all(&dir).map_err(|error| format!("can't create {dir}: {error}"))?;
     }
     let file = open(path.as_ref()).map_err(|error| format!("can't open the log file {path}: {error}"))?;
     Ok(Some(LogFile { path: path.into(), file: Arc::new(Mutex::new(Arc::new(file))) }))

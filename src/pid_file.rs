@@ -1,6 +1,6 @@
 //! `pidfile`: a file that says which process the server is, for whoever stops it by that.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The file; dropping it removes it, where it still says this process.
 #[derive(Debug)]
@@ -12,7 +12,9 @@ impl PidFile {
         if path.is_empty() {
             return Self(None);
         }
-        match std::fs::write(path, content()) {
+        // The directory of the data may not be there yet.
+        let made = Path::new(path).parent().map_or(Ok(()), std::fs::create_dir_all);
+        match made.and_then(|()| std::fs::write(path, content())) {
             Ok(()) => Self(Some(path.into())),
             Err(error) => {
                 tracing::warn!("Failed to write PID file {path}: {error}");

@@ -99,10 +99,13 @@ impl Rewriting {
         self.bell.notify_one();
     }
 
-    /// There is no log any more.
-    pub fn end_log(&self) {
-        self.state.lock().is_requested = false;
-        *self.rewriter.lock() = None;
+    /// There is no log any more, and none is to be: that may have changed meanwhile.
+    pub fn end_log(&self, is_wanted: impl FnOnce() -> bool) {
+        let mut state = self.state.lock();
+        if !is_wanted() {
+            state.is_requested = false;
+            *self.rewriter.lock() = None;
+        }
     }
 
     /// What rewrites the log, where there is one or is to be one.
@@ -110,15 +113,15 @@ impl Rewriting {
         self.rewriter.lock().clone()
     }
 
-    /// Whether a log begins that no start would find yet.
+    /// Whether a log is being made just now that no start would find yet.
     pub fn is_first(&self) -> bool {
-        self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
+        self.is_running() && self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
     }
 
-    /// Asks for the log to be rewritten.
-    pub fn request(&self) -> Requested {
+    /// Asks for the log to be rewritten, where there is to be one.
+    pub fn request(&self, has_log: bool) -> Requested {
         let mut state = self.state.lock();
-        if self.rewriter().is_none() {
+        if !has_log || self.rewriter().is_none() {
             return Requested::NoLog;
         }
         let is_saving = SAVES.is_saving();

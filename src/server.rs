@@ -25,6 +25,7 @@ use crate::log_switch::{self, LogSwitch};
 use crate::logging::{LogFile, Seldom};
 use crate::memory;
 use crate::narrowing::{size, whole_u64};
+use crate::node_id;
 use crate::parallel::cores;
 use crate::pause::{Pause, Paused};
 use crate::pid_file::PidFile;
@@ -35,6 +36,7 @@ use crate::slowlog::{Slow, SlowLog};
 use crate::stages;
 use crate::stopping::{LastSnapshot, Stop, StopRequest};
 use crate::stream::{Address, Stream};
+use crate::supervision::Supervisor;
 use crate::ticks;
 use actors::{Channels, FlumeChannels, TokioChannels};
 use parking_lot::Mutex;
@@ -75,6 +77,10 @@ pub struct Server {
     pub started: Instant,
     /// A random name of this run.
     pub run_id: String,
+    /// What is told when it is ready.
+    pub supervisor: Supervisor,
+    /// The name of the node in a cluster.
+    pub node_id: String,
     /// The operating system.
     pub os: String,
     /// Where connections come from.
@@ -289,13 +295,18 @@ impl Server {
     fn look_at_memory(&self) -> Duration {
         let most = self.config.number(Directive::Maxmemory);
         let brought = PRESSURE.brought();
-        let used = if most > 0 { memory::used().saturating_sub(self.uncounted_memory()) } else { 0 };
+        let segments = self.segments();
+        let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };
         PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: Policy::now().evicts() })
     }
 
     /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.
     pub fn uncounted_memory(&self) -> u64 {
-        self.engine.get().map_or(0, |engine| engine.log_buffers())
+        Segment::buffers_of(self.segments())
+    }
+
+    fn segments(&self) -> &[Arc<Segment>] {
+        self.engine.get().map_or(&[], |engine| engine.segments())
     }
 
     /// Bytes that are to be sent to a connection above which it is closed at once.
@@ -579,7 +590,7 @@ impl Start {
     async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
         let Self { config, listening, ground, threads, cores } = self;
         let server = new_server(config, listening, threads, ground.clock.clone())?;
-        let _pid_file = PidFile::write(&server.config.text(Directive::Pidfile));
+        let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
         let tasks = TaskTracker::new();
         stop_by_signals(Arc::clone(&server.stop), ground.log_file.clone())?;
         tokio::spawn(keep_house(Arc::clone(&server)));
@@ -593,6 +604,7 @@ impl Start {
             }
         }
         look_around(&server.config);
+        server.supervisor.loading();
         let (loaded, engine) = watch::channel(None);
         let loading = load(&server, ground, cores)?;
         let (foundation, logs) = {
@@ -611,6 +623,7 @@ impl Start {
 
         SAVES.begin_at(snapshot_path(&server.config), server.clock.clone());
         announce(&server);
+        server.supervisor.ready();
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(Arc::clone(&engine).evict_for_ever());
         tokio::spawn(Arc::clone(&engine).end_epochs());
@@ -627,6 +640,7 @@ impl Start {
                 Err(CannotEnd) => server.stop.give_up(),
             }
         };
+        server.supervisor.stopping();
         server.listening.end();
         drain(&server, &tasks, &logs, is_saved).await;
         // What was on its way when it was made.
@@ -634,7 +648,7 @@ impl Start {
         let saved = if is_saved && changed { background::save(&server, &engine).await } else { true };
         // The log's own threads write and sync; this one has nothing else left to run.
         let finished = logs.finish(server.log_switch.take());
-        server.rewriting.end_log();
+        server.rewriting.end_log(|| false);
         SAVES.give_up();
         finished?;
         if !saved {
@@ -654,7 +668,7 @@ struct CannotEnd;
 /// for good when it is on the disk.
 async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopRequest) -> Result<bool, CannotEnd> {
     const FOR_EVER_MS: u64 = u64::MAX >> 1;
-    if server.has_log() && server.rewriting.is_first() {
+    if server.rewriting.is_first() {
         if !request.is_forced {
             tracing::warn!("Writing initial AOF, can't exit.");
             return Err(CannotEnd);
@@ -683,6 +697,14 @@ async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopR
     Err(CannotEnd)
 }
 
+/// It is kept where it matters.
+fn name_of_node(config: &Config) -> Result<String, String> {
+    match config.is_on(Directive::ClusterEnabled) {
+        true => node_id::kept_in(Path::new(&config.text(Directive::Dir))),
+        false => Ok(node_id::random()),
+    }
+}
+
 fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock) -> Result<Arc<Server>, String> {
     fit_maxclients(&config)?;
     let server = Arc::new(Server {
@@ -690,7 +712,9 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         stats: Stats::default(),
         engine: OnceLock::new(),
         started: Instant::now(),
-        run_id: (0..40).map(|_| fastrand::digit(16)).collect(),
+        run_id: node_id::random(),
+        supervisor: Supervisor::find(&config.text(Directive::Supervised)),
+        node_id: name_of_node(&config)?,
         os: operating_system(),
         pubsub: Arc::default(),
         listening,

@@ -6,6 +6,8 @@
 //! survives a power loss). A reply leaves when the mark that the fsync policy asks for has passed what it shows, and
 //! when every transaction over several segments that it may depend on is in all of them.
 //!
+//! Without a log there are segments, too, and nothing is appended to them: see `phase`.
+//!
 //! While one of the segments cannot be written none is written by itself: what waits in all of them is tried again in an
 //! order that keeps what survives a kill consistent (see `Joints::write_in_order`).
 
@@ -244,9 +246,22 @@ impl Segment {
         self.appended.load(Ordering::Acquire)
     }
 
+    /// Memory in use as `used` finds it, without what waits to be written takes of it, with the room of its buffers that is
+    /// free. Nothing is appended meanwhile: a buffer that grew behind the look would be taken for memory that is free.
+    pub fn used_beside_buffers(segments: &[Arc<Self>], used: impl FnOnce() -> u64) -> u64 {
+        let queues: Vec<_> = segments.iter().map(|segment| segment.queue.lock()).collect();
+        let buffers = Self::buffers(segments, queues.iter().map(|queue| queue.bytes.capacity()));
+        used().saturating_sub(buffers)
+    }
+
     /// Bytes of memory that what waits to be written takes, with the room of its buffers that is free.
-    pub fn buffers(&self) -> u64 {
-        self.queue.lock().bytes.capacity() as u64 + self.taken_room.load(Ordering::Relaxed)
+    pub fn buffers_of(segments: &[Arc<Self>]) -> u64 {
+        Self::buffers(segments, segments.iter().map(|segment| segment.queue.lock().bytes.capacity()))
+    }
+
+    fn buffers(segments: &[Arc<Self>], queues: impl Iterator<Item = usize>) -> u64 {
+        let taken = segments.iter().map(|segment| segment.taken_room.load(Ordering::Relaxed));
+        queues.map(|capacity| capacity as u64).chain(taken).sum()
     }
 
     /// How many records it holds.

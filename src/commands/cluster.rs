@@ -1,6 +1,7 @@
 //! CLUSTER, and what clients of a cluster say to a node: `cluster-enabled yes` makes one node that owns all slots.
 //!
-//! There is no other node and no bus, so nothing moves: what would change a cluster is no subcommand.
+//! There is no other node and no bus, so nothing moves: what would change the cluster is refused, with Redis's words where
+//! a Redis that is one node with all slots would refuse it, too.
 
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
@@ -30,7 +31,7 @@ pub fn must_have_databases(name: &str) -> Outcome {
 /// The one node, as a connection reaches it.
 struct Myself<'a> {
     id: &'a str,
-    /// Another random name: that of the shard.
+    /// The name of the shard, which follows from that of the node.
     shard: String,
     ip: String,
     port: u16,
@@ -46,7 +47,11 @@ impl<'a> Myself<'a> {
             0 => server.listening.port(),
             port => u16::try_from(port).expect("the directive is a port"),
         };
-        Ok(Self { id: &server.run_id, shard: server.run_id.chars().rev().collect(), ip, port })
+        Ok(Self { id: &server.node_id, shard: server.node_id.chars().rev().collect(), ip, port })
+    }
+
+    fn is_named(&self, id: &[u8]) -> bool {
+        self.id.as_bytes().eq_ignore_ascii_case(id)
     }
 }
 
@@ -158,11 +163,187 @@ pub fn keyslot(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>)
 
 /// CLUSTER REPLICAS node-id, CLUSTER SLAVES node-id: O(1)
 pub fn replicas(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    if Myself::of(call)?.id.as_bytes() != &args[2] {
-        return Err(CommandError::Owned(format!("ERR Unknown node {}", quoted(&args[2], usize::MAX))));
+    if !Myself::of(call)?.is_named(&args[2]) {
+        return Err(unknown_node(&args[2]));
     }
     reply.array(0);
     Ok(())
+}
+
+fn unknown_node(id: &[u8]) -> CommandError {
+    CommandError::Owned(format!("ERR Unknown node {}", quoted(id, usize::MAX)))
+}
+
+fn slot(word: &[u8]) -> Result<usize, CommandError> {
+    parse_i64(word).and_then(checked_slot).ok_or(CommandError::Text("ERR Invalid or out of range slot"))
+}
+
+/// CLUSTER MEET ip port [bus-port]: O(1)
+pub fn meet(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    if args.len() > 5 {
+        return Err(CommandError::Syntax);
+    }
+    for (position, name) in [(3, "base"), (4, "bus")] {
+        if let Some(port) = args.get(position).filter(|port| parse_i64(port).is_none()) {
+            let port = quoted(port, usize::MAX);
+            return Err(CommandError::Owned(format!("ERR Invalid {name} port specified: {port}")));
+        }
+    }
+    Err(CommandError::Text("ERR This node is a cluster by itself: it has no bus to meet others by"))
+}
+
+/// CLUSTER ADDSLOTS slot [slot ...]: O(N), N = slots
+pub fn addslots(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    let slots = args.from(2).iter().map(slot).collect::<Result<Vec<_>, _>>()?;
+    Err(CommandError::Owned(format!("ERR Slot {} is already busy", slots[0])))
+}
+
+/// CLUSTER ADDSLOTSRANGE start end [start end ...]: O(N), N = ranges
+pub fn addslotsrange(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    let first = first_of_ranges("addslotsrange", args)?;
+    Err(CommandError::Owned(format!("ERR Slot {first} is already busy")))
+}
+
+/// CLUSTER DELSLOTS slot [slot ...]: O(N), N = slots
+pub fn delslots(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    args.from(2).iter().try_for_each(|word| slot(word).map(drop))?;
+    Err(KEEPS_ITS_SLOTS)
+}
+
+/// CLUSTER DELSLOTSRANGE start end [start end ...]: O(N), N = ranges
+pub fn delslotsrange(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    first_of_ranges("delslotsrange", args)?;
+    Err(KEEPS_ITS_SLOTS)
+}
+
+/// CLUSTER FLUSHSLOTS: O(1)
+pub fn flushslots(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    if has_keys(call) {
+        return Err(CommandError::Text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
+    }
+    Err(KEEPS_ITS_SLOTS)
+}
+
+const KEEPS_ITS_SLOTS: CommandError = CommandError::Text("ERR This node is the only one: it keeps all slots");
+
+fn first_of_ranges(name: &str, args: Args<'_>) -> Result<usize, CommandError> {
+    must_be_enabled()?;
+    if !args.len().is_multiple_of(2) {
+        let reason = format!("ERR wrong number of arguments for 'cluster|{name}' command");
+        return Err(CommandError::Owned(reason));
+    }
+    for position in (2..args.len()).step_by(2) {
+        let (start, end) = (slot(&args[position])?, slot(&args[position + 1])?);
+        if start > end {
+            let reason = format!("ERR start slot number {start} is greater than end slot number {end}");
+            return Err(CommandError::Owned(reason));
+        }
+    }
+    slot(&args[2])
+}
+
+fn has_keys(call: &LocalCall<'_>) -> bool {
+    call.server.metrics().databases.iter().any(|database| database.keys > 0)
+}
+
+/// CLUSTER FORGET node-id: O(1)
+pub fn forget(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    Err(match Myself::of(call)?.is_named(&args[2]) {
+        true => CommandError::Text("ERR I tried hard but I can't forget myself..."),
+        false => unknown_node(&args[2]),
+    })
+}
+
+/// CLUSTER REPLICATE node-id: O(1)
+pub fn replicate(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    Err(match Myself::of(call)?.is_named(&args[2]) {
+        true => CommandError::Text("ERR Can't replicate myself"),
+        false => unknown_node(&args[2]),
+    })
+}
+
+/// CLUSTER COUNT-FAILURE-REPORTS node-id: O(1)
+pub fn count_failure_reports(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if !Myself::of(call)?.is_named(&args[2]) {
+        return Err(unknown_node(&args[2]));
+    }
+    reply.integer(0);
+    Ok(())
+}
+
+/// CLUSTER FAILOVER [FORCE | TAKEOVER]: O(1)
+pub fn failover(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"force") || word.eq_ignore_ascii_case(b"takeover");
+    if args.len() > 3 || args.get(2).is_some_and(|word| !is_option(word)) {
+        return Err(CommandError::Syntax);
+    }
+    Err(CommandError::Text("ERR You should send CLUSTER FAILOVER to a replica"))
+}
+
+/// CLUSTER SETSLOT slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>: O(1)
+pub fn setslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    const INVALID: &str = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
+    let myself = Myself::of(call)?;
+    let slot = slot(&args[2])?;
+    let action = args[3].to_ascii_lowercase();
+    match (action.as_slice(), args.get(4), args.len()) {
+        (b"importing", Some(_), 5) => {
+            return Err(CommandError::Owned(format!("ERR I'm already the owner of hash slot {slot}")));
+        }
+        (b"migrating", Some(id), 5) if !myself.is_named(id) => {
+            let id = quoted(id, usize::MAX);
+            return Err(CommandError::Owned(format!("ERR I don't know about node {id}")));
+        }
+        (b"migrating", Some(_), 5) => return Err(KEEPS_ITS_SLOTS),
+        (b"node", Some(id), 5) if !myself.is_named(id) => return Err(unknown_node(id)),
+        // No slot moves, and each is of this node.
+        (b"node", Some(_), 5) | (b"stable", None, 4) => {}
+        _ => return Err(CommandError::Text(INVALID)),
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// CLUSTER BUMPEPOCH: O(1). One node always has the greatest epoch.
+pub fn bumpepoch(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    reply.simple("STILL 1");
+    Ok(())
+}
+
+/// CLUSTER SET-CONFIG-EPOCH config-epoch: O(1)
+pub fn set_config_epoch(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    let epoch = parse_i64(&args[2]).ok_or(CommandError::NotInteger)?;
+    Err(match epoch < 0 {
+        true => CommandError::Owned(format!("ERR Invalid config epoch specified: {epoch}")),
+        false => CommandError::Text("ERR Node config epoch is already non-zero"),
+    })
+}
+
+/// CLUSTER SAVECONFIG: O(1). The name of the node is on the disk from the start on, and nothing else changes.
+pub fn saveconfig(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    reply.ok();
+    Ok(())
+}
+
+/// CLUSTER RESET [HARD | SOFT]: O(1)
+pub fn reset(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled()?;
+    let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"hard") || word.eq_ignore_ascii_case(b"soft");
+    if args.len() > 3 || args.get(2).is_some_and(|word| !is_option(word)) {
+        return Err(CommandError::Syntax);
+    }
+    if has_keys(call) {
+        return Err(CommandError::Text("ERR CLUSTER RESET can't be called with master nodes containing keys"));
+    }
+    Err(KEEPS_ITS_SLOTS)
 }
 
 /// CLUSTER COUNTKEYSINSLOT slot: O(N), N = keys
@@ -201,7 +382,7 @@ fn checked_slot(slot: i64) -> Option<usize> {
 
 /// CLUSTER HELP: O(1)
 pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    const LINES: [&str; 28] = [
+    const LINES: &[&str] = &[
         "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "COUNTKEYSINSLOT <slot>",
         "    Return the number of keys in <slot>.",

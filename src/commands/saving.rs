@@ -56,7 +56,7 @@ fn refusal(reason: NotSaved) -> CommandError {
 
 /// BGREWRITEAOF: O(1)
 pub fn bgrewriteaof(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    match call.server.rewriting.request() {
+    match call.server.rewriting.request(call.server.has_log()) {
         Requested::Started => reply.simple("Background append only file rewriting started"),
         Requested::Scheduled => reply.simple("Background append only file rewriting scheduled"),
         Requested::Running => {

@@ -273,8 +273,8 @@ impl<C: Channels> Metered for ActorEngine<C> {
         self.gauges.iter().map(|gauges| gauges.evictable(spares_lasting)).sum()
     }
 
-    fn log_buffers(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.buffers()).sum()
+    fn segments(&self) -> &[Arc<Segment>] {
+        &self.segments
     }
 
     fn metrics(&self) -> EngineMetrics {

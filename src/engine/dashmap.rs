@@ -622,8 +622,8 @@ impl Metered for DashmapEngine {
         self.shares(spares_lasting).iter().map(|(_, count)| count).sum()
     }
 
-    fn log_buffers(&self) -> u64 {
-        self.segment.buffers()
+    fn segments(&self) -> &[Arc<Segment>] {
+        std::slice::from_ref(&self.segment)
     }
 
     fn metrics(&self) -> EngineMetrics {
@@ -648,7 +648,7 @@ impl Metered for DashmapEngine {
             expire_lag_ms: load(&self.counters.expire_lag_ms),
             lock_waits: None,
             lock_free: 0,
-            segments: log_metrics(std::slice::from_ref(&self.segment)),
+            segments: log_metrics(self.segments()),
         }
     }
 }

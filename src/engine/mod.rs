@@ -106,8 +106,8 @@ pub trait Metered: Send + Sync + 'static {
     fn metrics(&self) -> EngineMetrics;
     /// How many keys may be evicted; of those that expire, where lasting ones are spared.
     fn evictable(&self, spares_lasting: bool) -> u64;
-    /// Bytes of memory that the log's buffers take.
-    fn log_buffers(&self) -> u64;
+    /// Where the owners of the keys log, where there is a log.
+    fn segments(&self) -> &[Arc<Segment>];
 }
 
 /// One connection's way to the data.

@@ -300,8 +300,8 @@ impl Metered for MutexEngine {
         (0..store.in_use()).map(|database| store.evictable(database, spares_lasting) as u64).sum()
     }
 
-    fn log_buffers(&self) -> u64 {
-        self.segment.buffers()
+    fn segments(&self) -> &[Arc<Segment>] {
+        std::slice::from_ref(&self.segment)
     }
 
     fn metrics(&self) -> EngineMetrics {
@@ -321,7 +321,7 @@ impl Metered for MutexEngine {
             expire_lag_ms: owned.expire_lag_ms,
             lock_waits: Some(LatencySummary::of(&owned.waits_ns)),
             lock_free: owned.uncontended,
-            segments: log_metrics(std::slice::from_ref(&self.segment)),
+            segments: log_metrics(self.segments()),
         }
     }
 }

@@ -78,7 +78,7 @@ fn a_node_owns_all_slots_and_says_where_it_is() {
         for line in ["READONLY", "READWRITE", "ASKING"] {
             client.expect(line, "+OK\r\n");
         }
-        client.expect("CLUSTER MEET 127.0.0.1 7000", "-ERR unknown subcommand 'MEET'. Try CLUSTER HELP.\r\n");
+        client.expect("CLUSTER NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLUSTER HELP.\r\n");
         assert!(client.value(&["CLUSTER", "HELP"]).elements().len() > 20);
         let info = server.info();
         assert_eq!((&*info["cluster_enabled"], &*info["redis_mode"]), ("1", "cluster"));
@@ -230,4 +230,74 @@ fn what_clients_send_first_in_one_pipeline_has_its_replies_in_order() {
     let replies = client.values(6);
     assert_eq!(replies[4], Value::Integer(1));
     assert_eq!(replies[5], Value::Bulk(b"1".to_vec()));
+}
+
+#[test]
+fn what_would_change_the_cluster_is_refused_in_words() {
+    on_every_cluster(&[], |server| {
+        let mut client = server.client();
+        let id = client.value(&["CLUSTER", "MYID"]).text();
+        for (line, reason) in [
+            ("MEET 127.0.0.1 7000", "This node is a cluster by itself: it has no bus to meet others by"),
+            ("MEET 127.0.0.1 x", "Invalid base port specified: x"),
+            ("MEET 127.0.0.1 7000 y", "Invalid bus port specified: y"),
+            ("ADDSLOTS 5 6", "Slot 5 is already busy"),
+            ("ADDSLOTS 5 16384", "Invalid or out of range slot"),
+            ("ADDSLOTSRANGE 7 9", "Slot 7 is already busy"),
+            ("ADDSLOTSRANGE 9 7", "start slot number 9 is greater than end slot number 7"),
+            ("ADDSLOTSRANGE 1 2 3", "wrong number of arguments for 'cluster|addslotsrange' command"),
+            ("DELSLOTS 1", "This node is the only one: it keeps all slots"),
+            ("DELSLOTSRANGE 1 2", "This node is the only one: it keeps all slots"),
+            ("FLUSHSLOTS", "This node is the only one: it keeps all slots"),
+            ("FORGET nobody", "Unknown node nobody"),
+            (&format!("FORGET {id}"), "I tried hard but I can't forget myself..."),
+            ("REPLICATE nobody", "Unknown node nobody"),
+            (&format!("REPLICATE {id}"), "Can't replicate myself"),
+            ("COUNT-FAILURE-REPORTS nobody", "Unknown node nobody"),
+            ("FAILOVER", "You should send CLUSTER FAILOVER to a replica"),
+            ("FAILOVER FORCE", "You should send CLUSTER FAILOVER to a replica"),
+            ("FAILOVER NOW", "syntax error"),
+            ("SETSLOT 3 IMPORTING x", "I'm already the owner of hash slot 3"),
+            ("SETSLOT 3 MIGRATING x", "I don't know about node x"),
+            ("SETSLOT 3 NODE x", "Unknown node x"),
+            ("SETSLOT x STABLE", "Invalid or out of range slot"),
+            ("SETSLOT 3 NOWHERE", "Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP"),
+            ("SET-CONFIG-EPOCH 3", "Node config epoch is already non-zero"),
+            ("SET-CONFIG-EPOCH -3", "Invalid config epoch specified: -3"),
+            ("RESET", "This node is the only one: it keeps all slots"),
+            ("RESET ALL", "syntax error"),
+        ] {
+            client.expect(&format!("CLUSTER {line}"), &format!("-ERR {reason}\r\n"));
+        }
+        for (line, reply) in [
+            (format!("COUNT-FAILURE-REPORTS {id}"), ":0"),
+            (format!("SETSLOT 3 NODE {id}"), "+OK"),
+            ("SETSLOT 3 STABLE".to_owned(), "+OK"),
+            ("BUMPEPOCH".to_owned(), "+STILL 1"),
+            ("SAVECONFIG".to_owned(), "+OK"),
+        ] {
+            client.expect(&format!("CLUSTER {line}"), &format!("{reply}\r\n"));
+        }
+        client.expect("SET a 1", "+OK\r\n");
+        client.expect("CLUSTER RESET HARD", "-ERR CLUSTER RESET can't be called with master nodes containing keys\r\n");
+        client.expect("CLUSTER FLUSHSLOTS", "-ERR DB must be empty to perform CLUSTER FLUSHSLOTS.\r\n");
+    });
+}
+
+#[test]
+fn a_node_keeps_its_name_over_restarts() {
+    for setup in EVERY_ENGINE {
+        let flags = [&CLUSTER[..], &["--appendonly", "no", "--save", ""]].concat();
+        let names =
+            |server: &Server| ["MYID", "MYSHARDID"].map(|what| server.client().value(&["CLUSTER", what]).text());
+        let server = Server::start(setup, &flags);
+        let before = names(&server);
+        let server = server.kill().start(setup, &flags);
+        assert_eq!(names(&server), before, "{setup:?}");
+        assert_ne!(names(&Server::start(setup, &flags))[0], before[0], "{setup:?}");
+        let data = server.kill();
+        std::fs::write(data.path().join("shardrace.node"), "not a name").unwrap();
+        let ended = data.start_refused(setup, &CLUSTER);
+        assert!(ended.stderr.contains("shardrace.node is not the name of a node"), "{}", ended.stderr);
+    }
 }

@@ -5,6 +5,7 @@ use crate::harness::{Data, EVERY_ENGINE, Ended, Server, Value, on_every_engine, 
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::Command;
+use std::time::Duration;
 
 fn run(arguments: &[&str]) -> Ended {
     let dir = Data::new();
@@ -274,7 +275,8 @@ fn sighup_lets_the_log_lines_go_on_in_a_new_file_and_other_signals_do_nothing() 
         std::fs::create_dir(&file).unwrap();
         server.signal("HUP");
         wait_until("it says so", || {
-            std::fs::read_to_string(old.with_extension("2")).unwrap().contains("Can't open the log file log anew")
+            let refused = format!("Can't open the log file {} anew", file.display());
+            std::fs::read_to_string(old.with_extension("2")).unwrap().contains(&refused)
         });
         // The connections, the data and the log are as they were.
         client.expect("GET k", "$1\r\nv\r\n");
@@ -299,4 +301,64 @@ fn the_start_says_when_nothing_is_kept() {
     let quiet = Server::start(EVERY_ENGINE[0], &["--loglevel", "debug"]);
     quiet.client().expect("GET k", "$-1\r\n");
     assert!(!quiet.log().to_lowercase().contains("get"), "no command is logged: {}", quiet.log());
+}
+
+/// What comes to a socket of a supervisor while a server starts and ends.
+fn told(name: &std::ffi::OsStr, socket: &std::os::unix::net::UnixDatagram, mode: &str) -> String {
+    let (data, setup) = (Data::new(), EVERY_ENGINE[0]);
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut command = Command::new(BINARY);
+    command.args(arguments(&data, setup)).args(["--supervised", mode]).env("NOTIFY_SOCKET", name);
+    let server = Server::spawn(&mut command, data, setup);
+    let mut text = String::new();
+    let mut receive_until = |word: &str| {
+        while !text.contains(word) {
+            let mut bytes = [0; 256];
+            let len = socket.recv(&mut bytes).unwrap();
+            text.push_str(std::str::from_utf8(&bytes[..len]).unwrap());
+        }
+    };
+    receive_until("READY=1\n");
+    assert_eq!(server.info()["process_supervised"], "systemd");
+    assert!(server.stop().0.success());
+    receive_until("STOPPING=1\n");
+    text
+}
+
+#[test]
+fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let text = told(path.as_os_str(), &UnixDatagram::bind(&path).unwrap(), "systemd");
+    assert!(text.contains("STATUS=Ready to accept connections\n"), "{text}");
+    let name = format!("shardrace-test-{}", std::process::id());
+    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    told(format!("@{name}").as_ref(), &socket, "auto");
+    // Who is asked for and not there keeps nobody from serving.
+    let server = Server::start(EVERY_ENGINE[0], &["--supervised", "systemd"]);
+    server.wait_for_log("NOTIFY_SOCKET not found");
+    assert_eq!(server.info()["process_supervised"], "no");
+}
+
+#[test]
+fn a_log_file_and_a_pid_file_without_a_directory_are_in_that_of_the_data() {
+    let (data, setup) = (Data::new(), EVERY_ENGINE[0]);
+    let mut command = Command::new(BINARY);
+    command.args(arguments(&data, setup)).args(["--pidfile", "server.pid"]);
+    let server = Server::spawn(&mut command, data, setup);
+    let pid = std::fs::read_to_string(server.data().path().join("server.pid")).unwrap();
+    assert_eq!(pid, format!("{}\n", server.pid()));
+    let (_, data, _) = server.stop();
+    assert!(!data.path().join("server.pid").exists());
+    let ended = run_to_its_end(Command::new(BINARY).args(arguments(&data, setup)).args([
+        "--logfile",
+        "server.log",
+        "--bind",
+        "203.0.113.1",
+    ]));
+    assert!(!ended.status.success());
+    let log = std::fs::read_to_string(data.path().join("server.log")).unwrap();
+    assert!(log.contains("203.0.113.1"), "{log}");
 }

@@ -144,8 +144,9 @@ impl Segment {
             return true;
         }
         writer.buffer.clear();
+        // Noted before it is given back: what was free already and counted as taken would let others take it again.
+        self.taken_room.store(writer.buffer.capacity().min(BUFFER_KEPT) as u64, Ordering::Relaxed);
         writer.buffer.shrink_to(BUFFER_KEPT);
-        self.note_taken_room(writer);
         writer.taken = 0;
         if let Some(NextFile { path, file, .. }) = writer.next.take() {
             writer.path = path;

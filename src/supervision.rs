@@ -1,0 +1,95 @@
+//! `supervised`: what started the server is told when it is ready.
+//!
+//! systemd hears of it by a datagram (`READY=1`) to the socket that `NOTIFY_SOCKET` names, upstart by a stop of the
+//! process, which it lets go on.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Who is told.
+#[derive(Debug)]
+pub enum Supervisor {
+    /// Nobody.
+    None,
+    /// systemd, by the socket at this address.
+    Systemd(SocketAddr),
+    /// upstart.
+    Upstart,
+}
+
+impl Supervisor {
+    /// The one that a value of the directive `supervised` and the environment name. One that was asked for and is not
+    /// there is nobody.
+    pub fn find(mode: &str) -> Self {
+        let is_asked = |name: &str| mode == name || mode == "auto";
+        if is_asked("upstart") && std::env::var_os("UPSTART_JOB").is_some() {
+            return Self::Upstart;
+        }
+        if is_asked("systemd")
+            && let Some(name) = std::env::var_os("NOTIFY_SOCKET")
+        {
+            return match address(&name) {
+                Ok(address) => Self::Systemd(address),
+                Err(error) => {
+                    tracing::warn!("systemd supervision requested, but NOTIFY_SOCKET is no address: {error}");
+                    Self::None
+                }
+            };
+        }
+        match mode {
+            "systemd" => tracing::warn!("systemd supervision requested, but NOTIFY_SOCKET not found"),
+            "upstart" => tracing::warn!("upstart supervision requested, but UPSTART_JOB not found"),
+            _ => {}
+        }
+        Self::None
+    }
+
+    /// As INFO names it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::None => "no",
+            Self::Systemd(_) => "systemd",
+            Self::Upstart => "upstart",
+        }
+    }
+
+    /// The data is loaded.
+    pub fn loading(&self) {
+        self.tell("STATUS=Redis is loading...\n");
+    }
+
+    /// The server accepts commands.
+    pub fn ready(&self) {
+        if let Self::Upstart = self {
+            tracing::info!("supervised by upstart, will stop to signal readiness");
+            let stopped = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+            stopped.unwrap_or_else(|error| tracing::warn!("Can't stop to signal readiness: {error}"));
+        }
+        self.tell("STATUS=Ready to accept connections\nREADY=1\n");
+    }
+
+    /// The server ends.
+    pub fn stopping(&self) {
+        self.tell("STOPPING=1\n");
+    }
+
+    fn tell(&self, message: &str) {
+        let Self::Systemd(address) = self else { return };
+        let sent = UnixDatagram::unbound().and_then(|socket| socket.send_to_addr(message.as_bytes(), address));
+        if let Err(error) = sent {
+            tracing::warn!("Can't send notification to systemd: {error}");
+        }
+    }
+}
+
+/// A path, or, behind an `@`, a name that is in no file system.
+fn address(name: &OsStr) -> io::Result<SocketAddr> {
+    match name.as_bytes().split_first() {
+        Some((b'@', name)) => SocketAddr::from_abstract_name(name),
+        Some((b'/', _)) => SocketAddr::from_pathname(name),
+        _ => Err(io::Error::other(format!("{name:?} is neither a path nor an abstract name"))),
+    }
+}
