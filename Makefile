@@ -14,10 +14,11 @@ AREAS   ?=
 SAMPLE  ?= 40
 SEED    ?= 18
 RUN     ?=
+COMMIT  ?=
 CARGO   ?= cargo
 LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
-.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill verify-report memory side-by-side planted generator-cost clean
+.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill seal verify-report memory side-by-side planted generator-cost clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -87,6 +88,9 @@ report: ## Build the reports of all finished runs, or RUN=folder, again from the
 
 fill: ## Put figures into the documents, of the runs that they name; into README.md and docs/results.md of RUN=folder
 	$(CARGO) run --release --quiet -p experiments -- fill $(if $(RUN),--run $(RUN))
+
+seal: ## Mark the figures in documents that no query gives as history (FILES= COMMIT=the commit that was measured)
+	$(CARGO) run --release --quiet -p experiments -- seal $(FILES) $(if $(COMMIT),--commit $(COMMIT))
 
 verify-report: ## Fail where a document or a report says anything else than raw data give
 	$(CARGO) run --release --quiet -p experiments -- verify

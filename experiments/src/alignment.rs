@@ -6,6 +6,12 @@
 //! drift at a trial is the median of the residuals of the [`NEIGHBOURS`] trials before and as many behind it, those of
 //! its own point left out. The aligned value is the measured one without that.
 //!
+//! That assumes that all servers respond alike to the machine. Where one loses half as much again as it slows down, and
+//! another half as much, too little is taken from the one and too much from the other, and the interval of their ratio
+//! no longer holds. So each line's [`Response`] is estimated, the slope of its residuals over the drift, and two lines are
+//! compared by aligned values only where their slopes are shown to be alike ([`respond_alike`]); by values as measured,
+//! whose intervals are wide and hold, where they are not, or where the data do not tell.
+//!
 //! Papadakis: Méthode statistique pour des expériences sur champ (1937), with time for the field. Wilkinson et al.:
 //! Nearest neighbour (NN) analysis of field experiments (1983).
 
@@ -29,22 +35,89 @@ pub struct Measured {
 /// were measured where one is not above zero, or where no point has [`NEIGHBOURS`] trials of others around it.
 /// O(n log n)
 pub fn aligned(trials: &[Measured]) -> Vec<f64> {
-    let values = || trials.iter().map(|one| one.value);
-    let Some(residuals) = residuals(trials) else { return values().collect() };
+    let without = |(one, drift): (&Measured, Drift)| one.value * (-drift.machine).exp();
+    match drifts(trials) {
+        Some(drifts) => trials.iter().zip(drifts).map(without).collect(),
+        None => trials.iter().map(|one| one.value).collect(),
+    }
+}
+
+/// How far a trial was off its point's median, and the trials around it off theirs; logarithms.
+#[derive(Debug, Clone, Copy)]
+pub struct Drift {
+    /// Of the machine, as others show it.
+    pub machine: f64,
+    /// Of the trial itself.
+    pub own: f64,
+}
+
+/// The drift at each trial; none where it cannot be told.
+pub fn drifts(trials: &[Measured]) -> Option<Vec<Drift>> {
+    let residuals = residuals(trials)?;
     let mut in_time: Vec<usize> = (0..trials.len()).collect();
     in_time.sort_by_key(|&index| trials[index].started);
-    let mut aligned: Vec<f64> = values().collect();
+    let mut drifts: Vec<Drift> = residuals.iter().map(|&own| Drift { machine: 0.0, own }).collect();
     for (place, &index) in in_time.iter().enumerate() {
         let is_other = |other: &&usize| trials[**other].point != trials[index].point;
         let before = in_time[..place].iter().rev().filter(is_other).take(NEIGHBOURS);
         let behind = in_time[place + 1..].iter().filter(is_other).take(NEIGHBOURS);
         let mut around: Vec<f64> = before.chain(behind).map(|&other| residuals[other]).collect();
         if around.len() < NEIGHBOURS {
-            return values().collect();
+            return None;
         }
-        aligned[index] *= (-median(&mut around).expect("there are neighbours")).exp();
+        drifts[index].machine = median(&mut around).expect("there are neighbours");
     }
-    aligned
+    Some(drifts)
+}
+
+/// How trials respond to the drift of the machine: the sums of a regression of their own drift on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Response {
+    count: f64,
+    machine: f64,
+    own: f64,
+    machine_machine: f64,
+    machine_own: f64,
+    own_own: f64,
+}
+
+impl Response {
+    /// The response of these trials.
+    pub fn of(drifts: &[Drift]) -> Self {
+        let add = |sum: Self, one: &Drift| Self {
+            count: sum.count + 1.0,
+            machine: sum.machine + one.machine,
+            own: sum.own + one.own,
+            machine_machine: sum.machine_machine + one.machine * one.machine,
+            machine_own: sum.machine_own + one.machine * one.own,
+            own_own: sum.own_own + one.own * one.own,
+        };
+        drifts.iter().fold(Self::default(), add)
+    }
+
+    /// The slope and its standard error; none of three trials, or on a machine that stood still.
+    pub fn slope(&self) -> Option<(f64, f64)> {
+        let n = self.count;
+        let machine = self.machine_machine - self.machine * self.machine / n;
+        if n < 4.0 || machine <= 1e-12 {
+            return None;
+        }
+        let both = self.machine_own - self.machine * self.own / n;
+        let own = self.own_own - self.own * self.own / n;
+        let slope = both / machine;
+        let left = (own - slope * both).max(0.0);
+        Some((slope, (left / (n - 2.0) / machine).sqrt()))
+    }
+}
+
+/// Slopes that differ by less are alike: coverage does not suffer from it.
+const ALIKE: f64 = 0.3;
+
+/// Whether two lines are shown to respond alike: the 95 % interval of the difference of their slopes lies within
+/// [`ALIKE`] on both sides of zero. Where the machine hardly drifts nothing is shown, and nothing is to be gained.
+pub fn respond_alike(one: &Response, other: &Response) -> bool {
+    let (Some((slope, error)), Some((other_slope, other_error))) = (one.slope(), other.slope()) else { return false };
+    (slope - other_slope).abs() + 2.0 * error.hypot(other_error) < ALIKE
 }
 
 /// The logarithm of each value by the median of its point; none where a value is not above zero.

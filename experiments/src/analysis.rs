@@ -3,6 +3,7 @@
 //! The pairs that are compared are fixed by the sweep (`contrast`, `baseline`) before anything is measured; all of
 //! them, in all metrics that get a verdict, are one family for the correction.
 
+use crate::alignment;
 use crate::bootstrap::{median, middle_95_percent, resampled_median};
 use crate::compare::{self, Difference, Verdict};
 use crate::dimension::{Dimension, Line};
@@ -53,12 +54,20 @@ pub struct Crossing {
     pub share: f64,
     /// Whether the draws agree that there is a crossing, and on both sides of it a difference is beyond chance.
     pub clear: bool,
+    /// Whether it lies where there are so few clients that the waking of idle cores decides, and not the servers.
+    pub wake_up: bool,
 }
+
+/// Clients below which a crossing along them is an artefact of waking: threads sleep between requests.
+pub const CLIENTS_AWAKE: f64 = 10.0;
+
+/// What is said of a crossing below [`CLIENTS_AWAKE`].
+pub const WAKE_UP: &str = "a wake-up artefact: with fewer than ten clients threads sleep between requests";
 
 /// The scalability law along a line.
 #[derive(Debug, Clone)]
 pub struct Scaling {
-    /// What is the same along the line besides the clients.
+    /// The load.
     pub facet: String,
     /// The line.
     pub line: String,
@@ -113,11 +122,28 @@ pub fn comparison<'a>(
     baseline: &'a PointSummary,
     metric: Metric,
 ) -> Option<Comparison<'a>> {
-    let values = |one: &'a PointSummary| one.figures.get(&metric).map(|estimate| &estimate.aligned[..]);
-    let difference = Difference::of(values(subject)?, values(baseline)?, seed)?;
+    let (above, below) = sides(subject, baseline, metric)?;
+    let difference = Difference::of(above, below, seed)?;
     let mut one = Comparison { subject, baseline, metric, difference, verdict: Verdict::Invalid };
     one.verdict = verdict(&one);
     Some(one)
+}
+
+/// The repeats of two points that are to be compared: without the drift of the machine where both are shown to respond to
+/// it alike, as measured elsewhere.
+pub fn sides<'a>(
+    subject: &'a PointSummary,
+    baseline: &'a PointSummary,
+    metric: Metric,
+) -> Option<(&'a [f64], &'a [f64])> {
+    let (above, below) = (subject.figures.get(&metric)?, baseline.figures.get(&metric)?);
+    let line = |one: &PointSummary| (one.point.server.clone(), one.point.variant.clone());
+    let alike = if line(subject) == line(baseline) {
+        alignment::respond_alike(&above.response, &below.response)
+    } else {
+        alignment::respond_alike(&above.line_response, &below.line_response)
+    };
+    Some(if alike { (&above.aligned, &below.aligned) } else { (&above.values, &below.values) })
 }
 
 fn verdict(one: &Comparison) -> Verdict {
@@ -161,22 +187,26 @@ pub fn crossings(summary: &Summary, sweep: &Sweep) -> Vec<Crossing> {
         let lines: Vec<(String, Vec<Place>)> = along_lines(sweep, &axis, &points);
         for (index, first) in lines.iter().enumerate() {
             for second in &lines[index + 1..] {
-                found.extend(crossing(summary.seed, &facet, first, second));
+                let mut one = crossing(summary.seed, &facet, first, second);
+                if let Some(one) = &mut one {
+                    one.wake_up = axis == Dimension::Clients && one.at < CLIENTS_AWAKE;
+                }
+                found.extend(one);
             }
         }
     }
     found
 }
 
-/// The law along every line of a sweep whose axis counts clients, where there are runs enough for its intervals.
+/// Flags of servers that say how many threads run commands or do their I/O.
+const THREAD_FLAGS: [&str; 2] = ["--threads", "--io-threads"];
+
+/// The law along threads, for every server that a sweep runs with several numbers of them and flags that are the same
+/// otherwise, where there are runs enough for its intervals. Never along clients: these are load, and add no capacity.
 pub fn scaling(summary: &Summary, sweep: &Sweep) -> Vec<Scaling> {
-    let axis = Dimension::axis_of(sweep);
-    if axis != Dimension::Clients {
-        return Vec::new();
-    }
     let mut found = Vec::new();
-    for (facet, points) in facets(summary, sweep, &axis) {
-        for (line, places) in along_lines(sweep, &axis, &points) {
+    for (facet, points) in loads(summary, sweep) {
+        for (line, places) in along_threads(sweep, &points) {
             if places.iter().any(|place| place.rates().len() < compare::RUNS_MIN) {
                 continue;
             }
@@ -189,6 +219,30 @@ pub fn scaling(summary: &Summary, sweep: &Sweep) -> Vec<Scaling> {
     found
 }
 
+/// The points of a sweep by their load.
+fn loads<'a>(summary: &'a Summary, sweep: &'a Sweep) -> Vec<(String, Vec<&'a PointSummary>)> {
+    facets(summary, sweep, &Dimension::Variant)
+}
+
+/// The points of each server by its flags other than the number of threads, in the order of that.
+fn along_threads<'a>(sweep: &Sweep, points: &[&'a PointSummary]) -> Vec<(String, Vec<Place<'a>>)> {
+    let mut lines: Vec<(String, Vec<Place>)> = Vec::new();
+    for &point in points {
+        let flags = &sweep.variant(&point.point.variant).flags;
+        let Some(at) = flags.iter().position(|flag| THREAD_FLAGS.contains(&flag.as_str())) else { continue };
+        let Some(x) = flags.get(at + 1).and_then(|threads| threads.parse().ok()) else { continue };
+        let others = [&flags[..at], &flags[at + 2..]].concat().join(" ");
+        let line = format!("{} {others}", point.point.server).trim_end().to_owned();
+        let place = Place { x, point };
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, places)) => places.push(place),
+            None => lines.push((line, vec![place])),
+        }
+    }
+    lines.iter_mut().for_each(|(_, places)| places.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    lines
+}
+
 /// A point of a line and where it lies.
 struct Place<'a> {
     x: f64,
@@ -199,10 +253,11 @@ impl Place<'_> {
     fn rates(&self) -> &[f64] {
         &self.point.figures[&Metric::OpsPerSec].values
     }
+}
 
-    fn aligned_rates(&self) -> &[f64] {
-        &self.point.figures[&Metric::OpsPerSec].aligned
-    }
+/// Throughput of two places as it is to be compared.
+fn rates<'a>(one: &Place<'a>, other: &Place<'a>) -> (&'a [f64], &'a [f64]) {
+    sides(one.point, other.point, Metric::OpsPerSec).expect("every point has a throughput")
 }
 
 /// The points of a sweep by what differs besides the line and the axis.
@@ -239,14 +294,13 @@ fn along_lines<'a>(sweep: &Sweep, axis: &Dimension, points: &[&'a PointSummary])
 fn crossing(seed: u64, facet: &str, first: &(String, Vec<Place>), second: &(String, Vec<Place>)) -> Option<Crossing> {
     let shared: Vec<(&Place, &Place)> =
         first.1.iter().filter_map(|a| Some((a, second.1.iter().find(|b| b.x == a.x)?))).collect();
-    let (at, rises) =
-        crosses(&shared, |place| median(&mut place.aligned_rates().to_vec()).expect("a point has trials"))?;
+    let (at, rises) = crosses(&shared, |rates| median(&mut rates.to_vec()).expect("a point has trials"))?;
     let mut rng = Rng::new(seed);
     let mut draw = Vec::new();
     let mut resampled = || {
-        crosses(&shared, |place| {
-            draw.resize(place.aligned_rates().len(), 0.0);
-            resampled_median(place.aligned_rates(), &mut draw, &mut rng)
+        crosses(&shared, |rates| {
+            draw.resize(rates.len(), 0.0);
+            resampled_median(rates, &mut draw, &mut rng)
         })
     };
     let mut places: Vec<f64> = (0..RESAMPLES).filter_map(|_| resampled()).map(|(at, _)| at).collect();
@@ -254,13 +308,18 @@ fn crossing(seed: u64, facet: &str, first: &(String, Vec<Place>), second: &(Stri
     let interval = middle_95_percent(&mut places).unwrap_or((at, at));
     let clear = share >= CLEAR && differs_on_both_sides(seed, &shared, at, rises);
     let (left, right) = if rises { (&second.0, &first.0) } else { (&first.0, &second.0) };
-    Some(Crossing { facet: facet.to_owned(), left: left.clone(), right: right.clone(), at, interval, share, clear })
+    let (facet, left, right) = (facet.to_owned(), left.clone(), right.clone());
+    Some(Crossing { facet, left, right, at, interval, share, clear, wake_up: false })
 }
 
 /// The first place where the ratio of the lines passes one, between measured places on a logarithmic axis, and whether
 /// the first line overtakes the second there.
-fn crosses(shared: &[(&Place, &Place)], mut value: impl FnMut(&Place) -> f64) -> Option<(f64, bool)> {
-    let ratios: Vec<(f64, f64)> = shared.iter().map(|(a, b)| (a.x.ln(), (value(a) / value(b)).ln())).collect();
+fn crosses(shared: &[(&Place, &Place)], mut value: impl FnMut(&[f64]) -> f64) -> Option<(f64, bool)> {
+    let ratio = |(a, b): &(&Place, &Place)| {
+        let (above, below) = rates(a, b);
+        (a.x.ln(), (value(above) / value(below)).ln())
+    };
+    let ratios: Vec<(f64, f64)> = shared.iter().map(ratio).collect();
     ratios.windows(2).find_map(|pair| {
         let [(x0, y0), (x1, y1)] = [pair[0], pair[1]];
         (y0 * y1 < 0.0).then(|| ((x0 + (x1 - x0) * y0 / (y0 - y1)).exp(), y1 > 0.0))
@@ -269,8 +328,11 @@ fn crosses(shared: &[(&Place, &Place)], mut value: impl FnMut(&Place) -> f64) ->
 
 /// Whether the first line is slower beyond chance on one side of `at`, and faster beyond chance on the other.
 fn differs_on_both_sides(seed: u64, shared: &[(&Place, &Place)], at: f64, rises: bool) -> bool {
-    let compared =
-        shared.iter().filter_map(|(a, b)| Some((a.x, Difference::of(a.aligned_rates(), b.aligned_rates(), seed)?)));
+    let difference = |a, b| {
+        let (above, below) = rates(a, b);
+        Difference::of(above, below, seed)
+    };
+    let compared = shared.iter().filter_map(|(a, b)| Some((a.x, difference(a, b)?)));
     let mut compared: Vec<(f64, Difference)> = compared.collect();
     compare::correct(&mut compared.iter_mut().map(|(_, one)| one).collect::<Vec<_>>());
     let sure = |above: bool| {
@@ -370,7 +432,7 @@ mod tests {
         assert_eq!(all.len(), 4 * 2 * 3);
         let sides = |one: &Comparison| (one.subject.point.ratio.to_string(), one.baseline.point.ratio.to_string());
         assert!(all.iter().all(|one| sides(one) == ("0:1".to_owned(), "1:0".to_owned())));
-        assert!(all.iter().all(|one| one.verdict == Verdict::NoChange));
+        assert!(all.iter().all(|one| one.verdict == Verdict::NoChange), "{all:?}");
     }
 
     // 500 n^0.3 = 1000 at n = 2^(10/3), which is 10.08.
@@ -394,12 +456,39 @@ mod tests {
     }
 
     #[test]
-    fn lines_along_clients_get_the_law_and_bad_fits_no_intervals() {
+    fn crossings_below_ten_clients_are_marked_as_artefacts_of_waking() {
+        let crossing = |text: &str, crossing_at: f64| {
+            let (run, summary) = testing::run("grid", text, |point, round| {
+                let x = f64::from(point.clients.max(point.pipeline));
+                let rate = if point.server == "slow" { 1000.0 } else { 1000.0 * (x / crossing_at).powf(0.3) };
+                rate * (1.0 + f64::from(round) * 1e-3)
+            });
+            crossings(&summary, &run.setup.sweeps[0]).swap_remove(0)
+        };
+        assert!(crossing(GRID, 3.0).wake_up);
+        assert!(!crossing(GRID, 30.0).wake_up);
+        let along_pipeline = GRID.replace("clients=[1, 10, 100, 1000]", "clients=[50]\npipeline=[1, 4, 160]");
+        assert!(!crossing(&along_pipeline.replace("[50]", "[1]"), 3.0).wake_up);
+    }
+
+    #[test]
+    fn the_law_is_fitted_along_threads_and_never_along_clients() {
         let (run, summary) = found(GRID);
+        assert!(scaling(&summary, &run.setup.sweeps[0]).is_empty());
+        let variant =
+            |threads: u32| format!("{{name='t{threads}', flags=['--appendonly', 'no', '--threads', '{threads}']}}");
+        let variants: Vec<String> = [1, 2, 4, 8].map(variant).into();
+        let text = GRID.replace("[1, 10, 100, 1000]", "[50]") + &format!("variant=[{}]\n", variants.join(", "));
+        // One lock: no more with more threads.
+        let (run, summary) = testing::run("grid", &text, |point, round| {
+            let threads: f64 = point.variant[1..].parse().unwrap();
+            (if point.server == "slow" { 1000.0 } else { 1000.0 * threads }) * (1.0 + f64::from(round) * 1e-4)
+        });
         let all = scaling(&summary, &run.setup.sweeps[0]);
-        assert_eq!(all.len(), 4);
-        let slow = all.iter().find(|one| one.line == "slow").unwrap();
-        assert!((slow.fit.law.sigma - 1.0).abs() < 1e-3, "{slow:?}");
+        assert_eq!(all.len(), 4, "two servers at two ratios");
+        let of = |line: &str| all.iter().find(|one| one.line == line).unwrap();
+        assert!((of("slow --appendonly no").fit.law.sigma - 1.0).abs() < 1e-3, "{all:?}");
+        assert!(of("quick --appendonly no").fit.law.sigma < 1e-3, "{all:?}");
         assert!(all.iter().all(|one| one.intervals.is_some() == one.fit.is_good()));
     }
 }

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::alignment::Response;
 use crate::rng::Rng;
 
 /// Draws behind every interval.
@@ -28,6 +29,12 @@ pub struct Estimate {
     /// The repeats for comparisons: without the drift of the machine, where it was taken out.
     #[serde(skip)]
     pub aligned: Vec<f64>,
+    /// How these repeats respond to that drift.
+    #[serde(skip)]
+    pub response: Response,
+    /// How all repeats on the same line of the sweep do.
+    #[serde(skip)]
+    pub line_response: Response,
 }
 
 impl Estimate {
@@ -35,7 +42,8 @@ impl Estimate {
     pub fn of(values: Vec<f64>, seed: u64) -> Option<Self> {
         let median = median(&mut values.clone())?;
         let interval = (values.len() > 1).then(|| interval(&values, seed));
-        Some(Self { n: values.len(), median, interval, aligned: values.clone(), values })
+        let (response, line_response) = Default::default();
+        Some(Self { n: values.len(), median, interval, aligned: values.clone(), values, response, line_response })
     }
 
     /// The lower end of the interval, or the median where there is none.

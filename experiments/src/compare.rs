@@ -59,7 +59,10 @@ pub enum Verdict {
     Better,
     /// Worse, likewise.
     Worse,
-    /// The whole interval lies within the smallest effect of interest.
+    /// The whole interval lies within the smallest effect of interest, and a difference is there all the same: nearly every
+    /// run of one side is above those of the other, or the interval excludes one.
+    Below,
+    /// The whole interval lies within the smallest effect of interest, and nothing says that there is any.
     NoChange,
     /// The data decide nothing.
     Inconclusive,
@@ -97,12 +100,23 @@ impl Difference {
         }
         let effect = smallest_effect(metric);
         if self.low >= 1.0 / (1.0 + effect) && self.high <= 1.0 + effect {
-            return Verdict::NoChange;
+            return if self.is_consistent() { Verdict::Below } else { Verdict::NoChange };
         }
         if self.p_adjusted >= SIGNIFICANCE || (self.low <= 1.0 && self.high >= 1.0) {
             return Verdict::Inconclusive;
         }
         if (self.ratio > 1.0) == metric.more_is_better() { Verdict::Better } else { Verdict::Worse }
+    }
+}
+
+/// Cliff's delta from which on a difference is a large one: Romano et al., Appropriate statistics for ordinal level data
+/// (2006).
+const DELTA_LARGE: f64 = 0.474;
+
+impl Difference {
+    /// Whether the sides differ, by however little that is more than what rounding to seven digits leaves.
+    fn is_consistent(&self) -> bool {
+        (self.ratio - 1.0).abs() > 1e-6 && (self.low > 1.0 || self.high < 1.0 || self.cliffs_delta.abs() >= DELTA_LARGE)
     }
 }
 
@@ -119,6 +133,9 @@ impl Verdict {
         match self {
             Self::Better => better,
             Self::Worse => worse,
+            // The smallest effects of interest, in words.
+            Self::Below if smallest_effect(metric) < 0.1 => "below 5 %",
+            Self::Below => "below 10 %",
             Self::NoChange => "no change",
             Self::Inconclusive => "inconclusive",
             Self::Invalid => "invalid",
@@ -255,6 +272,24 @@ mod tests {
         assert!((exact(&ranks, 20) - approximate(&ranks, 20)).abs() < 0.005);
     }
 
+    // "No change" beside a delta of -0.94 is what the audit found.
+    #[test]
+    fn a_small_difference_in_nearly_all_runs_is_below_the_bound_and_not_no_change() {
+        let at = |low, high, cliffs_delta| Difference {
+            ratio: 0.98,
+            runs: 10,
+            low,
+            high,
+            cliffs_delta,
+            p: 0.0001,
+            p_adjusted: 0.3,
+        };
+        assert_eq!(at(0.965, 0.995, -0.94).verdict(Metric::OpsPerSec), Verdict::Below);
+        assert_eq!(at(0.965, 1.002, -0.94).verdict(Metric::OpsPerSec), Verdict::Below);
+        assert_eq!(at(0.965, 1.02, -0.3).verdict(Metric::OpsPerSec), Verdict::NoChange);
+        assert_eq!(at(0.90, 0.995, -0.94).verdict(Metric::OpsPerSec), Verdict::Inconclusive);
+    }
+
     // Holm's own order: 0.01 * 4, 0.02 * 3, 0.03 * 2, 0.04 * 1, and never below one before.
     #[test]
     fn the_correction_is_holms() {
@@ -274,7 +309,9 @@ mod tests {
         assert_eq!(of(runs(200.0), runs(100.0), Metric::P99Us), Verdict::Worse);
         assert_eq!(of(runs(1000.0), runs(1001.0), Metric::OpsPerSec), Verdict::NoChange);
         // Beyond chance, yet by less than matters.
-        assert_eq!(of(runs(1030.0), runs(1000.0), Metric::OpsPerSec), Verdict::NoChange);
+        assert_eq!(of(runs(1030.0), runs(1000.0), Metric::OpsPerSec), Verdict::Below);
+        assert_eq!(Verdict::Below.word(Metric::OpsPerSec), "below 5 %");
+        assert_eq!(Verdict::Below.word(Metric::P99Us), "below 10 %");
         let wide = |start: f64| runs(start).iter().map(|run| (run - start) * 10.0 + start).collect::<Vec<f64>>();
         assert_eq!(of(wide(100.0), wide(105.0), Metric::OpsPerSec), Verdict::Inconclusive);
         // A few runs decide nothing, however far apart, or equal, they are.

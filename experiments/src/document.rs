@@ -26,9 +26,10 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::analysis::{self, Comparison};
 use crate::answers;
 use crate::claims::{self, Claims, Selector};
-use crate::compare::Verdict;
+use crate::compare::{Difference, Verdict};
 use crate::dimension::{Dimension, Line};
 use crate::factorial::{self, Analysis};
+use crate::figures;
 use crate::noise;
 use crate::observation::Observations;
 use crate::report::{self, Table, figure, grouped, title};
@@ -36,17 +37,24 @@ use crate::results::RunFolder;
 use crate::side_by_side;
 use crate::summary::{GENERATOR_BOUND, Metric, Summary};
 use crate::sweep::{FlagValue, Sweep};
+use crate::verify;
 
 const OPEN: &str = "<!--lab ";
 const OPEN_END: &str = "-->";
 const CLOSE: &str = "<!--/lab-->";
-const STRICT: &str = "<!--lab strict-->";
+pub(crate) const STRICT: &str = "<!--lab strict-->";
+
+/// Marks that are no queries: a strict document, and what `seal` notes.
+const MARKS: [&str; 3] = [STRICT, "<!--lab history ", "<!--lab raw "];
 
 /// What stands in the place of a figure before there is a run.
 const NOT_MEASURED: &str = "not measured yet";
 
 /// The name of no run, in a `run` query.
-const NO_RUN: &str = "none";
+pub(crate) const NO_RUN: &str = "none";
+
+/// Where runs are that are compared with each other.
+const RESULTS: &str = "experiments/results";
 
 /// Where a document's figures come from.
 #[derive(Debug)]
@@ -55,6 +63,17 @@ pub struct Source {
     run: RunFolder,
     observations: Observations,
     summary: Summary,
+}
+
+impl Source {
+    /// A run with the trials of one sweep alone.
+    fn of_sweep(root: &Path, folder: &Path, sweep: &str) -> Result<Self> {
+        let run = RunFolder::open(&root.join(folder))?;
+        let mut observations = run.observations()?;
+        observations.trials.retain(|one| one.trial.split('/').next() == Some(sweep));
+        let summary = Summary::of(&run.record, &observations)?;
+        Ok(Self { folder: folder.to_path_buf(), run, observations, summary })
+    }
 }
 
 /// Evaluates queries, reading each run once.
@@ -93,7 +112,7 @@ impl Library {
 /// The text of a document with every figure as its query gives it. `path` is the document's, relative to the root;
 /// `other_run` replaces the run that it names.
 pub fn filled(library: &mut Library, path: &Path, text: &str, other_run: Option<&Path>) -> Result<String> {
-    if text.contains(STRICT) {
+    if text.lines().any(|line| line == STRICT) {
         no_stray_figures(text)?;
     }
     let mut result = String::new();
@@ -133,10 +152,10 @@ fn next_query(text: &str) -> Option<usize> {
     let mut from = 0;
     loop {
         let start = from + text[from..].find(OPEN)?;
-        if !text[start..].starts_with(STRICT) {
+        if !MARKS.iter().any(|mark| text[start..].starts_with(mark)) {
             return Some(start);
         }
-        from = start + STRICT.len();
+        from = start + OPEN.len();
     }
 }
 
@@ -146,6 +165,9 @@ fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) ->
     let words: Vec<&str> = words.collect();
     if kind == "side-by-side" {
         return side_by_side::table(&library.root, &words);
+    }
+    if kind == "between" {
+        return between(library, &words);
     }
     let Some(run) = run else { return Ok(NOT_MEASURED.to_owned()) };
     let claims = library.claims.clone();
@@ -210,6 +232,11 @@ fn one_figure(source: &Source, words: &[&str]) -> Result<String> {
 }
 
 fn ratio(source: &Source, words: &[&str]) -> Result<String> {
+    let found = difference(source, words)?;
+    Ok(interval(found.ratio, found.low, found.high))
+}
+
+fn difference(source: &Source, words: &[&str]) -> Result<Difference> {
     let (sweep, metric, rest) = head(words)?;
     let place = |word| rest.iter().position(|found| *found == word).with_context(|| format!("no `{word}`"));
     let (of, to) = (place("of")?, place("to")?);
@@ -218,7 +245,46 @@ fn ratio(source: &Source, words: &[&str]) -> Result<String> {
     let find = |words| claims::find(&source.summary, sweep, &[&shared, &selector(words)?]).map_err(anyhow::Error::msg);
     let (subject, baseline) = (find(&rest[of + 1..to])?, find(&rest[to + 1..])?);
     let found = analysis::comparison(source.summary.seed, subject, baseline, metric).context("no figures")?;
-    Ok(interval(found.difference.ratio, found.difference.low, found.difference.high))
+    Ok(found.difference)
+}
+
+/// The ratio of two points in every run that has both, and what runs and machines make of it together. An interval within a
+/// run says nothing of another machine.
+fn between(library: &mut Library, words: &[&str]) -> Result<String> {
+    let (mut rows, mut ratios) = (Vec::new(), Vec::new());
+    for folder in verify::raw_runs(&library.root.join(RESULTS))? {
+        let folder = folder.strip_prefix(&library.root).unwrap_or(&folder).to_path_buf();
+        let source = Source::of_sweep(&library.root, &folder, words.first().copied().unwrap_or_default())?;
+        let Ok(found) = difference(&source, words) else { continue };
+        let environment = &source.run.record.environment;
+        rows.push(vec![
+            folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            format!("{}, {} cores", environment.cpu.as_deref().unwrap_or("unknown"), environment.cores),
+            interval(found.ratio, found.low, found.high),
+        ]);
+        ratios.push(found.ratio.ln());
+    }
+    let together = between_runs(&ratios).map_or("–".to_owned(), |(middle, low, high)| interval(middle, low, high));
+    let kind = if ratios.len() > 2 { "between runs, 95 %" } else { "between runs, least and greatest" };
+    rows.push(vec![format!("**{kind}**"), format!("{} runs", ratios.len()), format!("**{together}**")]);
+    Ok(markdown(&["run", "machine", "ratio"], &rows))
+}
+
+/// The geometric mean of ratios, of which these are logarithms, with its interval by Student's t; of two, with their range.
+fn between_runs(ratios: &[f64]) -> Option<(f64, f64, f64)> {
+    const STUDENT: [f64; 10] = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+    let count = ratios.len();
+    if count < 2 {
+        return None;
+    }
+    let mean = ratios.iter().sum::<f64>() / count as f64;
+    if count == 2 {
+        let (low, high) = (ratios[0].min(ratios[1]), ratios[0].max(ratios[1]));
+        return Some((mean.exp(), low.exp(), high.exp()));
+    }
+    let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
+    let half = STUDENT.get(count - 2).unwrap_or(&2.0) * (variance / count as f64).sqrt();
+    Some((mean.exp(), (mean - half).exp(), (mean + half).exp()))
 }
 
 fn head<'a, 'b>(words: &'b [&'a str]) -> Result<(&'a str, Metric, &'b [&'a str])> {
@@ -346,7 +412,12 @@ fn crossings(source: &Source) -> String {
                 sweep.name.clone(),
                 one.facet,
                 format!("{} overtakes {}", one.right, one.left),
-                format!("{:.0} [{low:.0}–{high:.0}] {}", one.at, axis.title()),
+                format!(
+                    "{:.0} [{low:.0}–{high:.0}] {}{}",
+                    one.at,
+                    axis.title(),
+                    if one.wake_up { format!(", {}", analysis::WAKE_UP) } else { String::new() }
+                ),
             ]);
         }
     }
@@ -465,39 +536,42 @@ fn markdown<T: AsRef<str>>(header: &[T], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Fails at a number outside of queries that has the form of a measurement: a decimal point, a comma between thousands,
-/// or a unit behind it.
+/// Fails at a number outside of queries that has the form of a measurement.
 fn no_stray_figures(text: &str) -> Result<()> {
-    const UNITS: [&str; 9] = ["%", "×", "x", "µs", "ms", "MiB", "ops/s", "times", "µs/op"];
-    let mut outside = String::new();
     // What stands in a block of code is what to type, or what comes of it.
     let parts: Vec<&str> = text.split("```").collect();
     ensure!(parts.len() % 2 == 1, "a block of code without its end");
-    let text: String = parts.into_iter().step_by(2).collect();
-    let mut rest = text.as_str();
+    let prose: String = parts.into_iter().step_by(2).collect();
+    let own: Vec<&str> = prose.lines().filter(|line| !MARKS.iter().any(|mark| line.starts_with(mark))).collect();
+    let outside = without_queries(&own.join("\n"))?;
+    if let Some(figure) = figures::numeric(&outside) {
+        bail!("{figure:?} looks like a figure, and no query says where it comes from");
+    }
+    Ok(())
+}
+
+/// A text without its queries and what these give.
+pub fn without_queries(text: &str) -> Result<String> {
+    let mut outside = String::new();
+    let mut rest = text;
     while let Some(start) = next_query(rest) {
         outside.push_str(&rest[..start]);
         rest = rest[start..].split_once(CLOSE).context("a query without its end")?.1;
     }
     outside.push_str(rest);
-    let words: Vec<&str> = outside.split_whitespace().collect();
-    for (index, word) in words.iter().enumerate() {
-        let bare = word.trim_matches(|c: char| "()[]|*,;:.–".contains(c));
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        let number = bare.split(['.', ',']).all(digits) && !is_version(bare);
-        let followed =
-            words.get(index + 1).is_some_and(|next| UNITS.contains(&next.trim_matches([',', '.', ';', ')', '|'])));
-        let attached =
-            UNITS.iter().any(|unit| bare.strip_suffix(unit).is_some_and(|part| part.split(['.', ',']).all(digits)));
-        let figure = attached || (number && (followed || bare.contains(['.', ','])));
-        ensure!(!figure, "{word:?} looks like a figure, and no query says where it comes from");
-    }
-    Ok(())
+    Ok(outside)
 }
 
-/// Whether a number has the parts of a version, three at least.
-fn is_version(number: &str) -> bool {
-    number.split('.').count() >= 3
+/// The queries of a document.
+pub fn queries(text: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = next_query(rest) {
+        let (query, after) = rest[start + OPEN.len()..].split_once(OPEN_END).context("a query without its end")?;
+        found.push(query.trim().to_owned());
+        rest = after;
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -562,6 +636,18 @@ mod tests {
         assert!(
             marked.contains("\n† ") && marked.contains("\n‡ no steady state was reached in most runs\n"),
             "{marked}"
+        );
+    }
+
+    #[test]
+    fn what_runs_differ_by_is_an_interval_of_its_own() {
+        assert_eq!(between_runs(&[0.1]), None);
+        let (middle, low, high) = between_runs(&[1.14f64.ln(), 0.79f64.ln()]).unwrap();
+        assert!((middle - 0.949).abs() < 1e-3 && (low - 0.79).abs() < 1e-9 && (high - 1.14).abs() < 1e-9);
+        // Of logarithms 0, 0.1 and 0.2 the mean's standard error is 0.1 by the root of three.
+        let (_, low, high) = between_runs(&[0.0, 0.1, 0.2]).unwrap();
+        assert!(
+            (high.ln() - 0.1 - 4.303 * 0.1 / 3f64.sqrt()).abs() < 1e-9 && (low.ln() + high.ln() - 0.2).abs() < 1e-9
         );
     }
 

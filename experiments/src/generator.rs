@@ -21,6 +21,8 @@ pub const FORMAT: &str = "shardrace-loadgen/1";
 
 /// What a run of the generator may take beyond warm-up and window: connecting, writing its files.
 const SLACK: Duration = Duration::from_secs(60);
+/// How the name of the generator's JSON ends.
+const JSON_ENDING: &str = ".loadgen.json";
 const PREFILL_LIMIT: Duration = Duration::from_secs(600);
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
 
@@ -43,6 +45,9 @@ pub struct Measurement {
     /// Second by second.
     #[serde(default)]
     pub series: Vec<SeriesRow>,
+    /// Replies by tenths of a second; the last one may cover less, or more.
+    #[serde(default)]
+    pub slices_100ms: Vec<u64>,
     /// Why the generator calls its own measurement invalid; empty where it does not.
     #[serde(default)]
     pub faults: Vec<String>,
@@ -113,6 +118,13 @@ impl Measurement {
         latencies.reduce(f64::max)
     }
 
+    /// Replies in each whole tenth of a second of the window.
+    pub fn slices(&self) -> &[u64] {
+        // The generator's last row is what is left of the window.
+        let whole = (self.duration_s * 10.0 + 1e-6) as usize;
+        &self.slices_100ms[..whole.min(self.slices_100ms.len())]
+    }
+
     /// The window in seconds since 1970.
     pub fn window(&self) -> (f64, f64) {
         let start = self.started_unix_ms as f64 / 1e3;
@@ -128,12 +140,18 @@ impl OutputFiles {
 
     /// The generator's JSON.
     pub fn json(&self) -> PathBuf {
-        self.with_ending(".loadgen.json")
+        self.with_ending(JSON_ENDING)
     }
 
     /// The server's output.
     pub fn server_log(&self) -> PathBuf {
         self.with_ending(".server.log")
+    }
+
+    /// The histograms over the whole window, one for each command, beside the generator's JSON.
+    pub fn totals_log(json: &Path) -> PathBuf {
+        let name = json.file_name().unwrap_or_default().to_string_lossy();
+        json.with_file_name(name.replace(JSON_ENDING, ".total.hlog"))
     }
 
     fn generator_log(&self) -> PathBuf {

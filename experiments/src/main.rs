@@ -12,7 +12,7 @@ use experiments::interrupt::Interrupted;
 use experiments::process::{CHILD_COMMAND, become_program};
 use experiments::results::{RunFolder, write_whole};
 use experiments::run::{self, Options};
-use experiments::{claims, memory, plan, report, sweep, verify};
+use experiments::{claims, memory, plan, report, seal, sweep, verify};
 
 /// The documents whose figures are kept right.
 const DOCUMENTS: [&str; 3] = ["README.md", "docs/results.md", "docs/results/multi-key.md"];
@@ -50,6 +50,16 @@ enum Subcommands {
         /// The claims to audit
         #[arg(long, value_name = "DIR", default_value = "experiments/claims")]
         claims: PathBuf,
+    },
+    /// Mark figures that no query gives as history of a commit, and note the digests of raw files, in documents
+    ///
+    /// A section whose figures are as they were sealed keeps its mark.
+    Seal {
+        /// The documents [default: all]
+        documents: Vec<PathBuf>,
+        /// The commit that was measured [default: the last that changed an unchanged document; where a branch left main]
+        #[arg(long, value_name = "COMMIT")]
+        commit: Option<String>,
     },
     /// Fail where a report or a document says anything else than raw data give
     Verify {
@@ -153,6 +163,7 @@ fn execute(command: Subcommands) -> Result<()> {
             Ok(())
         }
         Subcommands::Fill { documents, run, claims } => fill(&documents, run.as_deref(), &claims),
+        Subcommands::Seal { documents, commit } => seal_documents(&documents, commit.as_deref()),
         Subcommands::Verify { documents, results, claims } => verify(&documents, &results, &claims),
         Subcommands::Memory { keys, servers, server, shapes } => {
             memory::run(&memory::Options { keys, servers, definitions: server, shapes })
@@ -168,6 +179,24 @@ fn execute(command: Subcommands) -> Result<()> {
     }
 }
 
+fn seal_documents(documents: &[PathBuf], commit: Option<&str>) -> Result<()> {
+    let root = Path::new(".");
+    let all = if documents.is_empty() { seal::documents(root)? } else { documents.to_vec() };
+    for path in &all {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let commit = match commit {
+            Some(commit) => commit.to_owned(),
+            None => seal::commit_of(root, path).map_or_else(|| seal::present_commit(root), Ok)?,
+        };
+        let sealed = seal::sealed(root, path, &text, &commit).with_context(|| format!("in {}", path.display()))?;
+        if sealed != text {
+            write_whole(path, &sealed)?;
+            println!("{}: sealed at {commit}", path.display());
+        }
+    }
+    Ok(())
+}
+
 fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> {
     let mut library = Library::new(".".as_ref(), claims::load(claims)?);
     let ours = if run.is_some() { &DOCUMENTS_OF_A_RUN[..] } else { &DOCUMENTS[..] };
@@ -175,7 +204,8 @@ fn fill(documents: &[PathBuf], run: Option<&Path>, claims: &Path) -> Result<()> 
     for path in if documents.is_empty() { &ours } else { documents } {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let filled = document::filled(&mut library, path, &text, run);
-        write_whole(path, &filled.with_context(|| format!("in {}", path.display()))?)?;
+        let filled = filled.with_context(|| format!("in {}", path.display()))?;
+        write_whole(path, &seal::with_digests(".".as_ref(), path, &filled)?)?;
         println!("{}: {} queries", path.display(), document::count(&text));
     }
     Ok(())
@@ -187,11 +217,12 @@ fn verify(documents: &[PathBuf], results: &Path, claims: &Path) -> Result<()> {
         eprintln!("{difference}");
     }
     let (runs, figures, differences) = (findings.runs, findings.figures, findings.differences.len());
+    let documents = findings.documents;
     ensure!(
         differences == 0,
         "{differences} differences from what raw data give, in {runs} runs and {figures} queries"
     );
-    println!("{runs} runs and {figures} queries in documents are what raw data give");
+    println!("{runs} runs and {figures} queries in documents are what raw data give; {documents} documents are sealed");
     Ok(())
 }
 

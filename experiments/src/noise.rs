@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::JUDGED;
+use crate::analysis::{self, JUDGED};
 use crate::compare::{Difference, RUNS_MIN, SIGNIFICANCE, rank_test};
 use crate::dimension::Dimension;
 use crate::observation::Observations;
@@ -128,7 +128,8 @@ fn noise(seed: u64, metric: Metric, groups: &[Group]) -> Option<Noise> {
     for group in groups {
         for (index, first) in group.equals.iter().enumerate() {
             for second in &group.equals[index + 1..] {
-                let rounds = values(first, metric).chunks_exact(RUNS).zip(values(second, metric).chunks_exact(RUNS));
+                let Some((first, second)) = analysis::sides(first, second, metric) else { continue };
+                let rounds = first.chunks_exact(RUNS).zip(second.chunks_exact(RUNS));
                 found.extend(rounds.filter_map(|(a, b)| Difference::of(a, b, seed)));
             }
         }
@@ -237,8 +238,11 @@ mod tests {
             "ops_per_sec":1.5,"p50_us":1.0,"p99_us":2.0,"p999_us":3.0,"generator_cpu_us_per_op":1.0,"generator_threads":1,
             "server_cores":0.5,"generator_cores":0.96,"foreign_cores":0.3,"rss_prefilled_bytes":1,"rss_peak_bytes":2,
             "attempts":1,"stopped_share":0.031}"#;
-        let observations =
-            Observations { servers: BTreeMap::new(), trials: vec![serde_json::from_str(line).unwrap(); trials] };
+        let observations = Observations {
+            servers: BTreeMap::new(),
+            trials: vec![serde_json::from_str(line).unwrap(); trials],
+            latencies: None,
+        };
         let all = injected(&summary, &observations, &sweep);
         assert_eq!(all.len(), 4);
         for one in all {

@@ -13,15 +13,18 @@
 //! come out the same on every machine. Figures are kept to seven digits: more than any instrument here has.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::generator::Measurement;
+use crate::digest::sha256;
+use crate::generator::{Measurement, OutputFiles};
+use crate::latencies;
 use crate::results::RunFolder;
 use crate::sampler::{self, Sample};
 use crate::stages::{self, Stages};
+use crate::steadiness;
 use crate::trial::{FOREIGN_CORES_MAX, TrialRecord};
 
 /// The layout of `trials.jsonl`.
@@ -59,6 +62,9 @@ pub struct Observation {
     pub misses: u64,
     /// Replies per second.
     pub ops_per_sec: f64,
+    /// Mean latency; none in runs that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_us: Option<f64>,
     /// Median latency.
     pub p50_us: f64,
     /// 99th percentile of latency.
@@ -81,6 +87,9 @@ pub struct Observation {
     pub generator_cores: f64,
     /// Cores everything else used.
     pub foreign_cores: f64,
+    /// Cores the machine has, by its own counters; none in runs that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_cores: Option<f64>,
     /// The server's resident memory after prefill.
     pub rss_prefilled_bytes: u64,
     /// The server's largest resident memory.
@@ -93,6 +102,9 @@ pub struct Observation {
     /// How much more the second half of the window did than the first, as a share; none where too little was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<f64>,
+    /// Replies in each whole tenth of a second of the window; empty in runs that did not keep them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<u64>,
     /// Share of the window in which the lab had stopped the server: the slowdown that an A/A sweep injects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_share: Option<f64>,
@@ -112,11 +124,15 @@ pub struct Observations {
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
     /// One for each trial that is done, in the order of the plan.
     pub trials: Vec<Observation>,
+    /// SHA-256 of `latencies.jsonl`, the histograms behind the percentiles; none in runs that did not keep them.
+    pub latencies: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Head {
     format: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latencies: Option<String>,
     servers: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -134,6 +150,7 @@ impl Observation {
             hits: totals.hits,
             misses: totals.misses,
             ops_per_sec: rounded(totals.ops_per_sec),
+            mean_us: totals.latency_us("mean").ok().map(rounded),
             p50_us: rounded(totals.latency_us("p50")?),
             p99_us: rounded(totals.latency_us("p99")?),
             p999_us: rounded(totals.latency_us("p99.9")?),
@@ -144,11 +161,13 @@ impl Observation {
             server_cores: rounded(attempt.usage.server_cores),
             generator_cores: rounded(attempt.usage.generator_cores),
             foreign_cores: rounded(attempt.usage.foreign_cores),
+            machine_cores: Some(rounded(attempt.usage.machine_cores)).filter(|cores| *cores > 0.0),
             rss_prefilled_bytes: attempt.server_rss_bytes_prefilled,
             rss_peak_bytes: attempt.server_rss_bytes_peak,
             generator_rss_bytes: attempt.usage.generator_rss_bytes_max,
             attempts: record.attempts.len(),
             drift: drift(found, &attempt.samples).map(rounded),
+            slices: found.slices().to_vec(),
             stopped_share: attempt.stopped_share.map(rounded),
             stages: stages::parse(&attempt.stages),
         })
@@ -165,9 +184,9 @@ impl Observation {
         saturated || !self.generator_faults.is_empty()
     }
 
-    /// Whether the halves of the window differ by more than [`DRIFT_MAX`].
+    /// Whether the halves of the window differ by more than [`DRIFT_MAX`], or throughput made a step within it.
     pub fn unsteady(&self) -> bool {
-        self.drift.is_some_and(|drift| drift.abs() > DRIFT_MAX)
+        self.drift.is_some_and(|drift| drift.abs() > DRIFT_MAX) || steadiness::step(&self.slices).is_some()
     }
 
     /// Share of the keys asked for that were found; none where none was asked for.
@@ -182,7 +201,14 @@ impl Observations {
     pub fn from_raw(run: &RunFolder) -> Result<Self> {
         let records = run.trials()?;
         let trials = records.iter().map(|record| Observation::of(record, &measurement(run, record)?));
-        Ok(Self { servers: identities(&records), trials: trials.collect::<Result<_>>()? })
+        let trials = trials.collect::<Result<Vec<_>>>()?;
+        let latencies = latencies_text(run, &records, &trials)?;
+        Ok(Self { servers: identities(&records), trials, latencies: latencies.as_deref().map(sha256) })
+    }
+
+    /// The text of `latencies.jsonl`, from everything below `raw/`; none where the generator left no histograms.
+    pub fn latencies_from_raw(&self, run: &RunFolder) -> Result<Option<String>> {
+        latencies_text(run, &run.trials()?, &self.trials)
     }
 
     /// Reads the text of `trials.jsonl`.
@@ -191,12 +217,14 @@ impl Observations {
         let head: Head = serde_json::from_str(lines.next().unwrap_or_default()).context("in the first line")?;
         ensure!(head.format == FORMAT, "the format is {:?}, not {FORMAT:?}", head.format);
         let read = |(index, line)| serde_json::from_str(line).with_context(|| format!("in line {}", index + 2));
-        Ok(Self { servers: head.servers, trials: lines.enumerate().map(read).collect::<Result<_>>()? })
+        let trials = lines.enumerate().map(read).collect::<Result<_>>()?;
+        Ok(Self { servers: head.servers, trials, latencies: head.latencies })
     }
 
     /// The text of `trials.jsonl`.
     pub fn to_text(&self) -> Result<String> {
-        let head = Head { format: FORMAT.to_owned(), servers: self.servers.clone() };
+        let (latencies, servers) = (self.latencies.clone(), self.servers.clone());
+        let head = Head { format: FORMAT.to_owned(), latencies, servers };
         let mut text = serde_json::to_string(&head).context("cannot write a result as JSON")?;
         text.push('\n');
         for trial in &self.trials {
@@ -208,9 +236,21 @@ impl Observations {
 }
 
 fn measurement(run: &RunFolder, record: &TrialRecord) -> Result<Measurement> {
+    Measurement::read(&generator_file(run, record))
+}
+
+/// What the generator wrote in the attempt that counts.
+fn generator_file(run: &RunFolder, record: &TrialRecord) -> PathBuf {
     let stem = run.stem(&record.trial);
-    let folder = stem.parent().unwrap_or(Path::new(""));
-    Measurement::read(&folder.join(&record.chosen().loadgen_file))
+    stem.parent().unwrap_or(Path::new("")).join(&record.chosen().loadgen_file)
+}
+
+fn latencies_text(run: &RunFolder, records: &[TrialRecord], trials: &[Observation]) -> Result<Option<String>> {
+    let mut lines = Vec::new();
+    for (record, one) in records.iter().zip(trials) {
+        lines.extend(latencies::lines_of(one, &OutputFiles::totals_log(&generator_file(run, record)))?);
+    }
+    if lines.is_empty() { Ok(None) } else { latencies::to_text(&lines).map(Some) }
 }
 
 fn identities(records: &[TrialRecord]) -> BTreeMap<String, BTreeMap<String, String>> {
@@ -242,7 +282,7 @@ fn drift(found: &Measurement, samples: &[Sample]) -> Option<f64> {
 }
 
 /// To seven digits.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }
 

@@ -5,6 +5,7 @@
 //! <name>/raw/<sweep>/<point>/r01.json one trial's record; its presence means that the trial is done
 //!                        .../r01-a1.*  what the generator and the server of its first attempt wrote
 //! <name>/trials.jsonl                 the extract of all records that figures are made from (`observation`)
+//! <name>/latencies.jsonl              the histograms behind their percentiles (`latencies`)
 //! <name>/summary.json .csv report.html plots/ made from run.json and trials.jsonl
 //! ```
 //!
@@ -222,6 +223,9 @@ impl RunFolder {
         if raw > 0 && raw >= known {
             let found = Observations::from_raw(self)?;
             if committed.as_ref() != Some(&found) {
+                if let Some(latencies) = found.latencies_from_raw(self)? {
+                    write_whole(&self.latencies_file(), &latencies)?;
+                }
                 write_whole(&file, &found.to_text()?)?;
             }
             return Ok(found);
@@ -244,6 +248,11 @@ impl RunFolder {
     /// Where the extract of all trials is.
     pub fn trials_file(&self) -> PathBuf {
         self.path.join("trials.jsonl")
+    }
+
+    /// Where the histograms behind the percentiles are.
+    pub fn latencies_file(&self) -> PathBuf {
+        self.path.join("latencies.jsonl")
     }
 
     fn record_path(&self, trial: &Trial) -> PathBuf {

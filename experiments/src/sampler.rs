@@ -15,6 +15,9 @@ pub struct Sample {
     pub unix_s: f64,
     /// Time that all cores were busy with anything at all, stolen time included.
     pub machine_busy_s: f64,
+    /// Time that all cores had nothing to do; 0 in runs that did not look.
+    #[serde(default)]
+    pub machine_idle_s: f64,
     /// Time the hypervisor gave to others.
     pub stolen_s: f64,
     /// The server's user and system time.
@@ -39,6 +42,9 @@ pub struct Usage {
     pub foreign_cores: f64,
     /// Of those, by the hypervisor's other guests.
     pub stolen_cores: f64,
+    /// Cores there are, idle ones included, by how fast the kernel's counters grow; 0 in runs that did not look.
+    #[serde(default)]
+    pub machine_cores: f64,
     /// The server's largest resident memory among the samples of the window.
     pub server_rss_bytes_max: u64,
     /// The generator's.
@@ -50,12 +56,13 @@ impl Sample {
     /// Reads every counter now.
     pub fn take(server_pid: i32, generator_pid: i32) -> Result<Self> {
         let unix_s = unix_seconds();
-        let (machine_busy_s, stolen_s) = machine_times()?;
+        let (machine_busy_s, machine_idle_s, stolen_s) = machine_times()?;
         let (server_cpu_s, server_rss_bytes) = process_use(server_pid)?;
         let (generator_cpu_s, generator_rss_bytes) = process_use(generator_pid)?;
         Ok(Self {
             unix_s,
             machine_busy_s,
+            machine_idle_s,
             stolen_s,
             server_cpu_s,
             server_rss_bytes,
@@ -78,9 +85,11 @@ pub fn usage(samples: &[Sample], start: f64, end: f64) -> Option<Usage> {
     let (server_cores, generator_cores) = (cores(|s| s.server_cpu_s), cores(|s| s.generator_cpu_s));
     let inside = samples.iter().filter(|sample| (start..=end).contains(&sample.unix_s));
     let largest = |memory: fn(&Sample) -> u64| inside.clone().map(memory).max().unwrap_or(memory(last));
+    let machine_cores = cores(|s| s.machine_busy_s + s.machine_idle_s);
     Some(Usage {
         server_cores,
         generator_cores,
+        machine_cores: if first.machine_idle_s > 0.0 { machine_cores } else { 0.0 },
         foreign_cores: (cores(|s| s.machine_busy_s) - server_cores - generator_cores).max(0.0),
         stolen_cores: cores(|s| s.stolen_s),
         server_rss_bytes_max: largest(|sample| sample.server_rss_bytes),
@@ -105,12 +114,14 @@ pub fn unix_seconds() -> f64 {
     std::time::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64())
 }
 
-fn machine_times() -> Result<(f64, f64)> {
+/// Time of all cores that was busy, idle, and stolen.
+fn machine_times() -> Result<(f64, f64, f64)> {
     let total = KernelStats::current().context("cannot read /proc/stat")?.total;
     let stolen = total.steal.unwrap_or(0);
     // Guest time is part of user time already.
     let busy = [total.user, total.nice, total.system, total.irq.unwrap_or(0), total.softirq.unwrap_or(0), stolen];
-    Ok((seconds(busy.iter().sum()), seconds(stolen)))
+    let idle = total.idle + total.iowait.unwrap_or(0);
+    Ok((seconds(busy.iter().sum()), seconds(idle), seconds(stolen)))
 }
 
 fn process_use(pid: i32) -> Result<(f64, u64)> {
@@ -142,6 +153,7 @@ mod tests {
             Sample {
                 unix_s: 100.0 + t,
                 machine_busy_s: 7.0 + 1.5 * t,
+                machine_idle_s: 50.0 + 2.5 * t,
                 stolen_s: 0.0,
                 server_cpu_s: 3.0 + 0.5 * t,
                 server_rss_bytes: u64::from(i),
@@ -160,6 +172,7 @@ mod tests {
             assert!((found - expected).abs() < 1e-6, "{usage:?}");
         }
         assert_eq!((usage.server_rss_bytes_max, usage.generator_rss_bytes_max), (37, 987));
+        assert!((usage.machine_cores - 4.0).abs() < 1e-6, "{usage:?}");
     }
 
     #[test]
@@ -172,7 +185,7 @@ mod tests {
     fn this_process_can_be_sampled() {
         let own = i32::try_from(std::process::id()).unwrap();
         let sample = Sample::take(own, own).unwrap();
-        assert!(sample.server_rss_bytes > 0 && sample.machine_busy_s > 0.0);
+        assert!(sample.server_rss_bytes > 0 && sample.machine_busy_s > 0.0 && sample.machine_idle_s > 0.0);
         assert!(peak_resident_bytes(own).unwrap() >= sample.server_rss_bytes / 2);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::alignment::{self, Measured};
+use crate::alignment::{self, Drift, Measured, Response};
 use crate::bootstrap::Estimate;
 use crate::observation::{Observation, Observations};
 use crate::plan::{self, Point};
@@ -208,10 +208,28 @@ fn align(points: &mut [PointSummary], starts: &[Vec<u64>]) {
             trials.extend(values.iter().zip(starts).map(|(&value, &started)| Measured { point, started, value }));
         }
         let mut aligned = alignment::aligned(&trials).into_iter();
-        for estimate in points.iter_mut().filter_map(|one| one.figures.get_mut(&metric)) {
+        let drifts = alignment::drifts(&trials).unwrap_or_default();
+        let mut lines: BTreeMap<(String, String), Vec<Drift>> = BTreeMap::new();
+        let mut own = drifts.iter().copied();
+        for one in points.iter_mut() {
+            let Some(estimate) = one.figures.get_mut(&metric) else { continue };
             estimate.aligned = aligned.by_ref().take(estimate.n).collect();
+            let own: Vec<Drift> = own.by_ref().take(estimate.n).collect();
+            estimate.response = Response::of(&own);
+            lines.entry(line_of(&one.point)).or_default().extend(own);
+        }
+        for one in points.iter_mut() {
+            let line = line_of(&one.point);
+            if let (Some(estimate), Some(drifts)) = (one.figures.get_mut(&metric), lines.get(&line)) {
+                estimate.line_response = Response::of(drifts);
+            }
         }
     }
+}
+
+/// What was started: points of one line respond to the machine alike, more or less.
+fn line_of(point: &Point) -> (String, String) {
+    (point.server.clone(), point.variant.clone())
 }
 
 fn csv_line(summary: &PointSummary) -> String {

@@ -27,12 +27,13 @@ pub fn run_of(sweep: Sweep, rate: impl Fn(&Point, u32) -> f64) -> (RunRecord, Su
         started_unix_ms: started,
         ..observation(&trial.path_stem(), rate(&trial.point, trial.round))
     });
-    let observations = Observations { servers: Default::default(), trials: trials.collect() };
+    let observations = Observations { servers: Default::default(), trials: trials.collect(), latencies: None };
     let summary = Summary::of(&record, &observations).expect("a summary of whole observations");
     (record, summary)
 }
 
-fn observation(trial: &str, rate: f64) -> Observation {
+/// A trial without a flaw at such a rate.
+pub fn observation(trial: &str, rate: f64) -> Observation {
     Observation {
         trial: trial.to_owned(),
         started_unix_ms: 0,
@@ -42,6 +43,7 @@ fn observation(trial: &str, rate: f64) -> Observation {
         hits: 1,
         misses: 0,
         ops_per_sec: rate,
+        mean_us: None,
         p50_us: 1e6 / rate,
         p99_us: 2e6 / rate,
         p999_us: 3e6 / rate,
@@ -52,11 +54,13 @@ fn observation(trial: &str, rate: f64) -> Observation {
         server_cores: 0.5,
         generator_cores: 0.5,
         foreign_cores: 0.0,
+        machine_cores: None,
         rss_prefilled_bytes: 1 << 20,
         rss_peak_bytes: 2 << 20,
         generator_rss_bytes: 0,
         attempts: 1,
         drift: None,
+        slices: Vec::new(),
         stopped_share: None,
         stages: Default::default(),
     }

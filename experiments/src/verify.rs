@@ -2,6 +2,9 @@
 //!
 //! A run must say what its `trials.jsonl` gives, byte by byte, in its report, plots and summaries; and where `raw/` is at
 //! hand, `trials.jsonl` what that gives. A document must say at each query what the query gives.
+//!
+//! Raw data must not contradict themselves ([`crate::audit`], [`crate::latencies`], [`crate::ratios`]), and every figure
+//! of every document has a query or a seal ([`crate::seal`]).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,17 +12,27 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::audit;
 use crate::claims::Claims;
+use crate::digest::sha256;
 use crate::document::{self, Library};
+use crate::latencies;
 use crate::observation::Observations;
+use crate::ratios;
 use crate::report;
 use crate::results::RunFolder;
+use crate::seal;
+
+/// The file that a finished run has.
+const REPORT: &str = "report.html";
 
 /// What was compared, and every difference, in words.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Runs whose files were made again.
     pub runs: usize,
+    /// Documents that were read, besides those that were named.
+    pub documents: usize,
     /// Figures in documents that were evaluated again.
     pub figures: usize,
     /// What differs.
@@ -34,11 +47,24 @@ pub fn all(root: &Path, results: &Path, documents: &[PathBuf], claims: &[Claims]
         let outcome = run(&folder, claims, &mut findings.differences);
         note_failure(&mut findings.differences, &folder, outcome);
     }
+    for folder in raw_runs(results)?.iter().filter(|folder| !folder.join(REPORT).exists()) {
+        let outcome = raw_run(folder, &mut findings.differences);
+        note_failure(&mut findings.differences, folder, outcome);
+    }
+    for path in seal::raw_files(root)? {
+        let text = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {}", path.display()))?;
+        let found = ratios::contradictions(&text).into_iter();
+        findings.differences.extend(found.map(|what| format!("{}, {what}", path.display())));
+    }
     let mut library = Library::new(root, claims.to_vec());
-    for path in documents {
+    let written = seal::documents(root)?;
+    let others = documents.iter().filter(|path| !written.contains(path));
+    for path in written.iter().chain(others) {
         let outcome = document(&mut library, root, path, &mut findings);
         note_failure(&mut findings.differences, path, outcome);
     }
+    findings.documents = written.len();
+    findings.differences.extend(seal::unquoted(root, &written)?);
     Ok(findings)
 }
 
@@ -50,14 +76,37 @@ fn note_failure(differences: &mut Vec<String>, path: &Path, outcome: Result<()>)
 
 /// The finished runs of a folder: one that is under way has nothing to verify yet.
 pub fn runs(results: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = folders(results)?;
+    folders.retain(|folder| folder.join(REPORT).exists());
+    Ok(folders)
+}
+
+fn folders(results: &Path) -> Result<Vec<PathBuf>> {
     if !results.is_dir() {
         return Ok(Vec::new());
     }
     let entries = fs::read_dir(results).with_context(|| format!("cannot list {}", results.display()))?;
     let mut folders = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    folders.retain(|folder| folder.join("report.html").exists());
     folders.sort();
     Ok(folders)
+}
+
+/// Finished runs whose raw data are there, those of before too, of which only these are kept.
+pub fn raw_runs(results: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = folders(results)?;
+    folders.retain(|folder| {
+        folder.join("trials.jsonl").exists() && RunFolder::open(folder).is_ok_and(|run| run.record.finished.is_some())
+    });
+    Ok(folders)
+}
+
+fn raw_run(folder: &Path, differences: &mut Vec<String>) -> Result<()> {
+    let run = RunFolder::open(folder)?;
+    let committed = run.committed_observations()?.context("there is no trials.jsonl")?;
+    let contradictions =
+        audit::contradictions(&run.record, &committed).into_iter().chain(percentiles(&run, &committed)?);
+    differences.extend(contradictions.map(|what| format!("{}: {what}", run.trials_file().display())));
+    Ok(())
 }
 
 fn run(folder: &Path, claims: &[Claims], differences: &mut Vec<String>) -> Result<()> {
@@ -66,6 +115,7 @@ fn run(folder: &Path, claims: &[Claims], differences: &mut Vec<String>) -> Resul
     if run.missing().is_empty() && Observations::from_raw(&run)? != committed {
         differences.push(format!("{}: trials.jsonl is not what raw/ gives", folder.display()));
     }
+    raw_run(folder, differences)?;
     let files = report::render(&run, &committed, claims)?;
     for (name, expected) in &files {
         let path = folder.join(name);
@@ -80,6 +130,19 @@ fn run(folder: &Path, claims: &[Claims], differences: &mut Vec<String>) -> Resul
         differences.push(format!("{}: the run has no such plot", plot.display()));
     }
     Ok(())
+}
+
+/// What the histograms of a run say against its percentiles.
+fn percentiles(run: &RunFolder, committed: &Observations) -> Result<Vec<String>> {
+    let Some(digest) = &committed.latencies else { return Ok(Vec::new()) };
+    let file = run.latencies_file();
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut found =
+        latencies::differences(&text, &committed.trials).with_context(|| format!("in {}", file.display()))?;
+    if sha256(&text) != *digest {
+        found.push(format!("{} is not the file that its first line names", file.display()));
+    }
+    Ok(found)
 }
 
 fn plots(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -98,6 +161,7 @@ fn document(library: &mut Library, root: &Path, path: &Path, findings: &mut Find
     if text != expected {
         findings.differences.push(first_difference(path, &text, &expected));
     }
+    findings.differences.extend(seal::unsealed(root, path, &text)?);
     Ok(())
 }
 

@@ -144,7 +144,7 @@ fn figures_in_summary_and_report_equal_the_raw_ones() {
         assert_eq!((rates.n, &rates.values), (3, &raw_rates(&lab.run_folder(), &one.point)));
         assert_eq!(rates.median, f64::from(1000 * one.point.clients + one.point.pipeline) + 0.5);
         assert_eq!(one.figures[&Metric::P50Us].median, f64::from(one.point.clients) + 0.25);
-        assert_eq!(one.figures[&Metric::P99Us].median, f64::from(one.point.pipeline) + 0.75);
+        assert_eq!(one.figures[&Metric::P99Us].median, f64::from(one.point.pipeline) + 10.75);
         assert_eq!((one.hit_ratio, one.errors), (Some(0.9), 0));
         for estimate in one.figures.values() {
             assert!(html.contains(&format!("data-value=\"{}\"", estimate.median)), "{}", estimate.median);
@@ -408,7 +408,7 @@ fn editing_one_digit_anywhere_fails_the_check() {
     for (file, from, to) in [
         ("results.md", "10,016", "10,017"),
         ("results.md", "9.99 [9.99", "9.98 [9.99"),
-        ("results.md", "| 10 | 1.8", "| 10 | 1.9"),
+        ("results.md", "| 10 | 11.8", "| 10 | 11.9"),
         ("out/report.html", "data-value=\"10016.5\"", "data-value=\"10017.5\""),
         ("out/report.html", ">10,016<", ">10,018<"),
         ("out/summary.csv", "10016.500", "10016.501"),
@@ -428,6 +428,115 @@ fn editing_one_digit_anywhere_fails_the_check() {
     // In a clone there is no raw/: the extract is what figures are held against.
     fs::remove_dir_all(lab.out().join("raw")).unwrap();
     assert!(verify().status.success());
+}
+
+/// A copy of what `verify` reads of this project.
+fn copy_of_the_project() -> TempDir {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["README.md", "docs", "actors/README.md", "loadgen/README.md", "experiments"] {
+        let to = copy.path().join(name);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        let output = Command::new("cp").arg("-r").arg(root.join(name)).arg(&to).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    copy
+}
+
+/// Changes the last digit of the first decimal of a file that stands outside of comments and code to type.
+fn change_a_digit(path: &Path) {
+    let whole = fs::read_to_string(path).unwrap();
+    let mut lines: Vec<String> = whole.lines().map(str::to_owned).collect();
+    let mut in_code = false;
+    for line in &mut lines {
+        in_code ^= line.starts_with("```");
+        let bytes = line.as_bytes().to_vec();
+        let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+        // No part of a version.
+        let decimal = |at: usize| {
+            let before = (0..at).rev().find(|&before| !is_digit(before));
+            let after = (at + 2..bytes.len()).find(|&after| !is_digit(after));
+            let is_point = |at: Option<usize>| at.is_some_and(|at| bytes[at] == b'.' && is_digit(at + 1));
+            is_digit(at) && bytes[at + 1] == b'.' && is_digit(at + 2) && !is_point(before) && !is_point(after)
+        };
+        if in_code || line.contains("<!--") {
+            continue;
+        }
+        if let Some(at) = (0..line.len().saturating_sub(2)).find(|&at| decimal(at)) {
+            let digit = bytes[at + 2] - b'0';
+            line.replace_range(at + 2..at + 3, &((digit + 1) % 10).to_string());
+            fs::write(path, lines.join("\n") + "\n").unwrap();
+            return;
+        }
+    }
+    panic!("{} has no decimal", path.display());
+}
+
+/// Each of these went unnoticed before.
+#[test]
+fn verify_catches_every_cheat_that_is_known() {
+    let copy = copy_of_the_project();
+    let file = |name: &str| copy.path().join(name);
+    let full = "experiments/results/full-20261123-173054";
+    // What is to be said of each cheat: two words of one line.
+    let mut expected: Vec<(String, &str)> = Vec::new();
+
+    // A digit of a raw file, which its table in a document would follow.
+    edit(&file("docs/results/side-by-side.txt"), "1.89 [1.73-1.93]", "1.88 [1.73-1.93]");
+    expected.push(("docs/results/side-by-side.md: docs/results/side-by-side.txt has the digest".to_owned(), ""));
+    // A ratio that its own row contradicts.
+    edit(&file("docs/results/single-key-cost.txt"), "1.04 [0.89-1.23]", "1.34 [0.89-1.23]");
+    expected.push(("docs/results/single-key-cost.txt, line 3".to_owned(), "throughput 1.34"));
+
+    // Any digit of any document.
+    for name in [
+        "docs/results/families.md",
+        "docs/results/generator-cost.md",
+        "docs/results/large-commands.md",
+        "docs/results/log.md",
+        "docs/results/memory.md",
+        "docs/results/recovery.md",
+        "docs/results/rewrite.md",
+        "docs/results/side-by-side.md",
+        "docs/adr/0017-alignment.md",
+        "docs/adr/0019-spinning.md",
+        "loadgen/README.md",
+        "experiments/README.md",
+    ] {
+        change_a_digit(&file(name));
+        expected.push((format!("{name}, section"), "are not those that were sealed"));
+    }
+    // Figures in words.
+    for (name, figure) in
+        [("docs/ARCHITECTURE.md", "five times"), ("docs/durability.md", "~5x"), ("actors/README.md", "3.5–4.0 times")]
+    {
+        let whole = fs::read_to_string(file(name)).unwrap();
+        fs::write(file(name), whole + &format!("\n## Praise\n\nIt is {figure} as quick.\n")).unwrap();
+        expected.push((format!("{name}, section"), "has no source"));
+    }
+
+    // Raw data of runs: twice the throughput, a trial less, a larger machine.
+    let quick = file("experiments/results/quick-20261121-151639/trials.jsonl");
+    let whole = fs::read_to_string(&quick).unwrap();
+    let (before, after) = whole.split_once("\"ops_per_sec\":").unwrap();
+    let (rate, after) = after.split_once(',').unwrap();
+    fs::write(&quick, format!("{before}\"ops_per_sec\":{},{after}", 2.0 * rate.parse::<f64>().unwrap())).unwrap();
+    expected.push(("quick-20261121-151639/trials.jsonl".to_owned(), "a second, not"));
+    let trials = file(&format!("{full}/trials.jsonl"));
+    let whole = fs::read_to_string(&trials).unwrap();
+    let lines: Vec<&str> =
+        whole.lines().enumerate().filter(|(index, _)| *index != 1000).map(|(_, line)| line).collect();
+    fs::write(&trials, lines.join("\n") + "\n").unwrap();
+    expected.push((format!("{full}/trials.jsonl"), "the plan has it, the trials do not"));
+    edit(&file(&format!("{full}/run.json")), "\"cores\": 2", "\"cores\": 64");
+    expected.push((format!("README.md: {full}/run.json has the digest"), ""));
+
+    let output = Command::new(LAB).current_dir(copy.path()).arg("verify").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output);
+    for (place, what) in expected {
+        assert!(said.lines().any(|line| line.contains(&place) && line.contains(what)), "{place} … {what}:\n{said}");
+    }
 }
 
 /// What `make verify-report` does.
@@ -450,6 +559,21 @@ fn a_budget_takes_the_short_lists_and_fits_the_windows() {
     let window = run.record.setup.sweeps[0].test_seconds;
     assert!((0.5..2.0).contains(&window), "{window}");
     assert!(fs::read_to_string(lab.out().join("report.html")).unwrap().contains("budget of 0.2 minutes"));
+}
+
+#[test]
+fn a_figure_without_a_source_is_an_error_that_says_what_to_type_and_sealing_is_what_it_says() {
+    let lab = Lab::new("");
+    let document = lab.folder.path().join("README.md");
+    fs::write(&document, "# x\n\nIt is 1.4 times as quick.\n").unwrap();
+    let verify = || lab.also(&["verify", "README.md", "--results", "."]);
+    let said = text(&verify());
+    assert!(said.contains("\"1.4\" has no source") && said.contains("make seal COMMIT="), "{said}");
+    assert!(lab.also(&["seal", "--commit", "58641ee"]).status.success());
+    let output = verify();
+    assert!(output.status.success(), "{}", text(&output));
+    edit(&document, "1.4", "1.5");
+    assert!(text(&verify()).contains("not those that were sealed at 58641ee"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub mod commands;
 pub mod compare;
 pub mod config;
 mod cpu;
-mod dump;
+pub mod dump;
 mod error;
 mod event_loop;
 pub mod foreign;

@@ -131,7 +131,14 @@ fn injected_row(found: &noise::Injected) -> InjectedRow {
 pub(super) fn verdict_counts(comparisons: &[Comparison]) -> String {
     let of_metric = |metric: Metric| {
         let count = |verdict| comparisons.iter().filter(|one| one.metric == metric && one.verdict == verdict).count();
-        let verdicts = [Verdict::Better, Verdict::Worse, Verdict::NoChange, Verdict::Inconclusive, Verdict::Invalid];
+        let verdicts = [
+            Verdict::Better,
+            Verdict::Worse,
+            Verdict::Below,
+            Verdict::NoChange,
+            Verdict::Inconclusive,
+            Verdict::Invalid,
+        ];
         let counted = verdicts.into_iter().map(|verdict| (count(verdict), verdict)).filter(|(count, _)| *count > 0);
         let words: Vec<String> = counted.map(|(count, verdict)| format!("{count} {}", verdict.word(metric))).collect();
         (!words.is_empty()).then(|| format!("{}: {}", title(metric), words.join(", ")))
@@ -144,13 +151,14 @@ pub(super) fn crossing_view(axis: &Dimension, one: &analysis::Crossing) -> Cross
     CrossingView {
         facet: one.facet.clone(),
         text: format!(
-            "{} overtakes {} at {} {} [{} – {}]",
+            "{} overtakes {} at {} {} [{} – {}]{}",
             one.right,
             one.left,
             short_number(one.at),
             axis.title(),
             short_number(low),
-            short_number(high)
+            short_number(high),
+            if one.wake_up { format!(" ({})", analysis::WAKE_UP) } else { String::new() }
         ),
         share: format!("{:.0} %", one.share * 100.0),
         clear: one.clear,

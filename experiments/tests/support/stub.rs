@@ -89,11 +89,21 @@ fn generate(flags: &HashMap<&str, &str>) {
     let window = tenth(flags, "--test-time");
     thread::sleep(window);
     let (clients, pipeline) = (number(flags, "--clients"), number(flags, "--pipeline"));
-    let ops_per_sec = 1000 * clients + pipeline + 10 * number(flags, "--cross-shard");
+    let ops_per_sec = (1000 * clients + pipeline + 10 * number(flags, "--cross-shard")) as f64 + 0.5;
+    let requests = (ops_per_sec * window.as_secs_f64()).round();
+    // Nine of ten GETs find their key, and GETs are half of the requests.
+    let misses = (requests / 20.0) as u64;
+    let (hits, slice) = (9 * misses, (ops_per_sec / 10.0) as u64);
+    // What Little's law has for a closed loop.
+    let mean_us = 0.95e6 * (clients * pipeline) as f64 / ops_per_sec;
+    // Never below the median.
+    let p99 = pipeline + 10;
+    let slices = vec![slice.to_string(); (window.as_secs_f64() * 10.0) as usize].join(",");
     let text = format!(
         r#"{{"format":"shardrace-loadgen/1","config":{{}},"started_unix_ms":{started_unix_ms},"duration_s":{},
-        "totals":{{"requests":500,"errors":0,"hits":90,"misses":10,"ops_per_sec":{ops_per_sec}.5,
-        "latency_us":{{"mean":10.0,"p50":{clients}.25,"p99":{pipeline}.75,"p99.9":99.5,"max":100.0}}}},
+        "slices_100ms":[{slices}],
+        "totals":{{"requests":{requests},"errors":0,"hits":{hits},"misses":{misses},"ops_per_sec":{ops_per_sec},
+        "latency_us":{{"mean":{mean_us},"p50":{clients}.25,"p99":{p99}.75,"p99.9":99.5,"max":100.0}}}},
         "generator":{{"cpu_us_per_op":1.5,"threads":1}}}}"#,
         window.as_secs_f64()
     );

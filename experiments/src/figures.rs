@@ -1,0 +1,126 @@
+//! What looks like a measurement in prose: `1.4`, `1,234`, `17 %`, `3x`, `3.5–4.0 times`, `five times`, `twice as`.
+//!
+//! A whole number without a unit may be anything (a port, a year, a count of repeats) and is none; versions of three
+//! parts are none. Numbers in words count where they compare: "five times", "tenfold", "four fifths", "half as many".
+
+/// What makes a number before it, or before a blank, a measurement.
+const UNITS: [&str; 15] =
+    ["%", "×", "x", "ns", "µs", "us", "ms", "KiB", "MiB", "GiB", "ops/s", "times", "µs/op", "percent", "fold"];
+
+/// Numbers in words.
+const NUMBERS: [&str; 19] = [
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "fifteen", "twenty",
+    "thirty", "forty", "fifty", "hundred", "thousand", "million",
+];
+
+/// Parts of a whole in words.
+const PARTS: [&str; 8] = ["thirds", "quarters", "fifths", "sixths", "sevenths", "eighths", "ninths", "tenths"];
+
+/// The first word of `text` that looks like a measurement.
+pub fn first(text: &str) -> Option<&str> {
+    numeric(text).or_else(|| worded(text))
+}
+
+/// The first measurement in digits.
+pub fn numeric(text: &str) -> Option<&str> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.iter().enumerate().find(|(index, word)| is_figure(word, words.get(index + 1).copied())).map(|(_, word)| *word)
+}
+
+/// The first measurement in words.
+pub fn worded(text: &str) -> Option<&str> {
+    let is_letter = |c: char| c.is_ascii_alphabetic();
+    let words: Vec<&str> = text.split(|c: char| !is_letter(c)).filter(|word| !word.is_empty()).collect();
+    let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+    let next = |index: usize| lower.get(index + 1).map_or("", String::as_str);
+    let is_number = |word: &str| NUMBERS.contains(&word);
+    let compares = |index: usize| match lower[index].as_str() {
+        "twice" | "thrice" | "half" => ["as", "that"].contains(&next(index)),
+        word if is_number(word) => next(index) == "times" || next(index) == "fold" || PARTS.contains(&next(index)),
+        word => word.strip_suffix("fold").is_some_and(is_number),
+    };
+    (0..words.len()).find(|&index| compares(index)).map(|index| words[index])
+}
+
+fn is_figure(word: &str, next: Option<&str>) -> bool {
+    let bare = word.trim_matches(|c: char| "()[]|*,;:.–-—~+±<>=\"'`_".contains(c));
+    let is_unit = |text: &str| UNITS.contains(&text.trim_matches([',', '.', ';', ':', ')', '|', '*']));
+    let (number, unit) = bare.split_at(bare.trim_end_matches(|c: char| !c.is_ascii_digit()).len());
+    let parts: Vec<&str> = number.split(['–', '-', '…', '/']).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() || !parts.iter().all(|part| is_number(part)) || parts.iter().any(|part| is_version(part)) {
+        return false;
+    }
+    let measured = !unit.is_empty() && is_unit(unit);
+    let followed = unit.is_empty() && next.is_some_and(is_unit);
+    measured || followed || (unit.is_empty() && parts.iter().any(|part| part.contains(['.', ','])))
+}
+
+/// Digits with points and commas between them.
+fn is_number(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    text.split(['.', ',']).all(digits)
+}
+
+/// Whether a number has the parts of a version, three at least.
+fn is_version(number: &str) -> bool {
+    number.split('.').count() >= 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_are_seen_in_digits_and_in_words() {
+        for text in [
+            "is 1.4 of it",
+            "(1,234)",
+            "by 17 %",
+            "17% more",
+            "3x",
+            "~5x",
+            "takes 5 ms.",
+            "| 1.5 |",
+            "3.5–4.0 times",
+            "3-4 times",
+            "5× that",
+            "five times",
+            "Five times",
+            "tenfold",
+            "four fifths",
+            "twice as many",
+            "half as much",
+            "about 0.48 s",
+            "**2.1**",
+            "[2.45]",
+            "p = 0.003",
+            "1.2-1.4x",
+            "`0.25` cores",
+        ] {
+            assert!(first(text).is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_versions_dates_and_names_are_none() {
+        for text in [
+            "with 10 repeats",
+            "redis-server 7.0.15",
+            "2026-11-21",
+            "p99",
+            "a key given twice",
+            "two engines",
+            "10–100",
+            "c50",
+            "P16c200d1024",
+            "one at a time",
+            "seven passes",
+            "docs/adr/0017",
+            "RESP3",
+            "issue 20",
+            "half of it",
+        ] {
+            assert_eq!(first(text), None, "{text}");
+        }
+    }
+}
