@@ -137,13 +137,20 @@ pub fn sides<'a>(
     metric: Metric,
 ) -> Option<(&'a [f64], &'a [f64])> {
     let (above, below) = (subject.figures.get(&metric)?, baseline.figures.get(&metric)?);
-    let line = |one: &PointSummary| (one.point.server.clone(), one.point.variant.clone());
-    let alike = if line(subject) == line(baseline) {
-        alignment::respond_alike(&above.response, &below.response)
-    } else {
-        alignment::respond_alike(&above.line_response, &below.line_response)
-    };
+    let alike = responds_alike(subject, baseline, metric);
     Some(if alike { (&above.aligned, &below.aligned) } else { (&above.values, &below.values) })
+}
+
+/// Whether two points are shown to respond to the machine alike.
+pub fn responds_alike(subject: &PointSummary, baseline: &PointSummary, metric: Metric) -> bool {
+    let (Some(above), Some(below)) = (subject.figures.get(&metric), baseline.figures.get(&metric)) else {
+        return false;
+    };
+    let line = |one: &PointSummary| (one.point.server.clone(), one.point.variant.clone());
+    match line(subject) == line(baseline) {
+        true => alignment::respond_alike(&above.response, &below.response),
+        false => alignment::respond_alike(&above.line_response, &below.line_response),
+    }
 }
 
 fn verdict(one: &Comparison) -> Verdict {

@@ -89,7 +89,7 @@ impl<'a> Record<'a> {
         let (mut faster, mut slower) = (with(Verdict::Better), with(Verdict::Worse));
         faster.sort_by(|a, b| b.difference.ratio.total_cmp(&a.difference.ratio));
         slower.sort_by(|a, b| a.difference.ratio.total_cmp(&b.difference.ratio));
-        let small = with(Verdict::NoChange).len();
+        let small = with(Verdict::NoChange).len() + with(Verdict::Below).len();
         let undecided = own.len() - faster.len() - slower.len() - small;
         Self { server, faster, slower, small, undecided }
     }

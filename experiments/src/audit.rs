@@ -212,6 +212,9 @@ mod tests {
     use super::*;
     use crate::testing::{self, observation};
 
+    /// What is changed, and how verify names it.
+    type Change<T> = (fn(&mut T), &'static str);
+
     const SWEEP: &str =
         "question='?'\nservers=['s', 't']\nclients=[1, 50]\ntest_seconds=1\nwarm_up_seconds=0\nrepeats=3\n";
 
@@ -250,7 +253,7 @@ mod tests {
 
     #[test]
     fn one_changed_figure_of_a_trial_contradicts_the_others() {
-        let changes: [(fn(&mut Observation), &str); 11] = [
+        let changes: [Change<Observation>; 11] = [
             (|one| one.ops_per_sec *= 2.0, "a second, not"),
             (|one| one.requests *= 2, "a second, not"),
             (|one| one.seconds /= 2.0, "a second, not"),
@@ -287,7 +290,7 @@ mod tests {
 
     #[test]
     fn the_trials_are_those_of_the_plan_each_once_and_one_after_the_other() {
-        let changes: [(fn(&mut Observations), &str); 4] = [
+        let changes: [Change<Observations>; 4] = [
             (|all| drop(all.trials.remove(5)), "the trials do not"),
             (|all| all.trials[5] = all.trials[6].clone(), "once, or not at all"),
             (|all| all.trials[5].trial = "grid/other/r01".to_owned(), "once, or not at all"),
@@ -299,7 +302,7 @@ mod tests {
             let found = contradictions(&run, &observations);
             assert!(found.iter().any(|what| what.contains(word)), "{word}: {found:?}");
         }
-        let changes: [(fn(&mut RunRecord), &str); 4] = [
+        let changes: [Change<RunRecord>; 4] = [
             (|run| run.finished = None, "not finished"),
             (|run| run.seed += 1, "the seed"),
             (|run| run.started = "2026-11-24T00:00:09Z".to_owned(), "before the run"),

@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis;
 use crate::bootstrap::{median, middle_95_percent, resampled_median};
 use crate::dimension::Dimension;
 use crate::plan::Point;
@@ -135,6 +136,17 @@ impl<'a> Design<'a> {
         Some(Self { cells: cells.collect::<Option<_>>()?, factors })
     }
 
+    /// The repeats of all cells: without the drift of the machine where all are shown to respond to it alike, as measured
+    /// elsewhere.
+    fn repeats(&self, metric: Metric) -> Option<Vec<&[f64]>> {
+        let all_alike = self.cells.iter().all(|one| analysis::responds_alike(self.cells[0], one, metric));
+        let of = |one: &'a PointSummary| {
+            let figures = one.figures.get(&metric)?;
+            Some(if all_alike { &figures.aligned[..] } else { &figures.values[..] })
+        };
+        self.cells.iter().map(|one| of(one)).collect()
+    }
+
     fn analysis(
         &self,
         seed: u64,
@@ -142,8 +154,7 @@ impl<'a> Design<'a> {
         (subject, baseline): (&str, &str),
         block: String,
     ) -> Option<Analysis> {
-        let values: Vec<&[f64]> =
-            self.cells.iter().map(|one| Some(&one.figures.get(&metric)?.aligned[..])).collect::<Option<_>>()?;
+        let values = self.repeats(metric)?;
         if values.iter().any(|runs| runs.iter().any(|value| *value <= 0.0)) {
             return None;
         }

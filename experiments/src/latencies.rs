@@ -24,6 +24,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::{Observation, rounded};
 
+/// A histogram, and the command it is of; of all where there is none.
+type OfCommand = (Option<String>, Histogram<u64>);
+
 /// A histogram in the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
@@ -81,7 +84,7 @@ pub fn to_text(lines: &[Line]) -> Result<String> {
 
 /// What is not as the histograms in `text` have it, in words, for each trial of `trials`.
 pub fn differences(text: &str, trials: &[Observation]) -> Result<Vec<String>> {
-    let mut by_trial: BTreeMap<String, Vec<(Option<String>, Histogram<u64>)>> = BTreeMap::new();
+    let mut by_trial: BTreeMap<String, Vec<OfCommand>> = BTreeMap::new();
     let mut deserializer = Deserializer::new();
     for (index, line) in text.lines().enumerate() {
         let line: Line = serde_json::from_str(line).with_context(|| format!("in line {}", index + 1))?;
