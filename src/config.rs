@@ -29,6 +29,8 @@ pub enum Kind {
     Signed(i64, i64),
     /// A number of bytes between two bounds, with a unit if you like: 1k = 1000, 1kb = 1024.
     Memory(u64, u64),
+    /// The same, or a percentage up to 100.
+    MemoryOrPercent,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A number in octal up to a bound, which is included.
@@ -236,7 +238,7 @@ directives! {
         ("aof-timestamp-enabled", YES_NO, "no", Ignored, "The log has no timestamps");
         ("aof-rewrite-incremental-fsync", YES_NO, "no", Ignored, "A rewritten log is synced once, at its end");
         ("maxmemory-eviction-tenacity", Kind::Integer(0, 100), "10", Ignored, "Keys are evicted in slices of their own, beside the commands");
-        ("maxmemory-clients", Kind::Text, "0", Refused, "The buffers of connections have no limit in common, only one each (`client-output-buffer-limit`, `client-query-buffer-limit`)");
+        ("maxmemory-clients", Kind::MemoryOrPercent, "0", Refused, "The buffers of connections have no limit in common, only one each (`client-output-buffer-limit`, `client-query-buffer-limit`)");
         ("tracking-table-max-keys", Kind::Integer(0, i64::MAX as u64), "1000000", Ignored, "There is no client-side caching");
         ("busy-reply-threshold", Kind::Integer(0, i64::MAX as u64), "5000", Ignored, NO_SCRIPTS);
         ("lua-replicate-commands", Kind::Line, "", Ignored, NO_SCRIPTS);
@@ -620,6 +622,11 @@ impl Config {
         }
     }
 
+    /// What is wrong with a value of a directive, if anything.
+    pub fn check(index: usize, value: &str) -> Result<(), String> {
+        check(&DIRECTIVES[index], value).map(drop)
+    }
+
     /// Checks and sets several directives, all or none; the error names the first that was refused.
     pub fn set(&self, values: &[(usize, String)]) -> Result<(), (usize, String)> {
         for (index, value) in values {
@@ -729,6 +736,12 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
         },
         Kind::Memory(least, most) => in_range(parse_memory(value).map(i128::from), least, most)
             .map_err(|reason| reason.replace("parsed into an integer", "parsed into a number of bytes")),
+        Kind::MemoryOrPercent => match value.strip_suffix('%').map(|percent| parse_u64(percent.as_bytes())) {
+            Some(Some(0..=100)) => Ok(0),
+            Some(Some(_)) => Err("percentage argument must be less or equal to 100".into()),
+            Some(None) => Err("argument must be a memory or percent value".into()),
+            None => parse_memory(value).ok_or_else(|| "argument must be a memory or percent value".into()),
+        },
         Kind::Choice(words) => {
             let position = words.iter().position(|word| word.eq_ignore_ascii_case(value));
             position.map(|position| position as u64).ok_or_else(|| match words {
@@ -864,6 +877,22 @@ mod tests {
         assert_eq!(saved(&[path]), save_points::REDIS_DEFAULT);
         assert_eq!(saved(&[path, "--save", "7 8"]), "3600 1 300 100 60 10000 7 8");
         assert_eq!(saved(&[path, "--save", "", "--save", "7 8"]), "7 8");
+        std::fs::write(file.path(), "save 3600 1\nsave \n").expect("written");
+        assert_eq!(saved(&[path, "--appendonly", "no"]), "");
+    }
+
+    #[test]
+    fn the_flag_after_the_file_may_lack_its_dashes() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let path = file.path().to_str().expect("a text path");
+        let config = parse(&[path, "loglevel", "verbose", "--maxmemory '700mb'", "--port", "7001"]).expect("valid");
+        assert_eq!(config.text(Directive::Loglevel), "verbose");
+        assert_eq!(config.number(Directive::Maxmemory), 700 << 20);
+        assert_eq!(config.number(Directive::Port), 7001);
+        for (words, wanted) in [(&["nosuch", "1"][..], "nosuch"), (&["port"], "wrong number of arguments")] {
+            let error = parse(&[&[path], words].concat()).expect_err("it is no flag");
+            assert!(error.contains(wanted), "{error}");
+        }
     }
 
     #[test]

@@ -118,6 +118,7 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::Integer(least, most) => format!("{least} to {most}"),
         Kind::Signed(least, most) => format!("{least} to {most}"),
         Kind::Memory(least, most) => format!("bytes, {least} to {most}"),
+        Kind::MemoryOrPercent => "bytes, or a percentage".to_owned(),
         Kind::SavePoints => "`SECONDS CHANGES ...`".to_owned(),
         Kind::Choice(words) => words.join(", "),
         Kind::Octal(most) => format!("0 to {most:o}, in octal"),

@@ -4,7 +4,7 @@ use super::glob;
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::aof::Rewriter;
-use crate::config::{DIRECTIVES, Directive, Effect};
+use crate::config::{Config, DIRECTIVES, Directive, Effect};
 use crate::logging;
 use crate::resp::{Args, Reply, parse_u64, quoted};
 use crate::server::Server;
@@ -108,6 +108,8 @@ impl Change {
         if call.server.config.has(self.index, &self.value) {
             return Ok(false);
         }
+        // A value that Redis would refuse is refused for that.
+        Config::check(self.index, &self.value).map_err(|reason| refusal(&self.name, &reason))?;
         Err(refusal(&self.name, &refuse))
     }
 

@@ -41,6 +41,10 @@ impl CommandLine {
                 is_complete = true;
             } else if index == 0 && !word.starts_with('-') {
                 line.file = Some(word.clone());
+            } else if index == 1 && line.file.is_some() && !word.starts_with('-') {
+                // Redis takes a name without its `--` here.
+                line.options.push((word.clone(), Vec::new()));
+                is_complete = false;
             } else {
                 return Err(CommandLineEnd::Refused(format!("unexpected argument '{word}': see --help")));
             }
@@ -121,6 +125,7 @@ fn value_name(kind: Kind) -> String {
     match kind {
         Kind::Integer(..) | Kind::Signed(..) | Kind::Octal(..) => "N".into(),
         Kind::Memory(..) => "BYTES".into(),
+        Kind::MemoryOrPercent => "BYTES|PERCENT".into(),
         Kind::Choice(words) => words.join("|"),
         Kind::Text => "TEXT".into(),
         Kind::Words | Kind::Line => "WORDS".into(),

@@ -92,7 +92,9 @@ impl<'a> Intake<'a> {
     fn take(&mut self, name: &str, values: &[String], place: &str) -> Result<(), String> {
         let index = index_of(&name.to_lowercase()).ok_or_else(|| format!("unknown directive '{name}'"))?;
         let row = &DIRECTIVES[index];
-        if values.is_empty() || (values.len() > 1 && !row.kind.takes_words()) {
+        // A `save` without anything is one with nothing to save.
+        let is_too_short = values.is_empty() && row.kind != Kind::SavePoints;
+        if is_too_short || (values.len() > 1 && !row.kind.takes_words()) {
             return Err("wrong number of arguments".into());
         }
         let value = values.join(" ");

@@ -239,7 +239,7 @@ pub fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), S
             .map_err(|_| format!("at byte {end}: it ends before its checksum"))?;
         // Zero stands for none: `rdbchecksum no`.
         if crc != 0 && crc != CRC64.checksum(&bytes[..end]) {
-            return Err(format!("at byte {end}: its checksum is wrong: it is damaged"));
+            return Err(format!("at byte {end}: its checksum is wrong (CRC error): it is damaged"));
         }
         summary.len += 8;
     }

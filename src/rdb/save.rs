@@ -231,7 +231,8 @@ impl Saves {
         self.saves.load(Ordering::Acquire)
     }
 
-    /// Makes a snapshot; it is on the disk when this returns. O(N)
+    /// Makes a snapshot; it is on the disk when this returns. That it cannot be written refuses no writes, as in Redis:
+    /// whoever asked for it hears so. O(N)
     pub fn save<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
         let mut begun = self.begin(keyspace.now_ms())?;
         begun.start_writing();
@@ -243,7 +244,7 @@ impl Saves {
             keyspace.within(database, |keyspace| keyspace.for_each(&mut put));
         }
         begun.snapshot.end_walk();
-        if self.end(begun) { Ok(()) } else { Err(NotSaved::Failed) }
+        if self.end_refusing(begun, false) { Ok(()) } else { Err(NotSaved::Failed) }
     }
 
     /// Begins a snapshot of all keys as they are now, in a store of all shards; it is made behind the caller's back.
@@ -312,16 +313,21 @@ impl Saves {
 
     /// Waits until a snapshot whose keys are all in it is on the disk; gives whether it is.
     pub fn end(&self, begun: Begun) -> bool {
+        self.end_refusing(begun, true)
+    }
+
+    /// Where `refuses` is true, that the snapshot cannot be written refuses writes.
+    fn end_refusing(&self, begun: Begun, refuses: bool) -> bool {
         let Begun { writing, started, .. } = begun;
         let made = match writing {
             Some(Ok(writing)) => writing.join().expect("the thread that writes does not panic"),
             Some(Err(error)) => Err(format!("for there is no thread for it: {error}")),
             None => unreachable!("a snapshot is written before it ends"),
         };
-        self.note_end(started, made)
+        self.note_end(started, made, refuses)
     }
 
-    fn note_end(&self, started: Instant, made: Result<u64, String>) -> bool {
+    fn note_end(&self, started: Instant, made: Result<u64, String>, refuses: bool) -> bool {
         match &made {
             Ok(len) => {
                 self.last_save_s.store(self.now_s(), Ordering::Relaxed);
@@ -332,7 +338,9 @@ impl Saves {
             Err(reason) => tracing::error!("Can't write the snapshot {reason}"),
         }
         self.took_s.store(started.elapsed().as_secs() as i64, Ordering::Relaxed);
-        self.has_failed.store(made.is_err(), Ordering::Relaxed);
+        if made.is_ok() || refuses {
+            self.has_failed.store(made.is_err(), Ordering::Relaxed);
+        }
         self.refuse_writes_or_not();
         self.is_saving.store(false, Ordering::Release);
         // Who sees that there is one more may begin the next.

@@ -263,6 +263,10 @@ fn what_cannot_be_set_is_refused_with_the_reason() {
         -ERR CONFIG SET failed (possibly related to argument 'rdbcompression') - can't set immutable config: Strings in snapshots are not compressed
         !CONFIG SET rdbcompression no
         +OK
+        !CONFIG SET timeout 5 maxmemory-clients 200% hz 0
+        -ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - percentage argument must be less or equal to 100
+        !CONFIG SET maxmemory-clients lots
+        -ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - argument must be a memory or percent value
         !CONFIG SET daemonize yes appendfilename x
         -ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set immutable config: The server stays in the foreground: what starts it puts it in the background
         CONFIG SET Dir /nowhere

@@ -1,6 +1,6 @@
 //! Durability: what was acknowledged is there after kill -9, whichever engine comes next; what is damaged is refused.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request};
+use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
 use shardrace::aof::{Manifest, SystemDisk};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -760,5 +760,21 @@ fn without_a_log_nothing_is_written() {
         server.client().expect("SET k v", "+OK\r\n");
         server.kill();
         assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0, "{setup:?}");
+    }
+}
+
+#[test]
+fn an_idle_log_gives_back_the_buffers_of_a_large_command() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "yes"]);
+        let mut client = server.client();
+        let members: Vec<String> = (0..200_000).map(|number| number.to_string()).collect();
+        let added: Vec<&str> = ["SADD", "set"].into_iter().chain(members.iter().map(String::as_str)).collect();
+        assert_eq!(client.value(&added), Value::Integer(200_000), "{setup:?}");
+        assert_eq!(client.value(&["UNLINK", "set"]), Value::Integer(1), "{setup:?}");
+        let buffers = || server.info_number("mem_not_counted_for_evict");
+        wait_until("the buffers are small", || buffers() <= 6 * 16 * 1024);
+        client.expect("SET k v", "+OK\r\n");
+        assert_eq!(server.kill().start(setup, &[]).client().value(&["DBSIZE"]), Value::Integer(1), "{setup:?}");
     }
 }

@@ -134,7 +134,7 @@ fn bad_snapshots() -> Vec<(Vec<u8>, &'static str)> {
     let value = whole.windows(5).position(|bytes| bytes == b"value").unwrap();
     changed[value] ^= 1;
     vec![
-        (changed, "its checksum is wrong"),
+        (changed, "its checksum is wrong (CRC error)"),
         (whole[..whole.len() - 12].to_vec(), "it is damaged, or ends"),
         (b"REDIS0099\xFF".to_vec(), "it is of RDB version 99"),
         (

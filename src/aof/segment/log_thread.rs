@@ -77,6 +77,9 @@ impl Segment {
             }
             let is_rung = self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
             self.bell.answer();
+            if !is_rung {
+                self.give_back_room();
+            }
             let is_wanted = self.bell.wants_sync.swap(false, Ordering::AcqRel);
             let is_due = match self.control.policy() {
                 FsyncPolicy::Always => true,

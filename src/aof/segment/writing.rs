@@ -11,6 +11,9 @@ use std::sync::atomic::Ordering;
 /// Buffers above this size are given back after they are written.
 const BUFFER_KEPT: usize = 1024 * 1024;
 
+/// As much of them as stays when the log is idle.
+const BUFFER_KEPT_IDLE: usize = 16 * 1024;
+
 /// What is taken by the writer.
 #[derive(Debug)]
 pub struct Writer {
@@ -85,6 +88,14 @@ impl Segment {
     pub(super) fn swap_buffers(&self, queue: &mut Queue, writer: &mut Writer) {
         std::mem::swap(&mut queue.bytes, &mut writer.buffer);
         self.note_taken_room(writer);
+    }
+
+    /// Gives back what a load has left of its buffers.
+    pub(super) fn give_back_room(&self) {
+        let mut writer = self.writer.lock();
+        self.queue.lock().bytes.shrink_to(BUFFER_KEPT_IDLE);
+        writer.buffer.shrink_to(BUFFER_KEPT_IDLE);
+        self.note_taken_room(&writer);
     }
 
     fn note_taken_room(&self, writer: &Writer) {

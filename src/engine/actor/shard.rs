@@ -128,6 +128,9 @@ pub struct KeyspaceShard {
     gathers: bool,
 }
 
+/// Bytes of room for a turn's records that are kept: one large command should not leave its room for ever.
+const RECORDS_KEPT: usize = 512 * 1024;
+
 /// A reply of the batch was dropped.
 const OVERFLOW: u8 = 1;
 /// Keys are to be evicted before a command that needs memory.
@@ -303,6 +306,7 @@ impl KeyspaceShard {
         if !self.records.is_empty() {
             self.segment.append(&self.records, std::mem::take(&mut self.record_count));
             self.records.clear();
+            self.records.shrink_to(RECORDS_KEPT);
             if std::mem::take(&mut self.ends_epoch) {
                 self.segment.end_epoch();
             }
