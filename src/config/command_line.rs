@@ -175,7 +175,10 @@ mod tests {
         assert_eq!((line.file.as_deref(), line.reads_stdin), (Some("a.conf"), true));
         let line = parse(&["-", "--port", "7"]).expect("valid");
         assert_eq!((line.file, line.reads_stdin), (None, true));
-        for words in [&["a.conf", "b.conf"] as &[&str], &["-x"], &["a.conf", "-", "--port", "7"]] {
+        // What follows the file is a directive's name, as in Redis: one that is none is refused when it is looked up.
+        let line = parse(&["a.conf", "b.conf"]).expect("valid");
+        assert_eq!((line.file.as_deref(), &*line.options), (Some("a.conf"), &[("b.conf".to_owned(), Vec::new())][..]));
+        for words in [&["-x"] as &[&str], &["a.conf", "-", "--port", "7"]] {
             assert!(matches!(parse(words), Err(CommandLineEnd::Refused(_))), "{words:?}");
         }
         assert!(matches!(parse(&["--port", "7", "--help"]), Err(CommandLineEnd::Asked(_))));

@@ -67,6 +67,12 @@ fn client_unblock_ends_a_wait() {
             assert_eq!(client.reply(), reply.as_bytes());
         }
         client.expect("PING", "+PONG\r\n");
+        // The one that ended with an error has failed, and no other.
+        let stats = other.value(&["INFO", "commandstats"]).text();
+        let wait = stats.lines().find(|line| line.starts_with("cmdstat_wait:")).expect("WAIT has run");
+        assert!(wait.contains("calls=2,") && wait.ends_with("failed_calls=1"), "{wait}");
+        let errors = other.value(&["INFO", "errorstats"]).text();
+        assert!(errors.contains("errorstat_UNBLOCKED:count=1"), "{errors}");
     });
 }
 
