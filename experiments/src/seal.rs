@@ -267,7 +267,8 @@ fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
         if let Some(file) = query.strip_prefix("side-by-side ") {
             found.push(PathBuf::from(file.trim()));
         }
-        if let Some(run) = query.strip_prefix("run ").map(str::trim).filter(|run| *run != document::NO_RUN) {
+        let run = query.strip_prefix("run ").map(|named| named.split(" for ").next().unwrap_or_default().trim());
+        if let Some(run) = run.filter(|run| *run != document::NO_RUN) {
             found.extend(["run.json", "trials.jsonl"].map(|name| Path::new(run).join(name)));
         }
     }

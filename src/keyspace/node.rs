@@ -300,8 +300,8 @@ impl Node {
     /// The text's bytes, if the value is a text.
     pub fn text_mut(&mut self) -> Option<&mut [u8]> {
         match self.header().state.kind() {
-            // SAFETY: `len` initialised bytes begin at `text_start`; the node is borrowed exclusively.
             Kind::Text => {
+                // SAFETY: `len` initialised bytes begin at `text_start`; the node is borrowed exclusively.
                 Some(unsafe { std::slice::from_raw_parts_mut(self.text_start(), self.text_size().len as usize) })
             }
             Kind::Integer | Kind::Object | Kind::Moved => None,
