@@ -114,7 +114,7 @@ impl Response {
 const ALIKE: f64 = 0.3;
 
 /// Whether two lines are shown to respond alike: the 95 % interval of the difference of their slopes lies within
-/// [`ALIKE`] on both sides of zero. Where the machine hardly drifts nothing is shown, and nothing is to be gained.
+/// `ALIKE` on both sides of zero. Where the machine hardly drifts nothing is shown, and nothing is to be gained.
 pub fn respond_alike(one: &Response, other: &Response) -> bool {
     let (Some((slope, error)), Some((other_slope, other_error))) = (one.slope(), other.slope()) else { return false };
     (slope - other_slope).abs() + 2.0 * error.hypot(other_error) < ALIKE

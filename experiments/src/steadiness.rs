@@ -1,8 +1,8 @@
 //! Steadiness: did throughput make a step within the window?
 //!
 //! A window is cut into slices of 100 ms, however short it is, and the slices into a part before and a part after, at
-//! every place that leaves [`SIDE_MIN`] of them on each side. A step is where the means of the two parts differ by more
-//! than [`STEP_MIN`] and by more than [`STANDARD_ERRORS`] standard errors, as the slices scatter within the parts: a
+//! every place that leaves `SIDE_MIN` of them on each side. A step is where the means of the two parts differ by more
+//! than `STEP_MIN` and by more than `STANDARD_ERRORS` standard errors, as the slices scatter within the parts: a
 //! machine whose every slice is another has no step, and a server that falls to half its rate has one, wherever in the
 //! window that happens.
 
