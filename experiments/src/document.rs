@@ -107,6 +107,21 @@ impl Library {
         }
         Ok(&self.runs[folder])
     }
+
+    /// Whether a document that names a run can name another in its place: that one has the sweep that is wanted, or all of
+    /// those there were. Otherwise what stood in the document would be gone.
+    fn may_replace(&mut self, named: &Path, wanted: &str, other: &Path) -> Result<bool> {
+        if !wanted.is_empty() {
+            return Ok(self.source(other)?.has_sweep(wanted));
+        }
+        if named == Path::new(NO_RUN) {
+            return Ok(true);
+        }
+        let sweeps =
+            self.source(named)?.run.record.setup.sweeps.iter().map(|sweep| sweep.name.clone()).collect::<Vec<_>>();
+        let other = self.source(other)?;
+        Ok(sweeps.iter().all(|name| other.has_sweep(name)))
+    }
 }
 
 /// The text of a document with every figure as its query gives it. `path` is the document's, relative to the root;
@@ -127,7 +142,7 @@ pub fn filled(library: &mut Library, path: &Path, text: &str, other_run: Option<
         if let Some(named) = query.strip_prefix("run ") {
             let (named, wanted) = named.trim().split_once(" for ").unwrap_or((named.trim(), ""));
             let other = match other_run {
-                Some(other) if wanted.is_empty() || library.source(other)?.has_sweep(wanted) => Some(other),
+                Some(other) if library.may_replace(Path::new(named), wanted, other)? => Some(other),
                 _ => None,
             };
             let named = other.map_or_else(|| PathBuf::from(named), Path::to_path_buf);
@@ -594,6 +609,23 @@ mod tests {
         );
         assert_eq!(fill(&once).unwrap(), once);
         assert_eq!(count(&once), 2);
+    }
+
+    #[test]
+    fn a_run_of_few_sweeps_does_not_take_the_place_of_one_of_more() {
+        let (all, few) = ("experiments/results/full-20261123-173054", "experiments/results/why-20261124");
+        let mut library = Library::new(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), Vec::new());
+        for (named, expected) in [
+            (all.to_owned(), all.to_owned()),
+            (few.to_owned(), few.to_owned()),
+            (NO_RUN.to_owned(), few.to_owned()),
+            (format!("{all} for why"), format!("{few} for why")),
+            (format!("{all} for pipeline"), format!("{all} for pipeline")),
+        ] {
+            let text = format!("{OPEN}run {named}{OPEN_END}x{CLOSE}");
+            let filled = filled(&mut library, Path::new("docs/x.md"), &text, Some(Path::new(few))).unwrap();
+            assert!(filled.starts_with(&format!("{OPEN}run {expected}{OPEN_END}")), "{named}: {filled}");
+        }
     }
 
     #[test]
