@@ -29,7 +29,7 @@ run: ## Build and serve on 127.0.0.1:6379 with data in ./data (ENGINE=mutex|dash
 build: ## Build the three binaries as they are measured
 	$(CARGO) build --release --workspace --bins
 
-check: ## Before each commit: formatting, clippy, unit tests, a smoke over the wire (under 3 minutes once built)
+check: ## Before each commit: formatting, clippy, unit tests, a smoke over the wire
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	$(CARGO) test --workspace --all-features --lib --quiet

@@ -43,7 +43,7 @@ use std::sync::Arc;
 pub struct Foundation {
     /// The data recovered from the log, one store per owner; empty ones where there is no log.
     pub stores: Vec<Databases>,
-    /// Where each owner logs, where there is a log.
+    /// Where each owner logs: without a log nothing is appended there.
     pub segments: Vec<Arc<Segment>>,
     /// Transactions over several of the segments.
     pub joints: Arc<Joints>,
@@ -92,7 +92,8 @@ pub trait Engine: Metered {
     fn evict_for_ever(self: Arc<Self>) -> impl Future<Output = ()> + Send;
     /// How many owners the keys have.
     fn owners(&self) -> usize;
-    /// Begins an image of all keys, where the parts say so, at one point of the order of all commands, with one part for each owner.
+    /// Begins an image of all keys, where the parts say so, at one point of the order of all commands, with one part for
+    /// each owner.
     fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) -> impl Future<Output = ()> + Send;
     /// Walks over the keys, in slices between commands, until all that were there are in the image that was begun.
     fn walk_image(self: Arc<Self>) -> impl Future<Output = ()> + Send;
@@ -106,7 +107,7 @@ pub trait Metered: Send + Sync + 'static {
     fn metrics(&self) -> EngineMetrics;
     /// How many keys may be evicted; of those that expire, where lasting ones are spared.
     fn evictable(&self, spares_lasting: bool) -> u64;
-    /// Where the owners of the keys log, where there is a log.
+    /// Where the owners of the keys log: without a log nothing is appended there.
     fn segments(&self) -> &[Arc<Segment>];
 }
 
