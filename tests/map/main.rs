@@ -1,0 +1,180 @@
+//! The code map of docs/ARCHITECTURE.md is true: a room imports what the map lets it import, and rooms form no cycle.
+//!
+//! The test reads the table of the map and the paths in the sources. What is compiled for tests alone may use more.
+
+mod imports;
+mod map;
+mod source;
+
+use imports::Tree;
+use map::CodeMap;
+use std::path::Path;
+
+/// Modules that were one cycle when the map was first held against the code. The row of the map that names them may
+/// lose names; it may not take one in.
+const NOT_SEPARATED: &[&str] = &[
+    "aof",
+    "background",
+    "buffers",
+    "calls",
+    "clients",
+    "commands",
+    "config",
+    "config_file",
+    "connection",
+    "deferred",
+    "engine",
+    "import",
+    "info",
+    "keyspace",
+    "limits",
+    "listening",
+    "log_switch",
+    "logging",
+    "monitor",
+    "pause",
+    "pubsub",
+    "rdb",
+    "replies",
+    "rewriting",
+    "server",
+    "slowlog",
+    "spool",
+];
+
+#[test]
+fn rooms_import_what_the_code_map_allows_and_form_no_cycle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md")).expect("the document is there");
+    let tree = Tree::read(&root.join("src")).expect("the sources can be read");
+    let faults = CodeMap::read(&text).faults(&tree, NOT_SEPARATED);
+    assert!(faults.is_empty(), "docs/ARCHITECTURE.md, code map:\n{}", faults.join("\n"));
+}
+
+const MAP: &str = "
+## Code map
+
+| room | what it is | may use |
+|---|---|---|
+| `src/low.rs` | the ground floor | |
+| `src/middle/` | the first floor | `low` |
+| `src/high.rs` | the roof | `low`, `middle` |
+
+## Other
+";
+
+fn faults(map: &str, files: &[(&str, &str)]) -> Vec<String> {
+    faults_with(map, files, &[])
+}
+
+fn faults_with(map: &str, files: &[(&str, &str)], not_separated: &[&str]) -> Vec<String> {
+    CodeMap::read(map).faults(&Tree::of(files), not_separated)
+}
+
+#[test]
+fn a_tree_as_the_map_draws_it_has_no_fault() {
+    let files = [
+        ("lib.rs", "mod low;\npub mod middle;\npub mod high;"),
+        ("low.rs", "pub struct Low;"),
+        ("middle/mod.rs", "mod inner; pub use inner::Inner;"),
+        ("middle/inner.rs", "use crate::low::Low; use super::Other;"),
+        ("high.rs", "use crate::{low::Low, middle::{self, Inner}};"),
+    ];
+    assert_eq!(faults(MAP, &files), [""; 0]);
+}
+
+#[test]
+fn a_planted_import_is_found_however_it_is_written() {
+    for planted in [
+        "use crate::high::High;",
+        "use crate::{middle, high};",
+        "use crate::{\n    middle::Inner,\n    high::{self, High},\n};",
+        "use super::super::high::High;",
+        "fn f() -> crate::high::High { todo!() }",
+        "fn f() { let _ = super::super::high::build(\"}\", '}', b'\\''); }",
+        "#[cfg(test)]\nmod tests { fn f() { \"}\"; } }\nuse crate::high::High;",
+        "#[cfg(test)]\nuse crate::low;\nuse crate::high::High;",
+        "/* use crate::low; */ use /* here */ crate :: high :: High;",
+        "const TEXT: &str = r#\"\"crate::\"#; use crate::high::High;",
+        "macro_rules! m { () => { $crate::high::High } }",
+    ] {
+        let inner = format!("use crate::low::Low;\n{planted}");
+        let files = [
+            ("lib.rs", "mod low; mod middle; mod high;"),
+            ("low.rs", ""),
+            ("middle/mod.rs", "mod inner;"),
+            ("middle/inner.rs", inner.as_str()),
+            ("high.rs", "use crate::{low, middle};"),
+        ];
+        assert_eq!(faults(MAP, &files), ["middle may not use high: src/middle/inner.rs does"], "{planted}");
+    }
+}
+
+#[test]
+fn what_is_for_tests_alone_and_what_is_no_code_may_name_any_room() {
+    for harmless in [
+        "#[cfg(test)]\nmod tests { use crate::high::High; fn f() { \"}\"; } }",
+        "#[cfg(test)] use crate::high::High;",
+        "#[cfg(test)]\n#[path = \"tests.rs\"]\nmod tests;",
+        "// use crate::high::High;",
+        "/// [`High`](crate::high::High)\nfn f() {}",
+        "const TEXT: &str = \"crate::high\"; const RAW: &str = r#\"crate::\"high\"#;",
+    ] {
+        let inner = format!("use crate::low::Low;\n{harmless}");
+        let files = [
+            ("lib.rs", "mod low; mod middle; mod high;"),
+            ("low.rs", ""),
+            ("middle/mod.rs", inner.as_str()),
+            ("middle/tests.rs", if inner.contains("mod tests;") { "use crate::high::High;" } else { "" }),
+            ("high.rs", "use crate::{low, middle};"),
+        ];
+        assert_eq!(faults(MAP, &files), [""; 0], "{harmless}");
+    }
+}
+
+#[test]
+fn a_room_that_the_map_lacks_or_that_is_gone_is_found() {
+    let files = [("lib.rs", ""), ("low.rs", ""), ("middle/mod.rs", "use crate::low;"), ("attic.rs", "")];
+    let found = faults(MAP, &files);
+    assert!(found.contains(&"attic is in src and not in the map".to_owned()), "{found:?}");
+    assert!(found.contains(&"high is in the map and not in src".to_owned()), "{found:?}");
+}
+
+#[test]
+fn a_permission_that_nobody_needs_is_found() {
+    let files = [("low.rs", ""), ("middle/mod.rs", ""), ("high.rs", "use crate::{low, middle};")];
+    assert_eq!(faults(MAP, &files), ["middle may use low and does not"]);
+}
+
+#[test]
+fn a_cycle_is_found_though_each_room_may_use_the_next() {
+    let map = MAP.replace("the ground floor | |", "the ground floor | `high` |");
+    let files = [
+        ("low.rs", "use crate::high;"),
+        ("middle/mod.rs", "use crate::low;"),
+        ("high.rs", "use crate::{low, middle};"),
+    ];
+    assert_eq!(faults(&map, &files), ["low may use high, which is below it in the map: rooms use those above them"]);
+}
+
+#[test]
+fn modules_that_are_not_separated_may_use_each_other_and_only_become_fewer() {
+    let map = "
+| room | what it is | may use |
+|---|---|---|
+| `src/low.rs` | the ground floor | |
+| `src/middle/`, `src/high.rs` | not yet separated | all above |
+";
+    let tangled = [("low.rs", ""), ("middle/mod.rs", "use crate::{low, high};"), ("high.rs", "use crate::middle;")];
+    assert_eq!(faults_with(map, &tangled, &["middle", "high"]), [""; 0]);
+    assert_eq!(faults_with(map, &tangled, &["middle"]), ["high is separated already: it needs a row of its own"]);
+    let loose = [("low.rs", ""), ("middle/mod.rs", "use crate::{low, high};"), ("high.rs", "")];
+    let found = faults_with(map, &loose, &["middle", "high"]);
+    assert_eq!(
+        found,
+        [
+            "middle is in no cycle: it is separated, and needs a row of its own",
+            "high is in no cycle: it is separated, and needs a row of its own",
+        ]
+    );
+}
