@@ -1,6 +1,6 @@
 //! Which rooms the files of a tree name.
 
-use crate::source::{code_of, is_word, without_tests};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{fs, io};
@@ -10,7 +10,8 @@ struct File {
     /// `keyspace`, `values`, `list`.
     module: Vec<String>,
     path: String,
-    code: String,
+    /// Without what is compiled for tests alone.
+    code: Vec<TokenTree>,
 }
 
 /// The sources of a crate.
@@ -33,8 +34,9 @@ impl Tree {
         let mut for_tests = BTreeSet::new();
         for &(path, text) in texts {
             let module = module_of(path);
+            let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
             let mut named = Vec::new();
-            let code = without_tests(code_of(text), &mut named);
+            let code = without_tests(tokens, &mut named);
             for name in named {
                 for_tests.insert([module.as_slice(), &[name]].concat());
             }
@@ -55,7 +57,9 @@ impl Tree {
         let mut imports: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
         for file in &self.files {
             let Some(room) = file.module.first() else { continue };
-            for named in rooms_named(file) {
+            let mut named = Vec::new();
+            rooms_named(&file.code, &file.module, &mut named);
+            for named in named {
                 if let Some(&named) = rooms.get(named.as_str()).filter(|&&named| named != room) {
                     imports.entry(room).or_default().entry(named).or_insert(&file.path);
                 }
@@ -89,88 +93,94 @@ fn module_of(path: &str) -> Vec<String> {
     module
 }
 
-/// The first segment, counted from the root of the crate, of each path that begins with `crate`, `super` or `self`.
-fn rooms_named(file: &File) -> Vec<String> {
-    let mut rooms = Vec::new();
-    let mut at = 0;
-    while let Some(word) = next_word(&file.code, &mut at) {
-        let base = match word {
-            "crate" => Vec::new(),
-            "super" => file.module[..file.module.len().saturating_sub(1)].to_vec(),
-            "self" => file.module.clone(),
-            _ => continue,
-        };
-        first_segments(&file.code[at..], base, &mut rooms);
-        at += path_len(&file.code[at..]);
-    }
-    rooms
-}
-
-fn next_word<'a>(code: &'a str, at: &mut usize) -> Option<&'a str> {
-    let start = *at + code[*at..].find(is_word)?;
-    let len = code[start..].find(|c| !is_word(c)).unwrap_or(code.len() - start);
-    *at = start + len;
-    Some(&code[start..*at])
-}
-
-/// Goes on behind a path that has led to the module `base`: a name, or a group of paths.
-fn first_segments(code: &str, mut base: Vec<String>, rooms: &mut Vec<String>) {
-    let Some(rest) = code.trim_start().strip_prefix("::") else { return };
-    let rest = rest.trim_start();
-    if let Some(group) = rest.strip_prefix('{') {
-        let parts = split_group(group).into_iter();
-        return parts.for_each(|part| first_segments(&format!("::{part}"), base.clone(), rooms));
-    }
-    let len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-    match &rest[..len] {
-        "super" => {
-            base.pop();
-            first_segments(&rest[len..], base, rooms);
+/// Takes out items under `#[cfg(test)]`; adds to `files` the names of the modules among them whose text is elsewhere.
+fn without_tests(tokens: TokenStream, files: &mut Vec<String>) -> Vec<TokenTree> {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut code = Vec::with_capacity(tokens.len());
+    let mut rest = tokens.as_slice();
+    while let [first, after @ ..] = rest {
+        if let [TokenTree::Group(group), ..] = after
+            && is(first, "#")
+            && group.stream().to_string().replace(' ', "") == "cfg(test)"
+        {
+            let item = &after[1..][..item_len(&after[1..])];
+            files.extend(module_elsewhere(item));
+            rest = &after[1 + item.len()..];
+            continue;
         }
-        name => rooms.push(base.into_iter().next().unwrap_or_else(|| name.to_owned())),
+        if let TokenTree::Group(group) = first {
+            let inside = without_tests(group.stream(), files).into_iter().collect();
+            code.push(Group::new(group.delimiter(), inside).into());
+        } else {
+            code.push(first.clone());
+        }
+        rest = after;
+    }
+    code
+}
+
+/// An item ends with its block, or with a semicolon or comma.
+fn item_len(tokens: &[TokenTree]) -> usize {
+    let is_end = |token: &TokenTree| match token {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        TokenTree::Punct(punct) => matches!(punct.as_char(), ';' | ','),
+        _ => false,
+    };
+    tokens.iter().position(is_end).map_or(tokens.len(), |end| end + 1)
+}
+
+/// The name in `mod name;`.
+fn module_elsewhere(item: &[TokenTree]) -> Option<String> {
+    match item {
+        [.., keyword, name, end] if is(keyword, "mod") && is(end, ";") => Some(name.to_string()),
+        _ => None,
     }
 }
 
-/// The parts of a group, up to the bracket that closes it.
-fn split_group(group: &str) -> Vec<&str> {
-    let (mut depth, mut start) = (0, 0);
-    let mut parts = Vec::new();
-    for (at, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth > 0 => depth -= 1,
-            '}' | ',' if depth == 0 => {
-                parts.push(group[start..at].trim());
-                start = at + 1;
-                if c == '}' {
-                    break;
-                }
-            }
+fn is(token: &TokenTree, text: &str) -> bool {
+    !matches!(token, TokenTree::Group(_) | TokenTree::Literal(_)) && token.to_string() == text
+}
+
+/// The first segment, counted from the root of the crate, of each path that begins with `crate`, `super` or `self`.
+fn rooms_named(code: &[TokenTree], module: &[String], rooms: &mut Vec<String>) {
+    for (at, token) in code.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => rooms_named(&tokens_of(group), module, rooms),
+            token if is(token, "crate") => path_behind(&code[at + 1..], &[], rooms),
+            token if is(token, "super") => path_behind(&code[at + 1..], parent(module), rooms),
+            token if is(token, "self") => path_behind(&code[at + 1..], module, rooms),
             _ => {}
         }
     }
-    parts.retain(|part| !part.is_empty());
-    parts
 }
 
-/// How much of the code belongs to a path of which the first word has been read.
-fn path_len(code: &str) -> usize {
-    let rest = code.trim_start();
-    match rest.strip_prefix("::").map(str::trim_start) {
-        Some(after) if after.starts_with('{') => {
-            let start = code.len() - after.len();
-            let mut depth = 0;
-            let end = after.find(|c| {
-                depth += i32::from(c == '{') - i32::from(c == '}');
-                depth == 0
-            });
-            start + end.map_or(after.len(), |end| end + 1)
+fn tokens_of(group: &Group) -> Vec<TokenTree> {
+    group.stream().into_iter().collect()
+}
+
+fn parent(module: &[String]) -> &[String] {
+    module.split_last().map_or(&[], |(_, parent)| parent)
+}
+
+/// A path that has led to the module `base` and goes on after `::`.
+fn path_behind(code: &[TokenTree], base: &[String], rooms: &mut Vec<String>) {
+    if let [first, second, rest @ ..] = code
+        && is(first, ":")
+        && is(second, ":")
+    {
+        path(rest, base, rooms);
+    }
+}
+
+/// A name in the module `base`, or a group of paths.
+fn path(code: &[TokenTree], base: &[String], rooms: &mut Vec<String>) {
+    match code {
+        [TokenTree::Group(group), ..] => {
+            let tokens = tokens_of(group);
+            tokens.split(|token| is(token, ",")).for_each(|part| path(part, base, rooms));
         }
-        Some(after) => {
-            let word = after.find(|c| !is_word(c)).unwrap_or(after.len());
-            let start = code.len() - after.len() + word;
-            start + path_len(&code[start..])
-        }
-        None => 0,
+        [name, rest @ ..] if is(name, "super") => path_behind(rest, parent(base), rooms),
+        [name, ..] => rooms.push(base.first().cloned().unwrap_or_else(|| name.to_string())),
+        [] => {}
     }
 }

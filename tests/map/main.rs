@@ -4,7 +4,6 @@
 
 mod imports;
 mod map;
-mod source;
 
 use imports::Tree;
 use map::CodeMap;
