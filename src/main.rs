@@ -1,8 +1,9 @@
 //! The `shardrace` binary.
 
+use shardrace::config::logging;
 use shardrace::config::{CommandLineEnd, Config};
 use shardrace::server::{self, Ground};
-use shardrace::{check_aof, import, logging};
+use shardrace::tools::{check_aof, import};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

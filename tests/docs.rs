@@ -4,14 +4,14 @@ use std::path::Path;
 
 #[test]
 fn the_document_of_commands_is_that_of_their_table() {
-    check("docs/COMMANDS.md", &shardrace::docs::commands_markdown());
+    check("docs/COMMANDS.md", &shardrace::tools::docs::commands_markdown());
 }
 
 /// It says what the default build takes; without jemalloc nothing is evicted, and `maxmemory-policy` has one value.
 #[cfg(feature = "jemalloc")]
 #[test]
 fn the_document_of_directives_is_that_of_their_table() {
-    check("docs/CONFIG.md", &shardrace::docs::config_markdown());
+    check("docs/CONFIG.md", &shardrace::tools::docs::config_markdown());
 }
 
 fn check(path: &str, text: &str) {

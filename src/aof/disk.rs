@@ -1,7 +1,7 @@
 //! Where the log's files live: the seam through which tests bring failing disks and lost power.
 
 use super::mapping::SystemMappedFile;
-use crate::narrowing::size;
+use crate::base::narrowing::size;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use std::fmt::Debug;

@@ -11,8 +11,8 @@
 use super::progress::Progress;
 use super::record::{Frame, Note, decode_again};
 use super::replay::{Concern, Refusal, Replay, Share, Unfit};
+use crate::base::parallel::in_parallel;
 use crate::keyspace::{Databases, Joint};
-use crate::parallel::in_parallel;
 
 /// More owners would mostly look at the records of others.
 const OWNERS_MAX: usize = 16;

@@ -22,7 +22,7 @@ fn keeps_room(file: &File) -> io::Result<bool> {
 /// and has them back when it needs the memory.
 pub enum Input {
     /// A file of a disk. Where somebody cuts it meanwhile, or it cannot be read, the process ends with a line: see
-    /// [`crate::bus_error`].
+    /// [`crate::base::bus_error`].
     Mapped(Mmap),
     /// What came through a pipe.
     Read(Vec<u8>),

@@ -30,8 +30,8 @@
 //! storing values that look like records of it.
 
 use super::control::FsyncPolicy;
+use crate::base::narrowing::{low_u8, size};
 use crate::keyspace::EFFECT_LEN_MAX;
-use crate::narrowing::{low_u8, size};
 use crate::resp::Span;
 use crc::{CRC_32_ISO_HDLC, Crc};
 use std::ops::BitXor;

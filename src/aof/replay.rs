@@ -1,10 +1,10 @@
 //! Applying what the log says to the data.
 
 use super::record::for_each_effect;
+use crate::base::routing::shard_of;
 use crate::commands::{self, Flags};
 use crate::keyspace::{Effects, Joint, Keyspace, Segmented, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
-use crate::routing::shard_of;
 use std::fmt;
 use std::path::Path;
 

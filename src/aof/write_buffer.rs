@@ -17,7 +17,7 @@
 use super::disk::{Disk, LogFile, MappedFile, Mapping, write_some};
 use super::manifest::{ChainEntry, Manifest};
 use super::record::{Header, SEGMENT_HEADER, Salt, decode_header};
-use crate::narrowing::size;
+use crate::base::narrowing::size;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -1,8 +1,8 @@
 //! Arguments as commands read them: integers, counts and positions; and elements as commands reply them.
 
 use super::CommandError;
+use crate::base::narrowing::size;
 use crate::keyspace::Entry;
-use crate::narrowing::size;
 use crate::resp::{Reply, parse_i64};
 use std::ops::Range;
 

@@ -4,8 +4,8 @@ use super::arguments::{integer, is};
 use super::bits::{BAD_OFFSET, bit_offset, checked_offset};
 use super::text::{lengthen, text_of};
 use super::{CommandError, Outcome};
+use crate::base::narrowing::{low_u32, low_u64};
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
-use crate::narrowing::{low_u32, low_u64};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding

@@ -3,8 +3,8 @@
 use super::arguments::{integer, is};
 use super::text::{lengthen, mark_built, text_of};
 use super::{CommandError, Outcome};
+use crate::base::narrowing::size;
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
-use crate::narrowing::size;
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
 

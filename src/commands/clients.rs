@@ -2,11 +2,11 @@
 
 use super::server::{LocalCall, Mute};
 use super::{CommandError, Outcome};
-use crate::clients::Client;
-use crate::pause::Paused;
 use crate::resp::{Args, Reply, parse_i64, quoted};
-use crate::stopping::{LastSnapshot, StopRequest};
-use crate::stream::Address;
+use crate::state::clients::Client;
+use crate::state::pause::Paused;
+use crate::state::socket::Address;
+use crate::state::stopping::{LastSnapshot, StopRequest};
 use std::net::Shutdown;
 use std::sync::Arc;
 

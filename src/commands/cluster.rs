@@ -5,12 +5,12 @@
 
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
+use crate::base::limits::IS_CLUSTER;
+use crate::base::routing::{SLOTS, slot_of};
 use crate::config::Directive;
 use crate::keyspace::{Keyspace, Store};
-use crate::limits::IS_CLUSTER;
 use crate::resp::{Args, Reply, parse_i64, quoted};
-use crate::routing::{SLOTS, slot_of};
-use crate::stream::Address;
+use crate::state::socket::Address;
 use std::sync::atomic::Ordering;
 
 const DISABLED: CommandError = CommandError::Text("ERR This instance has cluster support disabled");

@@ -1,11 +1,11 @@
 //! CONFIG: the configuration, read, changed and written into its file.
 
-use super::glob;
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::aof::Rewriter;
+use crate::base::glob;
+use crate::config::logging;
 use crate::config::{Config, DIRECTIVES, Directive, Effect};
-use crate::logging;
 use crate::resp::{Args, Reply, parse_u64, quoted};
 use crate::server::Server;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ fn refusal(name: &str, reason: &str) -> CommandError {
 pub fn config_rewrite(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const NO_FILE: &str = "ERR The server is running without a config file";
     let path = call.server.config.file().ok_or(CommandError::Text(NO_FILE))?;
-    crate::config_file::rewrite(path, &call.server.config).map_err(|error| {
+    crate::config::file::rewrite(path, &call.server.config).map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::Owned(format!("ERR Rewriting config file: {error}"))
     })?;

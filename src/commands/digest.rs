@@ -4,7 +4,7 @@
 //! so that order does not matter; *mix* does that and hashes the outcome, so that it does. Members and fields are
 //! joined, elements and entries are mixed, keys are joined. As in `debug.c` of Redis.
 
-use crate::keyspace::stream::StreamId;
+use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Entry, Keyspace, Node, Object, Store, Value};
 use crate::resp::DoubleText;
 use sha1::{Digest as _, Sha1};

@@ -9,7 +9,7 @@
 //! Text is accepted as `strtold` accepts it, all of it and without spaces: `1`, `-.5`, `3.0e3`, `0x1.8p1`, `inf`; but
 //! not `nan`, nor what is too large, or too small to differ from zero.
 
-use crate::narrowing::{low_u8, low_u32, low_u64};
+use crate::base::narrowing::{low_u8, low_u32, low_u64};
 use std::cmp::Ordering;
 use std::fmt;
 

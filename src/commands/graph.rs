@@ -12,7 +12,7 @@
 //!  s
 //! ```
 
-use crate::latency::{Event, Sample};
+use crate::stats::latency::{Event, Sample};
 
 /// Columns of a graph: where there are more times, the last ones are shown below the others.
 const COLUMNS: usize = 80;
@@ -45,7 +45,7 @@ fn mark(ms: u64, low: u64, high: u64, row: u64) -> char {
     let height = (ms - low) * (ROWS * STEPS - 1) / (high - low).max(1);
     match height.checked_sub(row * STEPS) {
         None => ' ',
-        Some(step) => MARKS.get(crate::narrowing::size(step)).copied().unwrap_or(FILL),
+        Some(step) => MARKS.get(crate::base::narrowing::size(step)).copied().unwrap_or(FILL),
     }
 }
 

@@ -4,8 +4,8 @@ use super::arguments::{integer, reply_entry};
 use super::float::Extended;
 use super::random::{Fields, reply_random, wanted};
 use super::{CommandError, Outcome};
+use crate::base::narrowing::size;
 use crate::keyspace::{Class, Collection, Entry, Hash, Keyspace, Store};
-use crate::narrowing::size;
 use crate::resp::{Args, Reply};
 
 /// HSET key field value [field value ...]: O(N), N = fields given

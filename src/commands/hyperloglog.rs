@@ -3,7 +3,7 @@
 use super::server::LocalCall;
 use super::text::mark_built;
 use super::{CommandError, Outcome};
-use crate::hyperloglog::{self, Corrupt, Encoding, Union};
+use crate::keyspace::values::hyperloglog::{self, Corrupt, Encoding, Union};
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::resp::{Args, Reply, quoted};
 

@@ -6,12 +6,12 @@
 use super::access::{self, Words};
 use super::arguments::is;
 use super::documented::{arguments_of, deprecated_since, write_all};
-use super::glob;
 use super::lookup::{find, find_row, find_subcommand};
 use super::row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 use super::server::LocalCall;
 use super::table::{COMMANDS, CommandId, command};
 use super::{CommandError, Outcome};
+use crate::base::glob;
 use crate::resp::{Args, Reply};
 
 /// Commands that are dangerous though they do not administer, as Redis classifies them.

@@ -2,11 +2,11 @@
 
 use super::arguments::{integer, is};
 use super::cluster::must_have_databases;
-use super::glob;
 use super::{CommandError, Outcome};
+use crate::base::glob;
 use crate::keyspace::{Class, Keyspace, Store, Value};
-use crate::rdb::SAVES;
 use crate::resp::{Args, Reply};
+use crate::snapshot::SAVES;
 
 /// DEL key [key ...], UNLINK key [key ...]: O(N), N = keys and their elements
 pub fn del<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -7,8 +7,8 @@
 use super::arguments::{integer, is};
 use super::text::text_of;
 use super::{CommandError, Outcome};
+use crate::base::limits::STRING_LEN_MAX;
 use crate::keyspace::{Keyspace, Store};
-use crate::limits::STRING_LEN_MAX;
 use crate::resp::{Args, Reply};
 
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]: O(N * M), N, M = lengths

@@ -1,11 +1,11 @@
 //! Finding a command by its name.
 
-use super::error::CommandError;
 use super::row::{Command, Request};
 use super::server::subcommand;
 use super::table::{COMMANDS, CommandId, command};
-use crate::narrowing::size;
+use crate::base::narrowing::size;
 use crate::resp::Args;
+use crate::resp::CommandError;
 use std::sync::LazyLock;
 
 /// Slots of the hash table; a power of two, several times the number of commands so that most chains have length one.

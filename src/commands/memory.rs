@@ -5,9 +5,9 @@
 
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
-use crate::keyspace::stream::StreamId;
+use crate::base::narrowing::{size, whole_u64};
+use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Hash, Keyspace, List, ListNode, Node, Object, Set, SortedSet, Store, Stream, Value};
-use crate::narrowing::{size, whole_u64};
 use crate::resp::{Args, Reply, parse_i64};
 
 /// Elements whose size is taken for that of all, where no number is given.
@@ -123,7 +123,7 @@ fn of_stream(stream: &Stream, samples: usize) -> usize {
 
 /// MEMORY STATS: O(shards)
 pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let memory = crate::memory::read();
+    let memory = crate::base::memory::read();
     let keys: u64 = call.server.metrics().databases.iter().map(|database| database.keys).sum();
     let clients: u64 = call.server.clients.list().iter().map(|client| client.unread_bytes()).sum();
     let per_key = memory.allocated.checked_div(keys).unwrap_or(0);
@@ -149,7 +149,7 @@ pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 /// MEMORY DOCTOR: O(1)
 pub fn doctor(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const MB: u64 = 1 << 20;
-    let memory = crate::memory::read();
+    let memory = crate::base::memory::read();
     let ratio = memory.resident as f64 / memory.allocated.max(1) as f64;
     let (allocated, resident) = (memory.allocated / MB, memory.resident / MB);
     let advice = match ratio {
@@ -163,14 +163,14 @@ pub fn doctor(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
 
 /// MEMORY MALLOC-STATS: O(1)
 pub fn malloc_stats(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let statistics = crate::memory::statistics();
+    let statistics = crate::base::memory::statistics();
     reply.verbatim(statistics.as_deref().unwrap_or("Stats not supported for the current allocator"));
     Ok(())
 }
 
 /// MEMORY PURGE: O(N), N = free memory
 pub fn purge(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    if !crate::memory::purge() {
+    if !crate::base::memory::purge() {
         return Err(CommandError::Text("ERR Error purging dirty pages"));
     }
     reply.ok();

@@ -16,11 +16,9 @@ pub mod debug;
 mod digest;
 mod documented;
 mod double;
-mod error;
 pub mod expiry;
 mod float;
 mod geo;
-pub mod glob;
 mod graph;
 mod hashes;
 mod hyperloglog;
@@ -50,7 +48,6 @@ mod transaction;
 mod transfer;
 pub mod waiting;
 
-pub use error::{CommandError, Outcome};
 pub use lookup::{find, find_of, find_subcommand};
 pub use row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
 pub use scan::{joined as joined_pages, pages};
@@ -58,10 +55,10 @@ pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Mute, Watched, disp
 pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};
 pub use transaction::{Bounds, Ending, Transaction};
 
-use crate::calls;
 use crate::keyspace::{Keyspace, Store};
-use crate::resp::{Args, Reply, parse_i64};
-use crate::slowlog::Slow;
+use crate::resp::{Args, CommandError, Reply, parse_i64};
+use crate::stats::calls;
+use crate::stats::slow_log::Slow;
 use blocking::serve_ready;
 
 /// Whether an argument of a request is a password, or the name of a user with one: neither logs nor monitors show it.
@@ -74,10 +71,20 @@ pub fn is_secret(command: &Command, args: Args<'_>, position: usize) -> bool {
     }
 }
 
+/// What the slow log shows of a command that took so long.
+pub fn slow(id: CommandId, args: Args<'_>, ticks: u64) -> Slow {
+    let row = command(id);
+    let (is_fast, is_skipped) = (row.flags.has(Flags::FAST), row.flags.has(Flags::SKIP_SLOWLOG));
+    Slow::new(args, ticks, is_fast, is_skipped, |position| is_secret(row, args, position))
+}
+
 /// Whether a command sends a message to a channel.
 pub fn publishes(id: CommandId) -> bool {
     matches!(command(id).name, "publish" | "spublish")
 }
+
+/// A command writes its reply, or says what was wrong before it wrote any.
+pub type Outcome = Result<(), CommandError>;
 
 /// What a command depends on of its connection's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -177,9 +184,9 @@ fn run_one<S: Store>(
     // One that met an expired key which it may not remove is run once more.
     if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
         let ticks = keyspace.end_timing();
-        calls::note_run(id, ticks, counts, has_failed);
+        calls::note_run(id.0, ticks, counts, has_failed);
         if calls::is_slow(ticks) {
-            keyspace.note_slow(Slow::new(command(id), args, ticks));
+            keyspace.note_slow(slow(id, args, ticks));
         }
     }
     !waits

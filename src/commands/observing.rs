@@ -1,11 +1,11 @@
 //! SLOWLOG and LATENCY: which commands took long.
 
 use super::server::LocalCall;
-use super::{CommandError, Outcome, find, graph};
-use crate::calls;
+use super::{COMMANDS, CommandError, Outcome, find, graph};
 use crate::config::Directive;
 use crate::resp::{Args, Reply, parse_i64, quoted};
-use crate::slowlog::Entry;
+use crate::stats::calls;
+use crate::stats::slow_log::Entry;
 
 /// Entries that SLOWLOG GET replies where no count is given.
 const COUNT: usize = 10;
@@ -160,11 +160,11 @@ pub fn latency_histogram(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut 
         names.is_empty() || names.iter().any(is_named)
     };
     let counted: Vec<_> =
-        calls::of_all().filter(|(id, figures)| figures.calls > 0 && is_wanted(calls::name_of(*id))).collect();
+        calls::of_all().filter(|(id, figures)| figures.calls > 0 && is_wanted(COMMANDS[*id].name)).collect();
     let counted: Vec<_> = counted.into_iter().filter(|(_, figures)| !figures.histogram.is_empty()).collect();
     reply.map(counted.len());
     for (id, figures) in counted {
-        reply.bulk(calls::name_of(id).as_bytes());
+        reply.bulk(COMMANDS[id].name.as_bytes());
         reply.map(2);
         reply.bulk(b"calls");
         reply.integer(figures.histogram.len() as i64);

@@ -2,8 +2,8 @@
 
 use super::arguments::{integer, reply_entry};
 use super::{CommandError, Outcome};
+use crate::base::narrowing::size;
 use crate::keyspace::{FieldSpot, Hash, Set, Spot};
-use crate::narrowing::size;
 use crate::resp::Reply;
 use std::collections::HashSet;
 

@@ -3,9 +3,9 @@
 use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Store};
-use crate::rdb::{NotSaved, SAVES};
 use crate::resp::{Args, Reply};
-use crate::rewriting::Requested;
+use crate::snapshot::{NotSaved, SAVES};
+use crate::state::rewriting::Requested;
 
 /// SAVE: O(N), N = bytes of all keys
 pub fn save<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -5,9 +5,10 @@
 
 use super::arguments::{integer, is, reply_entry};
 use super::keys::type_name;
-use super::{CommandError, Outcome, glob};
+use super::{CommandError, Outcome};
+use crate::base::glob;
+use crate::base::narrowing::{low_u64, size};
 use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, SortedSet, Store};
-use crate::narrowing::{low_u64, size};
 use crate::resp::{Args, DoubleText, Reply};
 
 /// Where a SCAN goes on.

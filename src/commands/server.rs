@@ -7,16 +7,15 @@ use super::lookup::find_subcommand;
 use super::table::{CommandId, command, local_function};
 use super::transaction::Transaction;
 use super::{CommandError, Context, Outcome};
-use crate::calls;
-use crate::clients::Client;
-use crate::clock::uptime_ms;
+use crate::base::clock::uptime_ms;
+use crate::base::ticks;
 use crate::config::Directive;
 use crate::keyspace::Watch;
 use crate::pubsub::Subscription;
 use crate::resp::{Args, Reply, parse_i64, parse_u64, quoted};
 use crate::server::Server;
-use crate::slowlog::Slow;
-use crate::ticks;
+use crate::state::clients::Client;
+use crate::stats::calls;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -159,13 +158,13 @@ pub fn dispatch_local(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, r
     let began_at = ticks::now();
     let outcome = local_function(id)(call, args, reply);
     let took = ticks::now().saturating_sub(began_at);
-    calls::note_run(id, took, true, outcome.is_err());
+    calls::note_run(id.0, took, true, outcome.is_err());
     if let Err(error) = outcome {
         calls::note_error(&error);
         reply.error(error);
     }
     if calls::is_slow(took) {
-        call.server.note_slow(call.client, Slow::new(command(id), args, took));
+        call.server.note_slow(call.client, super::slow(id, args, took));
     }
 }
 
@@ -420,7 +419,7 @@ pub fn hello(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 
 fn write_hello(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
     reply.map(7);
-    for (field, value) in [("server", "redis"), ("version", crate::info::REDIS_VERSION)] {
+    for (field, value) in [("server", "redis"), ("version", crate::rdb::REDIS_VERSION)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }
@@ -428,7 +427,7 @@ fn write_hello(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
     reply.integer(if call.state.context.resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(call.client.id as i64);
-    let mode = crate::info::mode();
+    let mode = crate::state::info::mode();
     for (field, value) in [("mode", mode), ("role", "master")] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
@@ -450,13 +449,13 @@ pub fn time(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 pub fn info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let sections: Vec<String> =
         args.from(1).iter().map(|section| String::from_utf8_lossy(section).to_lowercase()).collect();
-    reply.verbatim(&crate::info::render(call.server, &sections));
+    reply.verbatim(&crate::state::info::render(call.server, &sections));
     Ok(())
 }
 
 /// STATS: O(shards)
 pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let figures = crate::info::engine_figures(call.server);
+    let figures = crate::state::info::engine_figures(call.server);
     reply.map(figures.len());
     for (name, value) in figures {
         reply.bulk(name.as_bytes());
@@ -567,6 +566,6 @@ fn on_or_off(args: Args<'_>) -> Result<bool, CommandError> {
 
 /// LOLWUT [VERSION version]: O(1)
 pub fn lolwut(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.verbatim(&format!("Redis ver. {}\n", crate::info::REDIS_VERSION));
+    reply.verbatim(&format!("Redis ver. {}\n", crate::rdb::REDIS_VERSION));
     Ok(())
 }

@@ -5,8 +5,8 @@ use super::expiry::{ExpiryOption, TimeForm, remove_deadline, tell_deadline, tell
 use super::float::Extended;
 use super::text::{checked_len, lengthen, make_text, text_of};
 use super::{CommandError, Outcome};
+use crate::base::narrowing::size;
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
-use crate::narrowing::size;
 use crate::resp::{Args, Reply, parse_i64};
 
 /// A string as it is stored: an integer where it is one.

@@ -7,8 +7,8 @@ use super::{
     Outcome, bitfield, bits, blocking, cluster, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists,
     memory, object, observing, pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
 };
+use crate::base::narrowing::low_u16;
 use crate::keyspace::{Keyspace, Store};
-use crate::narrowing::low_u16;
 use crate::resp::{Args, Reply};
 use std::marker::PhantomData;
 
@@ -25,7 +25,7 @@ pub fn command(id: CommandId) -> &'static Command {
 impl CommandId {
     /// The command of the row at this position.
     pub const fn of_index(index: usize) -> Self {
-        const { assert!(COMMANDS.len() < u16::MAX as usize) };
+        const { assert!(COMMANDS.len() <= crate::stats::calls::ROWS_MAX) };
         Self(low_u16(index as u64))
     }
 

@@ -1,9 +1,10 @@
 //! Taking in the configuration: lines of files and flags, one after the other, the last of each directive counts.
 
 use super::{Config, DIRECTIVES, Directive, DirectiveRow, Effect, Kind, check, index_of};
-use crate::commands::glob;
+use crate::base::glob;
 use crate::resp::split_line;
-use crate::save_points::{self, SavePoints};
+use crate::snapshot::SavePoints;
+use crate::snapshot::save_points;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

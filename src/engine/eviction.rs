@@ -1,11 +1,11 @@
 //! Eviction by whoever owns the keys, in slices of bounded time, as [expiration](super::expiration).
 
 use super::expiration::TimeSlice;
+use crate::base::limits::is_frozen;
+use crate::base::memory::Meter;
+use crate::base::pressure::{COMMAND, PRESSURE};
 use crate::commands::blocking::serve_ready;
-use crate::eviction::{COMMAND, PRESSURE};
 use crate::keyspace::{Evictable, Keyspace, Policy};
-use crate::limits::is_frozen;
-use crate::memory::Meter;
 use std::time::Duration;
 
 /// How long to wait where nothing could be evicted.

@@ -3,10 +3,10 @@
 //! In slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at most.
 //! [Eviction](super::eviction) goes in the same slices.
 
+use crate::base::limits::{EXPIRES_ACTIVELY, is_frozen};
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
-use crate::latency;
-use crate::limits::{EXPIRES_ACTIVELY, is_frozen};
+use crate::stats::latency;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

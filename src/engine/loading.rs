@@ -3,9 +3,9 @@
 use super::Session;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::LogMark;
-use crate::replies::Output;
+use crate::resp::Output;
 use crate::resp::{Args, Reply};
-use crate::slowlog::Slow;
+use crate::stats::slow_log::Slow;
 
 /// A session without an engine. It runs nothing; a transaction that was begun waits for the engine's session.
 ///

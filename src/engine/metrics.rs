@@ -1,8 +1,8 @@
 //! What an engine says of itself.
 
 use crate::aof::{Segment, SegmentMetrics};
+use crate::base::narrowing::whole_u64;
 use crate::keyspace::{KeyspaceStats, Segmented, Table};
-use crate::narrowing::whole_u64;
 use hdrhistogram::Histogram;
 use std::sync::Arc;
 

@@ -25,15 +25,15 @@ pub use mutex::MutexEngine;
 pub use together::{BYTES_MAX as GATHERED_BYTES_MAX, Batching};
 
 use crate::aof::{Joints, LogControl, LogThread, Rewriter, Segment};
-use crate::clock::Clock;
+use crate::base::clock::Clock;
+use crate::base::limits::Limit;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, LogMark};
-use crate::latency;
-use crate::limits::Limit;
 use crate::pubsub::PubSub;
-use crate::replies::Output;
+use crate::resp::Output;
 use crate::resp::{Args, Reply};
-use crate::slowlog::Slow;
+use crate::stats::latency;
+use crate::stats::slow_log::Slow;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -228,7 +228,7 @@ pub trait Session: Send + Sync + 'static {
     /// The commands with a reply that took long, for the caller to take.
     fn slow(&mut self) -> &mut Vec<Slow>;
 
-    /// Times the stages of what is submitted until the next flush: see [`crate::stages`].
+    /// Times the stages of what is submitted until the next flush: see [`crate::stats::stages`].
     fn watch(&mut self) {}
 
     /// The ticks that stages other than parsing took within what was submitted since [`watch`](Self::watch).

@@ -4,11 +4,11 @@
 //! run before those bytes go.
 
 use crate::aof::{Segment, frame_onto};
+use crate::base::pool::{Pool, Pooled};
+use crate::base::ticks;
 use crate::commands::{CommandId, Context};
 use crate::keyspace::{Effects, Keyspace, Store};
-use crate::pool::{Pool, Pooled};
 use crate::resp::{Args, Span};
-use crate::ticks;
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -40,7 +40,11 @@ pub struct Batching {
 impl Batching {
     /// As the flags say.
     pub fn new(is_by_read: bool, prefetches: bool) -> Self {
-        Self { is_by_read, prefetches, held_ticks_max: crate::narrowing::whole_u64(HELD_US_MAX * ticks::per_us()) }
+        Self {
+            is_by_read,
+            prefetches,
+            held_ticks_max: crate::base::narrowing::whole_u64(HELD_US_MAX * ticks::per_us()),
+        }
     }
 
     /// Whether commands are gathered before they run: nobody looks ahead at what is not there.

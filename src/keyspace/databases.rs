@@ -4,9 +4,9 @@ use super::deadlines::Deadlines;
 use super::eviction::Evictable;
 use super::imaging::{ImageSink, Imaging, STEP, Spot};
 use super::listeners::Listeners;
-use super::node::Node;
 use super::segmented::Segmented;
 use super::store::{Store, Table};
+use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
 /// The part of each database that one owner has. Whatever is asked concerns the selected one.

@@ -3,7 +3,7 @@
 //! Active expiration takes what is due from the front, so it finds every expired key at once and none that is not;
 //! Redis samples instead. An entry is 16 bytes and names its key by hash: the key itself is found in the table.
 
-use crate::narrowing::whole_u64;
+use crate::base::narrowing::whole_u64;
 use std::collections::BTreeSet;
 
 /// The deadlines of a part of the keyspace.

@@ -1,12 +1,12 @@
 //! Evicting one key: of a few that are looked at, the one that the policy values least, as Redis does it.
 //!
-//! Whoever owns the keys calls this as often as memory asks for; see `crate::eviction` for when that is.
+//! Whoever owns the keys calls this as often as memory asks for; see `crate::base::pressure` for when that is.
 
 use super::deadlines::Deadlines;
 use super::hashing::hash_of;
-use super::node::Node;
 use super::usage::{Policy, SAMPLES};
 use super::{Class, Keyspace, Store, is_due};
+use crate::keyspace::raw::node::Node;
 use std::sync::atomic::Ordering;
 
 /// Where a store holds so many keys for each that expires, drawing any key until one expires takes too long.

@@ -10,7 +10,7 @@
 //!
 //! Redis forks, and lets the operating system keep what changes; this is its copy on write for keys in place of pages.
 
-use super::node::Node;
+use crate::keyspace::raw::node::Node;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -20,6 +20,12 @@ pub trait ImageSink: Debug + Send + Sync {
     fn put(&self, database: usize, node: &Node);
     /// Whether the walk may go on, or is ahead of what can be written.
     fn has_room(&self) -> bool;
+}
+
+/// How a key is written.
+pub trait Encode: Debug + Send {
+    /// Appends a node of a database. The error says why it cannot be written. O(bytes of the value)
+    fn encode(&mut self, out: &mut Vec<u8>, database: usize, node: &Node) -> Result<(), String>;
 }
 
 /// Buckets, or nodes of removed databases, that are looked at between two looks at the clock.

@@ -5,10 +5,10 @@ use super::deadlines::Deadlines;
 use super::hashing::hash_of;
 use super::imaging::ImageSink;
 use super::listeners::Listeners;
-use super::node::Node;
 use super::segmented::Segmented;
 use super::store::{Store, Table};
-use crate::routing::shard_of;
+use crate::base::routing::shard_of;
+use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
 /// The stores of some of `shards` shards, lent; each of one owner, nearly always.

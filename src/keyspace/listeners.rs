@@ -1,9 +1,9 @@
 //! Who wants to know when a key changes: transactions that watch it, and connections that wait for something to take.
 
 use super::hashing::ProcessHash;
-use super::object::Kind;
-use super::stream::Reading;
 use super::waiter::Waiter;
+use crate::keyspace::values::object::Kind;
+use crate::keyspace::values::stream::Reading;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

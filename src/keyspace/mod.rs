@@ -3,32 +3,21 @@
 //! Synchronous, and knows no engine: an engine supplies a [`Store`] as wide as the command needs, exclusive to it for
 //! as long as the command runs.
 
-mod compact;
 mod databases;
 mod deadlines;
 mod effects;
 mod encoding_limits;
 mod eviction;
-mod hash;
 mod hashing;
 mod imaging;
-mod intset;
 mod joint;
-mod list;
 mod listeners;
-mod listpack;
-mod node;
 mod notices;
-mod object;
+mod raw;
 mod segmented;
-mod set;
-mod slim;
-pub mod sorted_set;
 mod store;
-pub mod stream;
-mod table;
-mod thin;
 mod usage;
+pub mod values;
 mod waiter;
 mod walk;
 
@@ -37,31 +26,31 @@ pub use deadlines::Deadlines;
 pub use effects::{EFFECT_LEN_MAX, Effects};
 pub use encoding_limits::{Limit, NodeLimit};
 pub use eviction::{Evictable, draw as draw_evictable};
-pub use hash::FieldSpot;
 pub use hashing::{ProcessHash, hash_of};
-pub use imaging::{ImageSink, Imaging, STEP as IMAGE_STEP, Spot as ImageSpot};
-pub use intset::Intset;
+pub use imaging::{Encode, ImageSink, Imaging, STEP as IMAGE_STEP, Spot as ImageSpot};
 pub use joint::Joint;
-pub use list::{Elements, ListNode, Position, Quicklist};
 pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
-pub use listpack::{Entry, Listpack};
-pub use node::{LEN_MAX, NewValue, Node, Value};
 pub use notices::{Class, Notice, Notices};
-pub use object::{Bytes, Collection, Hash, Kind, List, Object, Set};
+pub use raw::node::{NewValue, Node, Value};
 pub use segmented::Segmented;
-pub use set::Spot;
-pub use sorted_set::{Cut, SortedSet};
 pub use store::{Store, Table};
-pub use stream::Stream;
-pub use table::{ElementTable, Field, Keyed, Member};
 pub use usage::{LFU_DECAY_TIME, LFU_LOG_FACTOR, Policy, SAMPLES};
+pub use values::element_table::{ElementTable, Field, Keyed, Member};
+pub use values::hash::FieldSpot;
+pub use values::intset::Intset;
+pub use values::list::{Elements, ListNode, Position, Quicklist};
+pub use values::listpack::{Entry, Listpack};
+pub use values::object::{Bytes, Collection, Hash, Kind, List, Object, Set};
+pub use values::set::Spot;
+pub use values::sorted_set::{Cut, SortedSet};
+pub use values::stream::Stream;
 pub use waiter::{Lines, LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
-use crate::commands::CommandError;
-use crate::limits::{HLL_SPARSE_LEN_MAX, STRING_LEN_MAX, is_frozen};
-use crate::slowlog::Slow;
-use crate::ticks;
+use crate::base::limits::{HLL_SPARSE_LEN_MAX, LEN_MAX, STRING_LEN_MAX, is_frozen};
+use crate::base::ticks;
+use crate::resp::CommandError;
+use crate::stats::slow_log::Slow;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -387,7 +376,7 @@ impl<S: Store> Keyspace<S> {
     }
 
     /// Makes the caller a reader of streams that have nothing for it; false when it does not wait.
-    pub fn read_in_line(&mut self, reading: &Arc<stream::Reading>) -> bool {
+    pub fn read_in_line(&mut self, reading: &Arc<values::stream::Reading>) -> bool {
         let Some(waiter) = &self.caller.waiter else { return false };
         waiter.note_in_line(|| Lines {
             database: self.store.selected(),

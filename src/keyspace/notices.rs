@@ -5,7 +5,7 @@
 //! said when the command's changes are logged, before anybody else touches its keys. The letters are those of Redis's
 //! `notify-keyspace-events`.
 
-use crate::narrowing::low_u16;
+use crate::base::narrowing::low_u16;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -7,11 +7,11 @@ use super::deadlines::Deadlines;
 use super::eviction::draw;
 use super::hashing::hash_of;
 use super::listeners::Listeners;
-use super::node::Node;
 use super::store::Table;
 use super::walk::{Homes, walk};
-use crate::narrowing::size;
-use crate::routing::shard_of;
+use crate::base::narrowing::size;
+use crate::base::routing::shard_of;
+use crate::keyspace::raw::node::Node;
 use hashbrown::HashTable;
 
 /// A power of two.

@@ -3,7 +3,7 @@
 use super::deadlines::Deadlines;
 use super::imaging::ImageSink;
 use super::listeners::Listeners;
-use super::node::Node;
+use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
 /// Access to the nodes of several databases, of which one is selected: whatever a [`Table`] is asked concerns that one.

@@ -6,7 +6,7 @@
 //! `1 / ((counter - 5) * lfu-log-factor + 1)`, and every `lfu-decay-time` minutes without a use take one away. Where the
 //! policy changes between the two kinds, what stands there is taken for what it is not until the key is used again.
 
-use crate::narrowing::{low_u8, low_u32, size};
+use crate::base::narrowing::{low_u8, low_u32, size};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// How many bits there are.

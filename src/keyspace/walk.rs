@@ -53,7 +53,7 @@ pub fn walk<'t, T: Homes + 't>(
     let (first, from) = (start >> offset_bits, start & ((1 << offset_bits) - 1));
     let mut left = count;
     for (segment, table) in
-        tables.enumerate().skip(crate::narrowing::size(first)).filter(|(_, table)| table.items() > 0)
+        tables.enumerate().skip(crate::base::narrowing::size(first)).filter(|(_, table)| table.items() > 0)
     {
         let base = (segment as u64) << offset_bits;
         if left == 0 {

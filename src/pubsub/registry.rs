@@ -6,9 +6,9 @@
 
 use super::message::encode;
 use super::{Kind, Subscriber};
-use crate::commands::glob;
+use crate::base::glob;
+use crate::base::narrowing::size;
 use crate::keyspace::{Class, LogMark, Notice, Notices, ProcessHash, hash_of};
-use crate::narrowing::size;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};

@@ -1,8 +1,8 @@
 //! Writes values, in the forms that Redis 7.0 reads.
 
 use super::{container, kind, stream};
+use crate::base::narrowing::{low_u8, low_u16, low_u32};
 use crate::keyspace::{Entry, Hash, ListNode, Object, Set, SortedSet, Value};
-use crate::narrowing::{low_u8, low_u16, low_u32};
 use crate::resp::parse_i64;
 
 /// Writes the type of a value.

@@ -4,8 +4,8 @@ use super::decode::Loaded;
 use super::encode::{write_kind, write_length, write_raw, write_value};
 use super::reader::Reader;
 use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_MAX, kind};
-use crate::keyspace::{LEN_MAX, Node};
-use crate::spool::Encode;
+use crate::base::limits::LEN_MAX;
+use crate::keyspace::{Encode, Node};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -55,7 +55,7 @@ impl<W: Write> FileWriter<W> {
         let created = created_s.to_string();
         for (name, value) in [
             (OUR_NOTE, env!("CARGO_PKG_VERSION")),
-            ("redis-ver", crate::info::REDIS_VERSION),
+            ("redis-ver", super::REDIS_VERSION),
             ("redis-bits", "64"),
             ("ctime", &created),
         ] {

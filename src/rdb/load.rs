@@ -1,8 +1,8 @@
 //! A snapshot becomes the data of a server that starts.
 
 use super::file::{FileKey, FileSummary, read_file};
+use crate::base::routing::shard_of;
 use crate::keyspace::{Databases, Store, Table, hash_of};
-use crate::routing::shard_of;
 
 /// Bytes of the file between two notes of how far it is.
 const STEP: usize = 1 << 20;

@@ -29,7 +29,6 @@ mod load;
 mod lzf;
 mod payload;
 mod reader;
-mod save;
 
 mod stream;
 #[cfg(test)]
@@ -40,7 +39,6 @@ pub use decode::Loaded;
 pub use file::{FileKey, FileKeys, FileSummary, FileWriter, file_is_ours, is_snapshot, read_file};
 pub use load::{LoadedSnapshot, load, too_few_databases, twice};
 pub use payload::{Refusal, dump, dump_exactly, undump};
-pub use save::{Begun, FileId, NotSaved, SAVES, Saves, Snapshot, name_aside};
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
@@ -71,6 +69,9 @@ pub enum Malformed {
 }
 
 /// The types of values, by the numbers that they have in a file.
+/// The version of Redis whose commands these are: clients look at it to know what they may use.
+pub const REDIS_VERSION: &str = "7.2.0";
+
 mod kind {
     pub const STRING: u8 = 0;
     pub const LIST: u8 = 1;

@@ -2,7 +2,7 @@
 
 use super::Malformed;
 use super::lzf;
-use crate::keyspace::LEN_MAX;
+use crate::base::limits::LEN_MAX;
 use std::borrow::Cow;
 
 /// Bytes that are read from front to back. Nothing is allocated for lengths that are only said.

@@ -18,9 +18,9 @@
 use super::encode::{write_length, write_raw};
 use super::reader::Reader;
 use super::{Malformed, decode, kind};
-use crate::keyspace::stream::{Block, Entry as StreamEntry, Group, StreamId};
+use crate::base::narrowing::low_u64;
+use crate::keyspace::values::stream::{Block, Entry as StreamEntry, Group, StreamId};
 use crate::keyspace::{Entry, Listpack, Stream};
-use crate::narrowing::low_u64;
 use std::collections::BTreeMap;
 
 /// The entry is deleted.

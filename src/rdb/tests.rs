@@ -1,11 +1,11 @@
 //! What is written reads back; what somebody changed is refused, or is another value, and never a panic.
 
 use super::*;
-use crate::keyspace::stream::StreamId;
+use crate::base::limits::LEN_MAX;
+use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{
-    Collection, Databases, Effects, End, Hash, Keyspace, LEN_MAX, List, NewValue, Set, SortedSet, Store, Stream, Value,
+    Collection, Databases, Effects, Encode, End, Hash, Keyspace, List, NewValue, Set, SortedSet, Store, Stream, Value,
 };
-use crate::spool::Encode;
 use proptest::prelude::*;
 
 const KEY: &[u8] = b"key";
@@ -96,11 +96,11 @@ fn stream() -> Stream {
         stream.push(id(ms), fields.iter().map(Vec::as_slice));
     }
     (1..20).chain([100, 150, 249]).for_each(|ms| assert!(stream.delete(id(ms))));
-    let mut group = crate::keyspace::stream::Group::new(id(120), Some(120));
+    let mut group = crate::keyspace::values::stream::Group::new(id(120), Some(120));
     assert!(group.add_consumer(b"one", 5) && group.add_consumer(b"two", 6));
     (30..60).for_each(|ms| group.assign(id(ms), if ms % 2 == 0 { b"one" } else { b"two" }, 7, ms));
     stream.groups.insert(b"group".as_slice().into(), group);
-    stream.groups.insert(b"idle".as_slice().into(), crate::keyspace::stream::Group::new(StreamId::MIN, None));
+    stream.groups.insert(b"idle".as_slice().into(), crate::keyspace::values::stream::Group::new(StreamId::MIN, None));
     stream
 }
 

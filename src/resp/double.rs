@@ -4,7 +4,7 @@
 //! read back as the same double, in the layout that Redis 7.2 has from fpconv: plain where few zeros fill it up, with an
 //! exponent otherwise.
 
-use crate::narrowing::whole_i64;
+use crate::base::narrowing::whole_i64;
 use std::io::Write;
 use std::ops::Deref;
 

@@ -2,12 +2,16 @@
 
 mod args;
 mod double;
+mod error;
 mod number;
 mod parser;
+mod replies;
 mod reply;
 
 pub use args::{Args, Span};
 pub use double::DoubleText;
+pub use error::CommandError;
 pub use number::{parse_i64, parse_u64};
 pub use parser::{Limits, ProtocolError, RequestParser, Step, split_line};
+pub use replies::{FULL, Output, Replies};
 pub use reply::{Reply, quoted};

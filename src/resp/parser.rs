@@ -12,7 +12,7 @@
 
 use super::args::{Args, Span};
 use super::number::parse_i64;
-use crate::narrowing::{low_u8, size};
+use crate::base::narrowing::{low_u8, size};
 
 /// The longest inline request, and the longest line that holds a length.
 const LINE_MAX: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! Replies, written straight into the buffer that goes to the socket.
 
 use super::DoubleText;
-use crate::narrowing::low_u8;
+use crate::base::narrowing::low_u8;
 
 /// The end of a line.
 const END: &[u8] = b"\r\n";

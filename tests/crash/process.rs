@@ -6,7 +6,8 @@ use super::harness::server::arguments;
 use super::harness::{Data, Server, Setup};
 use super::tracking::{Behaviour, Failure, TrackingDisk};
 use shardrace::config::Config;
-use shardrace::{logging, server};
+use shardrace::config::logging;
+use shardrace::server;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 

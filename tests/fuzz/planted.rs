@@ -4,7 +4,7 @@ use super::harness::{Client, Data, Value};
 use super::restarting::{self, Planted};
 use super::restoring;
 use shardrace::aof::{Frame, Manifest, Salt, Scan, SystemDisk, decode, frame_onto};
-use shardrace::routing::shard_of;
+use shardrace::base::routing::shard_of;
 use std::time::Duration;
 
 fn restarting_finds(planted: Planted, text: &str) {

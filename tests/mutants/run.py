@@ -46,7 +46,7 @@ AREAS = {
     "actors": ("actors", ["actors/src/*.rs"], ACTORS, [("unit", []), ("turns", []), ("unfinished", []), ("schedules", [])]),
     "transactions": (
         "shardrace",
-        ["src/commands/transaction.rs", "src/deferred.rs"],
+        ["src/commands/transaction.rs", "src/connection/deferred.rs"],
         [*SHARDRACE, "--test", "consistency"],
         [
             ("wire", ["transactions::"]),

@@ -4,9 +4,10 @@
 
 use crate::harness::server::arguments;
 use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, request, wait_until};
-use shardrace::clock::Clock;
+use shardrace::base::clock::Clock;
 use shardrace::config::Config;
-use shardrace::{logging, server};
+use shardrace::config::logging;
+use shardrace::server;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;

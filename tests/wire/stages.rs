@@ -1,7 +1,7 @@
 //! INFO stages: a delay that is made shows up in its stage and in no other.
 
 use crate::harness::{Client, EVERY_ENGINE, Server, Setup};
-use shardrace::routing::shard_of;
+use shardrace::base::routing::shard_of;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -15,7 +15,7 @@
 //! blocks may be divided otherwise than they were.
 
 use crate::keyspace::Stream;
-use crate::keyspace::stream::{ENTRY_BYTES_MAX, Entry, Group, Pending, StreamId};
+use crate::keyspace::values::stream::{ENTRY_BYTES_MAX, Entry, Group, Pending, StreamId};
 use std::collections::BTreeSet;
 
 /// An entry that takes the place of one that is gone: XADD asks for a field.
@@ -229,8 +229,8 @@ mod tests {
             ("past", |stream| stream.max_deleted_id = StreamId { ms: 9, seq: 0 }),
             ("never was", |stream| _ = stream.groups.insert(b"g".as_slice().into(), pending(&[3]))),
             ("never was", |stream| {
-                stream.trim(&crate::keyspace::stream::Trim {
-                    rest: crate::keyspace::stream::Rest::Len(0),
+                stream.trim(&crate::keyspace::values::stream::Trim {
+                    rest: crate::keyspace::values::stream::Rest::Len(0),
                     is_approximate: false,
                     limit: 0,
                 });

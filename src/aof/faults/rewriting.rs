@@ -6,8 +6,8 @@ use super::*;
 use crate::aof::base::Records;
 use crate::aof::{Base, Inspection, Plan, Rewrite, Rewriter};
 use crate::aof::{Frame, decode};
+use crate::keyspace::Encode;
 use crate::keyspace::{ImageSink, Store};
-use crate::spool::Encode;
 
 /// Steps before the rewriting begins; the others run while it does, and behind it.
 const STEPS_BEFORE: usize = 20;

@@ -6,7 +6,7 @@ use crate::aof::FsyncPolicy;
 use crate::aof::crowd::Pace;
 use crate::aof::disk::LogFile;
 use crate::aof::write_buffer;
-use crate::narrowing::clamped_u64;
+use crate::base::narrowing::clamped_u64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use super::{NOWHERE, NextFile, Queue, Segment};
 use crate::aof::FsyncPolicy;
 use crate::aof::disk::{LogFile, some_of};
-use crate::narrowing::size;
+use crate::base::narrowing::size;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -9,7 +9,7 @@
 //! are Gustavo Niemeyer's (<http://geohash.org>), here with the latitudes of the Mercator projection, as in Redis, whose
 //! arithmetic this follows to the last bit: the integers are what clients see as scores, and files hold.
 
-use crate::narrowing::{low_u32, size, whole_i64, whole_u64};
+use crate::base::narrowing::{low_u32, size, whole_i64, whole_u64};
 use std::f64::consts::PI;
 
 /// The most precise cell's step.

@@ -2,12 +2,12 @@
 
 use super::geohash::{Position, Shape};
 use super::{position, reply_distance, reply_position, unit_m};
+use crate::base::narrowing::whole_i64;
 use crate::commands::arguments::{integer, is};
 use crate::commands::double::parse_double;
 use crate::commands::sorted_sets::store_result;
 use crate::commands::{CommandError, Outcome};
 use crate::keyspace::{Cut, Keyspace, SortedSet, Store};
-use crate::narrowing::whole_i64;
 use crate::resp::{Args, Reply, quoted};
 
 /// GEOSEARCH key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius unit | BYBOX width height unit>

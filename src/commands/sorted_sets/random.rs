@@ -1,10 +1,10 @@
 //! ZRANDMEMBER.
 
 use super::{Shown, is_with_scores};
+use crate::base::narrowing::size;
 use crate::commands::random::{Urn, reply_random, wanted};
 use crate::commands::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, SortedSet, Store};
-use crate::narrowing::size;
 use crate::resp::{Args, Reply};
 
 /// ZRANDMEMBER key [count [WITHSCORES]]: O(M * log N), M = elements replied

@@ -3,7 +3,7 @@
 use super::super::arguments::{integer, is};
 use super::super::{CommandError, Outcome};
 use super::{id, ids, write_id};
-use crate::keyspace::stream::{ChosenId, ENTRY_BYTES_MAX, Rest, StreamId, Trim, block_limits};
+use crate::keyspace::values::stream::{ChosenId, ENTRY_BYTES_MAX, Rest, StreamId, Trim, block_limits};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 

@@ -4,7 +4,7 @@ use super::super::arguments::is;
 use super::super::{CommandError, Outcome};
 use super::log::{Given, Owner, give, tell_given, tell_gone, tell_progress};
 use super::{group_of, id, interval_start, no_such_group, write_entry, write_id};
-use crate::keyspace::stream::{Group, Pending, StreamId};
+use crate::keyspace::values::stream::{Group, Pending, StreamId};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply, parse_i64};
 

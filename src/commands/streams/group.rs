@@ -5,7 +5,7 @@ use super::super::server::LocalCall;
 use super::super::{CommandError, Outcome};
 use super::log::{Owner, tell_given};
 use super::{INVALID_ID, id, ids, shown, unknown_arguments};
-use crate::keyspace::stream::{Group, StreamId};
+use crate::keyspace::values::stream::{Group, StreamId};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 

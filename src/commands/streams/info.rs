@@ -4,7 +4,7 @@ use super::super::arguments::integer;
 use super::super::server::LocalCall;
 use super::super::{CommandError, Outcome};
 use super::{shown, unknown_arguments, write_all, write_entries, write_entry, write_id};
-use crate::keyspace::stream::{Consumer, Entry, Group, StreamId};
+use crate::keyspace::values::stream::{Consumer, Entry, Group, StreamId};
 use crate::keyspace::{Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 

@@ -9,7 +9,7 @@
 //! SEEN and ACTIVE are of the log alone: clients are told that there is no such option. A consumer that asks and gets
 //! nothing is logged when it is new; that an old one was seen again is not worth a write.
 
-use crate::keyspace::stream::{Group, StreamId};
+use crate::keyspace::values::stream::{Group, StreamId};
 use crate::keyspace::{Keyspace, Store};
 
 /// A consumer of a group, by names.

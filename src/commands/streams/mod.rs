@@ -27,7 +27,7 @@ pub use waiting::serve_readers;
 
 use super::CommandError;
 use crate::keyspace::Stream;
-use crate::keyspace::stream::{Entry, Group, StreamId};
+use crate::keyspace::values::stream::{Entry, Group, StreamId};
 use crate::resp::{Args, Reply, quoted};
 
 const INVALID_ID: CommandError = CommandError::Text("ERR Invalid stream ID specified as stream command argument");

@@ -3,7 +3,7 @@
 use super::super::arguments::integer;
 use super::super::{CommandError, Outcome};
 use super::{group_of, interval_end, interval_start, write_all, write_id};
-use crate::keyspace::stream::{Group, Pending, StreamId};
+use crate::keyspace::values::stream::{Group, Pending, StreamId};
 use crate::keyspace::{Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 

@@ -5,7 +5,7 @@ use super::super::blocking::{claim_own_wait, parse_timeout_ms};
 use super::super::{CommandError, Outcome};
 use super::log::{Owner, give, tell_given, tell_given_again, tell_progress};
 use super::{id, shown, write_entry, write_id};
-use crate::keyspace::stream::{GroupReading, Reading, ReadingFrom, StreamId};
+use crate::keyspace::values::stream::{GroupReading, Reading, ReadingFrom, StreamId};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! A batch: the commands of one read for one shard on the way there, their replies on the way back.
 
+use crate::base::pool::{Pool, Pooled};
 use crate::commands::{CommandId, Context, Transaction, command};
 use crate::engine::images::ImagePart;
 use crate::engine::prefetch::GROUP;
-use crate::pool::{Pool, Pooled};
-use crate::replies::{FULL, Replies};
 use crate::resp::{Args, Span};
-use crate::slowlog::Slow;
-use crate::stages::{self, Stage};
+use crate::resp::{FULL, Replies};
+use crate::stats::slow_log::Slow;
+use crate::stats::stages::{self, Stage};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ pub struct Batch {
     pub replies: Replies,
     /// The commands that took long.
     pub slow: Vec<Slow>,
-    /// When its present stage began; 0 where it is not watched: see [`crate::stages`].
+    /// When its present stage began; 0 where it is not watched: see [`crate::stats::stages`].
     pub since: u64,
 }
 

@@ -5,15 +5,15 @@ use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
 use crate::aof::joint_payload;
+use crate::base::routing::shard_of;
+use crate::base::ticks;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
 use crate::keyspace::{Class, Effects, LogMark};
-use crate::replies::{Output, Replies};
 use crate::resp::{Args, Reply};
-use crate::routing::shard_of;
-use crate::slowlog::Slow;
-use crate::stages::{self, Stage};
-use crate::ticks;
+use crate::resp::{Output, Replies};
+use crate::stats::slow_log::Slow;
+use crate::stats::stages::{self, Stage};
 use actors::{Channels, Port, ReorderBuffer};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ pub struct ActorSession<C: Channels> {
     is_muted: bool,
     /// The requests whose replies are dropped when their turn comes.
     muted: VecDeque<u64>,
-    /// Whether what is gathered is watched: see [`crate::stages`].
+    /// Whether what is gathered is watched: see [`crate::stats::stages`].
     is_watched: bool,
     /// Whether replies that were watched are in the output.
     has_watched: bool,

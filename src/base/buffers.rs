@@ -1,0 +1,37 @@
+//! Buffers that are lent for as long as bytes pass through them.
+//!
+//! An idle connection keeps none, so ten thousand of them cost little; and the few that are used over and over stay in
+//! the cache.
+
+use super::limits;
+use crate::base::pool::Pool;
+use std::cell::RefCell;
+
+/// A buffer above this size, in bytes, is not kept.
+const KEPT: usize = 256 * 1024;
+
+thread_local! {
+    static POOL: RefCell<Pool<Vec<u8>>> = const { RefCell::new(Pool::new()) };
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty buffer, likely with room.
+pub fn take() -> Vec<u8> {
+    POOL.with_borrow_mut(Pool::take).unwrap_or_default()
+}
+
+/// Gives a buffer back.
+pub fn give(mut buffer: Vec<u8>) {
+    buffer.clear();
+    if (1..=KEPT).contains(&buffer.capacity()) {
+        POOL.with_borrow_mut(|pool| pool.give(buffer));
+    }
+}
+
+/// Lends this thread's `read-size` bytes to read into.
+pub fn with_scratch<R>(read: impl FnOnce(&mut [u8]) -> R) -> R {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.resize(limits::READ_SIZE.get(), 0);
+        read(scratch)
+    })
+}

@@ -1,0 +1,65 @@
+//! The clocks. What the time is says the system's, which somebody may set, forward or back, or one that a test winds;
+//! how long things take is measured by one that nobody sets.
+
+use crate::base::narrowing::clamped_u64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The time since the first call, on a clock that only goes forward.
+pub fn uptime() -> Duration {
+    ORIGIN.elapsed()
+}
+
+/// [`uptime`] in milliseconds.
+pub fn uptime_ms() -> u64 {
+    milliseconds(uptime())
+}
+
+/// A duration in milliseconds; one that is too long for a number is the longest that there is.
+pub fn milliseconds(duration: Duration) -> u64 {
+    clamped_u64(duration.as_millis())
+}
+
+/// Where the time comes from.
+#[derive(Debug, Clone, Default)]
+pub enum Clock {
+    /// The operating system.
+    #[default]
+    System,
+    /// Microseconds that somebody sets.
+    Manual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// Unix time in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.now_us() / 1000
+    }
+
+    /// Unix time in microseconds; 0 where the clock stands before 1970.
+    pub fn now_us(&self) -> u64 {
+        match self {
+            Self::System => unix_us(SystemTime::now()),
+            Self::Manual(now_us) => now_us.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn unix_us(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    clamped_u64(since.as_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_before_1970_stands_at_the_beginning_of_1970() {
+        assert_eq!(unix_us(UNIX_EPOCH - Duration::from_secs(3600)), 0);
+        assert_eq!(unix_us(UNIX_EPOCH + Duration::from_millis(7)), 7000);
+    }
+}

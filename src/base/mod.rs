@@ -1,0 +1,14 @@
+//! What all rooms use and what knows none of them: time, memory, threads, buffers, limits, patterns, the route of a key.
+
+pub(crate) mod buffers;
+pub mod bus_error;
+pub mod clock;
+pub mod glob;
+pub mod limits;
+pub mod memory;
+pub(crate) mod narrowing;
+pub(crate) mod parallel;
+pub(crate) mod pool;
+pub mod pressure;
+pub mod routing;
+pub mod ticks;

@@ -1,0 +1,111 @@
+//! Positions on the earth: the scores of sorted sets are geohashes (see [`geohash`]).
+
+mod geohash;
+mod search;
+
+pub use search::{georadius, georadius_ro, georadiusbymember, georadiusbymember_ro, geosearch, geosearchstore};
+
+use super::arguments::is;
+use super::double::double;
+use super::float::Extended;
+use super::sorted_sets::{ScoreOptions, add_elements};
+use super::{CommandError, Outcome};
+use crate::base::narrowing::whole_i64;
+use crate::keyspace::{Keyspace, SortedSet, Store};
+use crate::resp::{Args, Reply};
+use geohash::Position;
+
+/// GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]: O(M * log N), M = members given
+pub fn geoadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (options, rest) = ScoreOptions::parse(args.from(2), ScoreOptions::set_existence);
+    if rest.is_empty() || !rest.len().is_multiple_of(3) || options.excludes_all() {
+        return Err(CommandError::Syntax);
+    }
+    let triples = (0..rest.len()).step_by(3);
+    let scores = triples.clone().map(|at| Ok(position(&rest[at], &rest[at + 1])?.score()));
+    let scores = scores.collect::<Result<Vec<f64>, CommandError>>()?;
+    let members = triples.map(|at| &rest[at + 2]);
+    add_elements(keyspace, &args[1], scores.into_iter().zip(members), options, reply)
+}
+
+/// A position that a client gives.
+fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError> {
+    let position = Position { longitude: double(longitude)?, latitude: double(latitude)? };
+    if position.is_valid() {
+        return Ok(position);
+    }
+    let Position { longitude, latitude } = position;
+    Err(CommandError::Owned(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
+}
+
+/// How many metres a unit has.
+fn unit_m(argument: &[u8]) -> Result<f64, CommandError> {
+    match argument {
+        _ if is(argument, "M") => Ok(1.0),
+        _ if is(argument, "KM") => Ok(1000.0),
+        _ if is(argument, "FT") => Ok(0.3048),
+        _ if is(argument, "MI") => Ok(1609.34),
+        _ => Err(CommandError::Text("ERR unsupported unit provided. please use M, KM, FT, MI")),
+    }
+}
+
+/// GEODIST key member1 member2 [M | KM | FT | MI]: O(1)
+pub fn geodist<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let unit_m = match args.len() {
+        4 => 1.0,
+        5 => unit_m(&args[4])?,
+        _ => return Err(CommandError::Syntax),
+    };
+    let set = keyspace.read_collection::<SortedSet>(&args[1])?;
+    match (position_of(set, &args[2]), position_of(set, &args[3])) {
+        (Some(one), Some(other)) => reply_distance(one.distance_m(other) / unit_m, reply),
+        _ => reply.null(),
+    }
+    Ok(())
+}
+
+fn position_of(set: Option<&SortedSet>, member: &[u8]) -> Option<Position> {
+    set?.score(member).map(Position::of_score)
+}
+
+/// Four digits behind the point.
+fn reply_distance(distance: f64, reply: &mut Reply<'_>) {
+    const SCALE: u64 = 10_000;
+    let scaled = whole_i64((distance * SCALE as f64).round_ties_even());
+    let (sign, scaled) = (if scaled < 0 { "-" } else { "" }, scaled.unsigned_abs());
+    reply.bulk(format!("{sign}{}.{:04}", scaled / SCALE, scaled % SCALE).as_bytes());
+}
+
+/// GEOHASH key [member [member ...]]: O(N), N = members given
+pub fn geohash<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let set = keyspace.read_collection::<SortedSet>(&args[1])?;
+    reply.array(args.len() - 2);
+    for member in args.from(2).iter() {
+        match position_of(set, member) {
+            Some(position) => reply.bulk(&position.geohash()),
+            None => reply.null(),
+        }
+    }
+    Ok(())
+}
+
+/// GEOPOS key [member [member ...]]: O(N), N = members given
+pub fn geopos<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let set = keyspace.read_collection::<SortedSet>(&args[1])?;
+    reply.array(args.len() - 2);
+    for member in args.from(2).iter() {
+        match position_of(set, member) {
+            Some(position) => reply_position(position, reply),
+            None => reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+/// With the digits that Redis's 80 bits have.
+fn reply_position(position: Position, reply: &mut Reply<'_>) {
+    reply.array(2);
+    for degrees in [position.longitude, position.latitude] {
+        reply.double_text(Extended::from(degrees).to_string().as_bytes());
+    }
+}

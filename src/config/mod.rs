@@ -1,0 +1,916 @@
+//! The configuration: one table of directives that drives the flags, the config file, CONFIG GET and SET.
+//!
+//! A value is checked when it is given; afterwards it is a number (or a text), and its meaning is in its type.
+
+mod command_line;
+pub(crate) mod file;
+mod intake;
+pub mod logging;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use command_line::CommandLine;
+use intake::Intake;
+use parking_lot::RwLock;
+
+use crate::aof::FsyncPolicy;
+use crate::base::narrowing::{low_u32, size};
+use crate::keyspace::{Class, LFU_DECAY_TIME, LFU_LOG_FACTOR, Limit, Policy, SAMPLES};
+use crate::resp::{parse_i64, parse_u64};
+use crate::snapshot::SavePoints;
+
+/// What a directive's value may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number between two bounds, both included.
+    Integer(u64, u64),
+    /// A whole number that may be negative, between two bounds, both included.
+    Signed(i64, i64),
+    /// A number of bytes between two bounds, with a unit if you like: 1k = 1000, 1kb = 1024.
+    Memory(u64, u64),
+    /// The same, or a percentage up to 100.
+    MemoryOrPercent,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A number in octal up to a bound, which is included.
+    Octal(u64),
+    /// Any text.
+    Text,
+    /// Texts between spaces.
+    Words,
+    /// The name of a file, without a directory.
+    FileName,
+    /// A directory; it is shown as the absolute path that it is.
+    Dir,
+    /// `CLASS HARD SOFT SECONDS`, for one class of connections or several: see [`OutputLimits`].
+    OutputLimit,
+    /// Letters of classes of events: see [`Class`].
+    Events,
+    /// Numbers from 0 to 100 between spaces.
+    Percentiles,
+    /// A file, or a pattern of files, to read at this place. CONFIG does not know it.
+    Include,
+    /// A line of some words, which stands for itself. CONFIG does not know it.
+    Line,
+    /// `SECONDS CHANGES`, any number of times: see [`SavePoints`].
+    SavePoints,
+}
+
+impl Kind {
+    /// Whether the value may be several words.
+    pub fn takes_words(self) -> bool {
+        matches!(self, Self::Words | Self::OutputLimit | Self::Percentiles | Self::SavePoints | Self::Line)
+    }
+
+    /// Whether it is a parameter of CONFIG.
+    pub fn is_parameter(self) -> bool {
+        !matches!(self, Self::Include | Self::Line)
+    }
+}
+
+/// What giving a directive does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// What its help says; CONFIG SET changes it.
+    Mutable,
+    /// What its help says, from the start on.
+    Immutable,
+    /// What its help says; CONFIG SET changes it for those whom `enable-protected-configs` names.
+    Protected,
+    /// Nothing: its default is what holds here, whatever is given, and its help says why. The start warns of another
+    /// value.
+    Ignored,
+    /// Nothing, and who gives another value than its default relies on it: there is no start with one.
+    Refused,
+}
+
+/// One directive: a flag, a line of the config file, a parameter of CONFIG.
+#[derive(Debug)]
+pub struct DirectiveRow {
+    /// Its name everywhere.
+    pub name: &'static str,
+    /// What its value may be.
+    pub kind: Kind,
+    /// The value where none is given.
+    pub default: &'static str,
+    /// What it does when.
+    pub effect: Effect,
+    /// What it does, or why it does nothing.
+    pub help: &'static str,
+}
+
+/// The directives with an effect, then those that are known because Redis has them, of which some have a reason in common.
+macro_rules! directives {
+    (@effect true) => { Effect::Mutable };
+    (@effect false) => { Effect::Immutable };
+    (@effect protected) => { Effect::Protected };
+    (
+        $( $id:ident = ($name:literal, $kind:expr, $default:literal, $mutable:tt, $help:literal); )*
+        @without_effect { $( ($nname:literal, $nkind:expr, $ndefault:expr, $neffect:ident, $nhelp:expr); )* }
+        $( @all_for $aeffect:ident, $ahelp:ident { $( ($aname:literal, $akind:expr, $adefault:expr); )* } )*
+    ) => {
+        /// A directive with an effect, by its place in the table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Directive { $( #[doc = $help] $id, )* }
+
+        /// Every directive.
+        pub static DIRECTIVES: &[DirectiveRow] = &[
+            $( DirectiveRow { name: $name, kind: $kind, default: $default, effect: directives!(@effect $mutable), help: $help }, )*
+            $( DirectiveRow { name: $nname, kind: $nkind, default: $ndefault, effect: Effect::$neffect, help: $nhelp }, )*
+            $( $( DirectiveRow { name: $aname, kind: $akind, default: $adefault, effect: Effect::$aeffect, help: $ahelp }, )* )*
+        ];
+    };
+}
+
+const YES_NO: Kind = Kind::Choice(&["no", "yes"]);
+const INTEGER: Kind = Kind::Integer(0, i32::MAX as u64);
+const MEMORY: Kind = Kind::Memory(0, i64::MAX as u64);
+const WHO: Kind = Kind::Choice(&["no", "yes", "local"]);
+const GB: u64 = 1 << 30;
+const MB: u64 = 1 << 20;
+/// The longest request, in bytes.
+pub const QUERY_BYTES_MAX: u64 = 2 * GB;
+
+directives! {
+    Engine = ("engine", Kind::Choice(&["mutex", "dashmap", "actor"]), "actor", false, "The concurrency architecture: who owns the data");
+    Shards = ("shards", Kind::Integer(0, 1024), "0", false, "Shard actors (actor), or shards of the table (dashmap); 0 for as many as threads (actor), or four for each core (dashmap)");
+    Threads = ("threads", Kind::Integer(0, 1024), "0", false, "Threads that run connections and shards; 0 for one less than there are cores");
+    MultiKey = ("multi-key", Kind::Choice(&["atomic", "relaxed"]), "atomic", false, "Whether a command over several keys, or a transaction, is one step (atomic), or a step for each key or shard (relaxed; actor and dashmap)");
+    Batching = ("batching", Kind::Choice(&["read", "command"]), "read", false, "What runs together: the commands of one read, up to 64 under one acquisition of the lock (mutex) or of their shards' locks (dashmap), or in one message to each shard (actor), with one hand-over to the log; or each command by itself");
+    Prefetch = ("prefetch", YES_NO, "yes", false, "Fetch the nodes of the keys of the next 16 commands of a read, or of a shard's turn (actor), into the processor's cache together");
+    MailboxCapacity = ("mailbox-capacity", Kind::Integer(1, 1_000_000), "1024", false, "Batches that wait for a shard at most (actor)");
+    TurnBatches = ("turn-batches", Kind::Integer(1, 65536), "256", false, "Batches that a shard serves in one turn at most before it gives way to connections: what one clock reading and one hand-over to the log cover (actor)");
+    ReadsInFlight = ("reads-in-flight", Kind::Integer(1, 1024), "4", false, "Reads of a connection whose batches may be out at once, for each shard; its socket is not read further until some are back (actor)");
+    ReadSize = ("read-size", Kind::Memory(4096, 16 * MB), "64kb", false, "Bytes that one read from a connection takes in at most: the bound of what one batch to a shard holds");
+    Channel = ("channel", Kind::Choice(&["flume", "tokio"]), "flume", false, "The channels that mailboxes are made of: flume's, or the runtime's mpsc (actor)");
+    Port = ("port", Kind::Integer(0, 65535), "6379", true, "TCP port; 0 lets the operating system choose, or is for none where there is a unixsocket");
+    Bind = ("bind", Kind::Words, "127.0.0.1", true, "Addresses or names to listen on: * for all of IPv4, ::* for all of IPv6; a - before one says that this machine may not have it");
+    Unixsocket = ("unixsocket", Kind::Text, "", false, "File of a unix socket to listen on; empty for none");
+    Unixsocketperm = ("unixsocketperm", Kind::Octal(0o777), "0", false, "Permissions of that file; 0 for those that the process's mask leaves");
+    ProtectedMode = ("protected-mode", YES_NO, "yes", true, "Without a password, refuse connections that are not from this machine");
+    TcpBacklog = ("tcp-backlog", Kind::Integer(1, 65535), "4096", false, "Connections that wait to be accepted at most");
+    Maxclients = ("maxclients", Kind::Integer(1, 1_000_000), "10000", true, "Connections at most, and no more than the limit on open files leaves beside the files of the log");
+    Maxmemory = ("maxmemory", Kind::Memory(0, u64::MAX), "0", true, "Bytes that the allocator has given out above which keys are evicted as maxmemory-policy says, and commands that need memory are refused where none can be; 0 for no limit. What waits to be written to the log does not count");
+    MaxmemoryPolicy = ("maxmemory-policy", Kind::Choice(Policy::NAMES), "noeviction", true, "Which keys go above maxmemory: of those that expire (volatile) or of all, those unused for longest (lru), used least often (lfu), that expire first (ttl), or any (random); or none");
+    MaxmemorySamples = ("maxmemory-samples", Kind::Integer(1, i32::MAX as u64), "5", true, "Keys that are looked at to find one to evict");
+    LfuLogFactor = ("lfu-log-factor", Kind::Integer(0, i32::MAX as u64), "10", true, "How slowly the counter of a key's uses grows under the LFU policies");
+    LfuDecayTime = ("lfu-decay-time", Kind::Integer(0, i32::MAX as u64), "1", true, "Minutes without a use that take one from that counter; 0 for never");
+    Timeout = ("timeout", Kind::Integer(0, (1 << 31) - 1), "0", true, "Seconds after which an idle connection is closed; 0 for never. One that waits (BLPOP, WAIT), subscribes or monitors is not idle");
+    Requirepass = ("requirepass", Kind::Text, "", true, "Password that connections must give; empty for none");
+    EnableDebugCommand = ("enable-debug-command", WHO, "no", false, "Who may use DEBUG: nobody, everybody, or connections from this machine");
+    EnableProtectedConfigs = ("enable-protected-configs", WHO, "no", false, "Who may change protected directives by CONFIG SET: nobody, everybody, or connections from this machine");
+    Databases = ("databases", Kind::Integer(1, 1024), "16", false, "Databases, which SELECT chooses from by number");
+    ClusterEnabled = ("cluster-enabled", YES_NO, "no", false, "Reply to clients of a cluster as its one node, which owns all slots, with one database");
+    ClusterAllowCrossSlot = ("cluster-allow-cross-slot", YES_NO, "yes", false, "Whether a request, or a transaction, may name keys of several slots in a cluster. Nothing forbids it here; `no` replies CROSSSLOT, as several nodes would");
+    ClusterAnnounceIp = ("cluster-announce-ip", Kind::Text, "", true, "The address that CLUSTER SLOTS and its kin tell clients; empty for that which each has connected to");
+    ClusterAnnouncePort = ("cluster-announce-port", Kind::Integer(0, 65535), "0", true, "The port that they tell; 0 for that which the server listens on");
+    Appendonly = ("appendonly", YES_NO, "yes", true, "Keep a log of every change under --dir. CONFIG SET begins one as a rewriting does, or ends it; other files in its directory are kept under another name");
+    Appendfsync = ("appendfsync", Kind::Choice(&FsyncPolicy::NAMES), "everysec", true, "When the log goes to the disk");
+    AutoAofRewritePercentage = ("auto-aof-rewrite-percentage", Kind::Integer(0, i32::MAX as u64), "100", true, "By how many percent the log grows since it was rewritten, or the server started, until it is rewritten by itself, once in a second at most; 0 for never");
+    AutoAofRewriteMinSize = ("auto-aof-rewrite-min-size", Kind::Memory(0, i64::MAX as u64), "64mb", true, "Bytes of the log up to which it is not rewritten by itself");
+    Dir = ("dir", Kind::Dir, "./data", protected, "Directory of the log and of snapshots. CONFIG SET changes it where there is no log");
+    Appenddirname = ("appenddirname", Kind::Text, "appendonlydir", false, "Directory of the log's files, under --dir");
+    Dbfilename = ("dbfilename", Kind::FileName, "dump.rdb", protected, "File of SAVE and BGSAVE, under --dir");
+    ListMaxListpackSize = ("list-max-listpack-size", Kind::Signed(i32::MIN as i64, i32::MAX as i64), "-2", true, "Elements of a listpack of a list at most; or from -1 to -5 its size at most, in steps from 4 to 64 KB");
+    ListCompressDepth = ("list-compress-depth", Kind::Integer(0, i32::MAX as u64), "0", true, "WITHOUT EFFECT, kept for clients that set it: lists are not compressed");
+    SetMaxIntsetEntries = ("set-max-intset-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Members of a set of integers at most that is an intset");
+    SetMaxListpackEntries = ("set-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a set at most that is a listpack");
+    SetMaxListpackValue = ("set-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a set that is a listpack");
+    HashMaxListpackEntries = ("hash-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "512", true, "Fields of a hash at most that is a listpack");
+    HashMaxListpackValue = ("hash-max-listpack-value", Kind::Memory(0, i64::MAX as u64), "64", true, "Bytes of a field or value at most in a hash that is a listpack");
+    ZsetMaxListpackEntries = ("zset-max-listpack-entries", Kind::Integer(0, i64::MAX as u64), "128", true, "Members of a sorted set at most that is a listpack");
+    ZsetMaxListpackValue = ("zset-max-listpack-value", Kind::Integer(0, i64::MAX as u64), "64", true, "Bytes of a member at most in a sorted set that is a listpack");
+    Save = ("save", Kind::SavePoints, "", true, "SECONDS CHANGES, again for each point: a snapshot is made by itself when the last one is longer ago and so much has changed since, and when the server ends; lines and flags add up, an empty one takes all away. Where nothing is said: never with `appendonly yes`, and `3600 1 300 100 60 10000` with `appendonly no`");
+    StopWritesOnBgsaveError = ("stop-writes-on-bgsave-error", YES_NO, "yes", true, "Refuse writes when the last snapshot could not be written, where snapshots are made by themselves");
+    StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
+    StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
+    Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
+    ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
+    HllSparseMaxBytes = ("hll-sparse-max-bytes", Kind::Memory(0, GB), "3000", true, "Longest HyperLogLog in the sparse encoding; a longer one becomes dense");
+    ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, QUERY_BYTES_MAX), "1gb", true, "Bytes of a request that has not ended");
+    ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
+    NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
+    SlowlogLogSlowerThan = ("slowlog-log-slower-than", Kind::Signed(-1, i64::MAX), "10000", true, "Microseconds from which on a command is kept in the slow log; -1 for never");
+    SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
+    LatencyMonitorThreshold = ("latency-monitor-threshold", Kind::Integer(0, i64::MAX as u64), "0", true, "Milliseconds from which on a command is kept for LATENCY; 0 for never");
+    LatencyTracking = ("latency-tracking", YES_NO, "yes", true, "Keep a histogram of the times of each command, for INFO latencystats and LATENCY HISTOGRAM");
+    StagesSample = ("stages-sample", Kind::Integer(0, 1_000_000), "128", true, "One read in so many, on average, is watched for INFO stages, which says where the time of requests goes; 0 for none");
+    LatencyTrackingInfoPercentiles = ("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9", true, "Percentiles of the times of each command that INFO latencystats shows");
+    Loglevel = ("loglevel", Kind::Choice(&["debug", "verbose", "notice", "warning", "nothing"]), "notice", true, "What is logged; at the start RUST_LOG takes precedence");
+    Logfile = ("logfile", Kind::Text, "", false, "File to log to, under --dir unless it begins with a /; empty for stderr. SIGHUP opens it anew: what rotates log files has renamed it by then");
+    LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
+    Supervised = ("supervised", Kind::Choice(&["no", "upstart", "systemd", "auto"]), "no", false, "What is told when the server is ready: systemd (READY=1 to NOTIFY_SOCKET), upstart (by a SIGSTOP), whichever the environment names (auto), or nothing");
+    Pidfile = ("pidfile", Kind::Text, "", false, "File that holds the process id while the server runs, under --dir unless it begins with a /; empty for none");
+    TcpKeepalive = ("tcp-keepalive", INTEGER, "300", true, "Seconds of silence after which a new connection is asked whether it is there; 0 for never");
+    Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches");
+    @without_effect {
+        ("daemonize", YES_NO, "no", Ignored, "The server stays in the foreground: what starts it puts it in the background");
+        ("always-show-logo", YES_NO, "no", Ignored, "There is no logo");
+        ("set-proc-title", YES_NO, "no", Ignored, NO_TITLE);
+        ("proc-title-template", Kind::Text, "{title} {listen-addr} {server-mode}", Ignored, NO_TITLE);
+        ("locale-collate", Kind::Text, "", Ignored, "Texts are compared byte by byte");
+        ("syslog-enabled", YES_NO, "no", Ignored, NO_SYSLOG);
+        ("syslog-ident", Kind::Text, "redis", Ignored, NO_SYSLOG);
+        ("syslog-facility", Kind::Choice(&["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"]), "local0", Ignored, NO_SYSLOG);
+        ("crash-log-enabled", YES_NO, "no", Ignored, "A crash leaves a line, and no report");
+        ("crash-memcheck-enabled", YES_NO, "no", Ignored, "A crash tests no memory");
+        ("ignore-warnings", Kind::Text, "", Ignored, "The start does not test the system");
+        ("io-threads", Kind::Integer(1, 128), "1", Ignored, "`threads` says how many threads run connections");
+        ("io-threads-do-reads", YES_NO, "no", Ignored, "The threads that run connections read and write");
+        ("oom-score-adj", Kind::Choice(&["no", "yes", "relative", "absolute"]), "no", Ignored, "The kernel's score of the process is left as it is");
+        ("oom-score-adj-values", Kind::Words, "0 200 800", Ignored, "The kernel's score of the process is left as it is");
+        ("disable-thp", YES_NO, "no", Ignored, "Keys are in huge pages where the kernel has them, and nothing is forked (docs/adr/0016)");
+        ("jemalloc-bg-thread", YES_NO, JEMALLOC_THREAD, Ignored, "The build decides whether the allocator has a thread");
+        ("activerehashing", YES_NO, "no", Ignored, "Tables grow and shrink in small steps, by the commands that change them");
+        ("dynamic-hz", YES_NO, "no", Ignored, "`hz` is the same for any number of connections");
+        ("active-expire-effort", Kind::Integer(1, 10), "1", Ignored, "Keys are removed in the order of their deadlines");
+        ("socket-mark-id", Kind::Integer(0, u32::MAX as u64), "0", Ignored, "Sockets have no mark");
+        ("rdbcompression", YES_NO, "no", Ignored, "Strings in snapshots are not compressed");
+        ("rdbchecksum", YES_NO, "yes", Ignored, "Snapshots have a checksum");
+        ("rdb-save-incremental-fsync", YES_NO, "no", Ignored, "A snapshot is synced once, at its end");
+        ("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "yes", Ignored, "What RESTORE is given is always checked");
+        ("appendfilename", Kind::FileName, "", Ignored, "The files of the log are numbered");
+        ("no-appendfsync-on-rewrite", YES_NO, "no", Ignored, "`appendfsync` holds while the log is rewritten, too");
+        ("aof-load-truncated", YES_NO, "yes", Refused, "A torn end of the log is cut off by the start, which says so");
+        ("aof-use-rdb-preamble", YES_NO, "no", Ignored, "The log has one form");
+        ("aof-timestamp-enabled", YES_NO, "no", Ignored, "The log has no timestamps");
+        ("aof-rewrite-incremental-fsync", YES_NO, "no", Ignored, "A rewritten log is synced once, at its end");
+        ("maxmemory-eviction-tenacity", Kind::Integer(0, 100), "10", Ignored, "Keys are evicted in slices of their own, beside the commands");
+        ("maxmemory-clients", Kind::MemoryOrPercent, "0", Refused, "The buffers of connections have no limit in common, only one each (`client-output-buffer-limit`, `client-query-buffer-limit`)");
+        ("tracking-table-max-keys", Kind::Integer(0, i64::MAX as u64), "1000000", Ignored, "There is no client-side caching");
+        ("busy-reply-threshold", Kind::Integer(0, i64::MAX as u64), "5000", Ignored, NO_SCRIPTS);
+        ("lua-replicate-commands", Kind::Line, "", Ignored, NO_SCRIPTS);
+        ("list-max-ziplist-entries", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
+        ("list-max-ziplist-value", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
+        ("shutdown-on-sigint", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
+        ("shutdown-on-sigterm", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
+        ("enable-module-command", WHO, "no", Ignored, NO_MODULES);
+        ("loadmodule", Kind::Line, "", Refused, NO_MODULES);
+        ("aclfile", Kind::Text, "", Refused, NO_USERS);
+        ("user", Kind::Line, "", Refused, NO_USERS);
+        ("acl-pubsub-default", Kind::Choice(&["resetchannels", "allchannels"]), "resetchannels", Ignored, NO_USERS);
+        ("acllog-max-len", Kind::Integer(0, i64::MAX as u64), "128", Ignored, NO_USERS);
+        ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
+        ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
+        ("replicaof", Kind::Words, "", Refused, NO_REPLICATION);
+        ("min-replicas-to-write", INTEGER, "0", Refused, NO_REPLICATION);
+    }
+    @all_for Ignored, NO_PINNING {
+        ("server_cpulist", Kind::Text, "");
+        ("bio_cpulist", Kind::Text, "");
+        ("aof_rewrite_cpulist", Kind::Text, "");
+        ("bgsave_cpulist", Kind::Text, "");
+    }
+    @all_for Ignored, NO_REPLICATION {
+        ("rdb-del-sync-files", YES_NO, "no");
+        ("shutdown-timeout", INTEGER, "10");
+        ("masterauth", Kind::Text, "");
+        ("masteruser", Kind::Text, "");
+        ("bind-source-addr", Kind::Text, "");
+        ("replica-serve-stale-data", YES_NO, "yes");
+        ("replica-read-only", YES_NO, "yes");
+        ("replica-lazy-flush", YES_NO, "no");
+        ("replica-priority", INTEGER, "100");
+        ("replica-announced", YES_NO, "yes");
+        ("replica-announce-ip", Kind::Text, "");
+        ("replica-announce-port", Kind::Integer(0, 65535), "0");
+        ("replica-ignore-maxmemory", YES_NO, "yes");
+        ("replica-ignore-disk-write-errors", YES_NO, "no");
+        ("repl-diskless-sync", YES_NO, "yes");
+        ("repl-diskless-sync-delay", INTEGER, "5");
+        ("repl-diskless-sync-max-replicas", INTEGER, "0");
+        ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled");
+        ("repl-disable-tcp-nodelay", YES_NO, "no");
+        ("repl-ping-replica-period", Kind::Integer(1, i32::MAX as u64), "10");
+        ("repl-timeout", Kind::Integer(1, i32::MAX as u64), "60");
+        ("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "1mb");
+        ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600");
+        ("min-replicas-max-lag", INTEGER, "10");
+        ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore");
+    }
+    @all_for Ignored, NO_LAZY_FREEING {
+        ("lazyfree-lazy-eviction", YES_NO, "no");
+        ("lazyfree-lazy-expire", YES_NO, "no");
+        ("lazyfree-lazy-server-del", YES_NO, "no");
+        ("lazyfree-lazy-user-del", YES_NO, "no");
+        ("lazyfree-lazy-user-flush", YES_NO, "no");
+    }
+    @all_for Ignored, NO_DEFRAGMENTATION {
+        ("activedefrag", YES_NO, "no");
+        ("active-defrag-ignore-bytes", MEMORY, "100mb");
+        ("active-defrag-threshold-lower", Kind::Integer(0, 1000), "10");
+        ("active-defrag-threshold-upper", Kind::Integer(0, 1000), "100");
+        ("active-defrag-cycle-min", Kind::Integer(1, 99), "1");
+        ("active-defrag-cycle-max", Kind::Integer(1, 99), "25");
+        ("active-defrag-max-scan-fields", Kind::Integer(1, i64::MAX as u64), "1000");
+    }
+    @all_for Refused, NO_TLS {
+        ("tls-port", Kind::Integer(0, 65535), "0");
+        ("tls-cert-file", Kind::Text, "");
+        ("tls-key-file", Kind::Text, "");
+        ("tls-key-file-pass", Kind::Text, "");
+        ("tls-client-cert-file", Kind::Text, "");
+        ("tls-client-key-file", Kind::Text, "");
+        ("tls-client-key-file-pass", Kind::Text, "");
+        ("tls-dh-params-file", Kind::Text, "");
+        ("tls-ca-cert-file", Kind::Text, "");
+        ("tls-ca-cert-dir", Kind::Text, "");
+        ("tls-auth-clients", Kind::Choice(&["no", "yes", "optional"]), "yes");
+        ("tls-replication", YES_NO, "no");
+        ("tls-cluster", YES_NO, "no");
+        ("tls-protocols", Kind::Text, "");
+        ("tls-ciphers", Kind::Text, "");
+        ("tls-ciphersuites", Kind::Text, "");
+        ("tls-prefer-server-ciphers", YES_NO, "no");
+        ("tls-session-caching", YES_NO, "yes");
+        ("tls-session-cache-size", INTEGER, "20480");
+        ("tls-session-cache-timeout", INTEGER, "300");
+    }
+    @all_for Ignored, NO_OTHER_NODES {
+        ("cluster-config-file", Kind::Text, "nodes.conf");
+        ("cluster-node-timeout", Kind::Integer(0, i64::MAX as u64), "15000");
+        ("cluster-port", Kind::Integer(0, 65535), "0");
+        ("cluster-announce-tls-port", Kind::Integer(0, 65535), "0");
+        ("cluster-announce-bus-port", Kind::Integer(0, 65535), "0");
+        ("cluster-announce-hostname", Kind::Text, "");
+        ("cluster-announce-human-nodename", Kind::Text, "");
+        ("cluster-preferred-endpoint-type", Kind::Choice(&["ip", "hostname", "unknown-endpoint"]), "ip");
+        ("cluster-link-sendbuf-limit", MEMORY, "0");
+        ("cluster-require-full-coverage", YES_NO, "yes");
+        ("cluster-allow-reads-when-down", YES_NO, "no");
+        ("cluster-allow-pubsubshard-when-down", YES_NO, "yes");
+        ("cluster-allow-replica-migration", YES_NO, "yes");
+        ("cluster-migration-barrier", INTEGER, "1");
+        ("cluster-replica-no-failover", YES_NO, "no");
+        ("cluster-replica-validity-factor", INTEGER, "10");
+    }
+}
+
+const NO_REPLICATION: &str = "There is no replication";
+const NO_OTHER_NODES: &str = "There are no other nodes";
+const NO_DEFRAGMENTATION: &str = "Memory is not defragmented: the allocator's bins are reused";
+const NO_LAZY_FREEING: &str = "What is removed is freed by whoever removes it";
+const NO_PINNING: &str = "Threads are not bound to processors";
+const NO_SYSLOG: &str = "Log lines go to a file or to standard error";
+const NO_SCRIPTS: &str = "There are no scripts";
+const NO_TITLE: &str = "The process keeps its title";
+const NO_TLS: &str = "There is no TLS: what is sent could be read on the way";
+const NO_USERS: &str = "There is no user but the default one, with its password (`requirepass`)";
+const NO_MODULES: &str = "There are no modules";
+/// Whether jemalloc has a thread that gives memory back.
+const JEMALLOC_THREAD: &str = if cfg!(feature = "jemalloc") { "yes" } else { "no" };
+
+/// Other names, and the names of the directives that they mean.
+pub const ALIASES: [(&str, &str); 19] = [
+    ("list-max-ziplist-size", "list-max-listpack-size"),
+    ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
+    ("hash-max-ziplist-value", "hash-max-listpack-value"),
+    ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
+    ("zset-max-ziplist-value", "zset-max-listpack-value"),
+    ("slaveof", "replicaof"),
+    ("slave-serve-stale-data", "replica-serve-stale-data"),
+    ("slave-read-only", "replica-read-only"),
+    ("slave-ignore-maxmemory", "replica-ignore-maxmemory"),
+    ("slave-lazy-flush", "replica-lazy-flush"),
+    ("slave-announce-ip", "replica-announce-ip"),
+    ("slave-announce-port", "replica-announce-port"),
+    ("slave-priority", "replica-priority"),
+    ("repl-ping-slave-period", "repl-ping-replica-period"),
+    ("min-slaves-to-write", "min-replicas-to-write"),
+    ("min-slaves-max-lag", "min-replicas-max-lag"),
+    ("cluster-slave-no-failover", "cluster-replica-no-failover"),
+    ("cluster-slave-validity-factor", "cluster-replica-validity-factor"),
+    ("lua-time-limit", "busy-reply-threshold"),
+];
+
+/// The directives that are limits of small collections.
+const LIMITS: [(Directive, Limit); 8] = [
+    (Directive::ListMaxListpackSize, Limit::ListNode),
+    (Directive::SetMaxIntsetEntries, Limit::SetIntegers),
+    (Directive::SetMaxListpackEntries, Limit::SetEntries),
+    (Directive::SetMaxListpackValue, Limit::SetValue),
+    (Directive::HashMaxListpackEntries, Limit::HashEntries),
+    (Directive::HashMaxListpackValue, Limit::HashValue),
+    (Directive::ZsetMaxListpackEntries, Limit::SortedSetEntries),
+    (Directive::ZsetMaxListpackValue, Limit::SortedSetValue),
+];
+
+/// Limits on replies that a client does not read, in bytes; 0 for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Closes the connection at once.
+    pub hard: u64,
+    /// Closes the connection when it stays exceeded.
+    pub soft: u64,
+    /// For how long.
+    pub soft_seconds: u64,
+}
+
+impl OutputLimit {
+    const fn new(hard: u64, soft: u64, soft_seconds: u64) -> Self {
+        Self { hard, soft, soft_seconds }
+    }
+
+    /// Bytes above which a connection is closed at once.
+    pub fn hard_max(&self) -> u64 {
+        least_limit(self.hard)
+    }
+
+    /// Bytes above which a connection is closed when it stays there.
+    pub fn soft_max(&self) -> u64 {
+        least_limit(self.soft)
+    }
+}
+
+/// What fits into the buffer that every connection of Redis has counts to no limit there. So whatever the limits are,
+/// a client can be told, and tell, that they are too low.
+fn least_limit(limit: u64) -> u64 {
+    const UNCOUNTED: u64 = 16 * 1024;
+    if limit == 0 { u64::MAX } else { limit.max(UNCOUNTED) }
+}
+
+/// The limits of each class of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Connections that have no subscription.
+    pub normal: OutputLimit,
+    /// Replicas: there are none.
+    pub slave: OutputLimit,
+    /// Connections that have one.
+    pub pubsub: OutputLimit,
+}
+
+impl OutputLimits {
+    const DEFAULT: Self = Self {
+        normal: OutputLimit::new(0, 0, 0),
+        slave: OutputLimit::new(256 * MB, 64 * MB, 60),
+        pubsub: OutputLimit::new(32 * MB, 8 * MB, 60),
+    };
+
+    /// These limits with what a text changes of them.
+    fn changed(mut self, text: &str) -> Result<Self, &'static str> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.is_empty() || !words.len().is_multiple_of(4) {
+            return Err("Wrong number of arguments in buffer limit configuration.");
+        }
+        for class in words.chunks_exact(4) {
+            let limit = match class[0].to_lowercase().as_str() {
+                "normal" => &mut self.normal,
+                "slave" | "replica" => &mut self.slave,
+                "pubsub" => &mut self.pubsub,
+                _ => return Err("Invalid client class specified in buffer limit configuration."),
+            };
+            *limit = parse_output_limit(&class[1..])
+                .ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
+        }
+        Ok(self)
+    }
+}
+
+/// As CONFIG GET replies it.
+impl std::fmt::Display for OutputLimits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let classes = [("normal", self.normal), (" slave", self.slave), (" pubsub", self.pubsub)];
+        classes.into_iter().try_for_each(|(name, OutputLimit { hard, soft, soft_seconds })| {
+            write!(f, "{name} {hard} {soft} {soft_seconds}")
+        })
+    }
+}
+
+/// The values of all directives.
+#[derive(Debug)]
+pub struct Config {
+    /// Numbers, bytes, and positions in a choice.
+    numbers: Vec<AtomicU64>,
+    /// Texts as they were given.
+    texts: RwLock<Vec<String>>,
+    /// The file that it was read from.
+    file: Option<PathBuf>,
+    /// What the operator is to be told: a line for each directive that was given and has no effect.
+    warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads the command line, and the config file it names. The error is the text to print; the server exits with 1.
+    pub fn from_command_line(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, CommandLineEnd> {
+        let CommandLine { file, reads_stdin, options } = CommandLine::parse(arguments)?;
+        let mut config = Self { file: file.as_ref().map(PathBuf::from), ..Self::default() };
+        let mut intake = Intake::of(&config);
+        let read = || -> Result<Vec<String>, String> {
+            file.iter().try_for_each(|path| intake.read_file(path))?;
+            if reads_stdin {
+                intake.read_stdin()?;
+            }
+            options.iter().try_for_each(|(name, words)| intake.take_flag(name, words))?;
+            intake.end()
+        };
+        config.warnings = read().map_err(CommandLineEnd::Refused)?;
+        Ok(config)
+    }
+
+    /// What the operator is to be told of it.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// When snapshots are made by themselves.
+    pub fn save_points(&self) -> SavePoints {
+        SavePoints::parse(&self.text(Directive::Save)).expect("a value is checked when it is given")
+    }
+
+    /// A number, a number of bytes, or the position of a word in its choice.
+    pub fn number(&self, directive: Directive) -> u64 {
+        self.numbers[directive as usize].load(Ordering::Relaxed)
+    }
+
+    /// A number of things, or of bytes.
+    pub fn size(&self, directive: Directive) -> usize {
+        size(self.number(directive))
+    }
+
+    /// The position of a word in its choice.
+    pub fn choice(&self, directive: Directive) -> u8 {
+        u8::try_from(self.number(directive)).expect("a choice has few words")
+    }
+
+    /// A number whose row says that 32 bits hold it.
+    pub fn narrow(&self, directive: Directive) -> u32 {
+        u32::try_from(self.number(directive)).expect("the row of the directive bounds it")
+    }
+
+    /// A number that may be negative.
+    pub fn signed(&self, directive: Directive) -> i64 {
+        self.number(directive) as i64
+    }
+
+    /// Whether a yes/no directive says yes.
+    pub fn is_on(&self, directive: Directive) -> bool {
+        self.number(directive) == 1
+    }
+
+    /// The file that it was read from.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// The value as text.
+    pub fn text(&self, directive: Directive) -> String {
+        self.texts.read()[directive as usize].clone()
+    }
+
+    /// The file that a text names: one without a directory is in `dir`, as where Redis works. Empty for none.
+    pub fn path(&self, directive: Directive) -> String {
+        match self.text(directive) {
+            name if name.is_empty() => name,
+            name => Path::new(&self.text(Directive::Dir)).join(name).to_string_lossy().into_owned(),
+        }
+    }
+
+    /// The limits on what connections do not read.
+    pub fn output_limits(&self) -> OutputLimits {
+        let text = self.text(Directive::ClientOutputBufferLimit);
+        OutputLimits::DEFAULT.changed(&text).expect("a value is checked when it is given")
+    }
+
+    /// The percentiles that INFO latencystats shows.
+    pub fn latency_percentiles(&self) -> Vec<f64> {
+        percentiles(&self.text(Directive::LatencyTrackingInfoPercentiles)).expect("a value is checked when it is given")
+    }
+
+    /// Which events of keys are published.
+    pub fn events(&self) -> Class {
+        // Not from the text: `A` hides an `n`.
+        Class::from_bits(self.narrow(Directive::NotifyKeyspaceEvents))
+    }
+
+    /// Tells the keyspaces of this process the limits of small collections.
+    pub fn apply_limits(&self) {
+        for (directive, limit) in LIMITS {
+            limit.set(self.number(directive) as i64);
+        }
+    }
+
+    /// Tells the keyspaces of this process which keys go first when memory is short.
+    pub fn apply_policy(&self) {
+        Policy::from_number(self.number(Directive::MaxmemoryPolicy)).set();
+        for (limit, directive) in [
+            (&SAMPLES, Directive::MaxmemorySamples),
+            (&LFU_LOG_FACTOR, Directive::LfuLogFactor),
+            (&LFU_DECAY_TIME, Directive::LfuDecayTime),
+        ] {
+            limit.store(self.narrow(directive), Ordering::Relaxed);
+        }
+    }
+
+    /// The value of a directive as CONFIG GET replies it.
+    pub fn get(&self, index: usize) -> String {
+        match DIRECTIVES[index].kind {
+            Kind::Memory(..) => self.numbers[index].load(Ordering::Relaxed).to_string(),
+            Kind::Dir => absolute(&self.texts.read()[index]),
+            _ => self.texts.read()[index].clone(),
+        }
+    }
+
+    /// Whether a value is what a directive has already.
+    pub fn has(&self, index: usize, value: &str) -> bool {
+        match DIRECTIVES[index].kind {
+            Kind::Memory(..) => parse_memory(value) == Some(self.numbers[index].load(Ordering::Relaxed)),
+            Kind::Dir => absolute(value) == self.get(index),
+            _ => self.get(index).eq_ignore_ascii_case(value),
+        }
+    }
+
+    /// What is wrong with a value of a directive, if anything.
+    pub fn check(index: usize, value: &str) -> Result<(), String> {
+        check(&DIRECTIVES[index], value).map(drop)
+    }
+
+    /// Checks and sets several directives, all or none; the error names the first that was refused.
+    pub fn set(&self, values: &[(usize, String)]) -> Result<(), (usize, String)> {
+        for (index, value) in values {
+            check(&DIRECTIVES[*index], value).map_err(|reason| (*index, reason))?;
+        }
+        for (index, value) in values {
+            self.assign(&DIRECTIVES[*index], value).expect("the value was checked above");
+        }
+        Ok(())
+    }
+
+    /// What the present values of directives are, for [`restore`](Self::restore).
+    pub fn values_of(&self, indices: impl Iterator<Item = usize>) -> Vec<(usize, u64, String)> {
+        let texts = self.texts.read();
+        indices.map(|index| (index, self.numbers[index].load(Ordering::Relaxed), texts[index].clone())).collect()
+    }
+
+    /// Takes back changes.
+    pub fn restore(&self, values: Vec<(usize, u64, String)>) {
+        let mut texts = self.texts.write();
+        for (index, number, text) in values {
+            self.numbers[index].store(number, Ordering::Relaxed);
+            texts[index] = text;
+        }
+    }
+
+    fn assign(&self, row: &'static DirectiveRow, value: &str) -> Result<(), String> {
+        let index = index_of(row.name).expect("the row is in the table");
+        let number = check(row, value)?;
+        self.numbers[index].store(number, Ordering::Relaxed);
+        let mut texts = self.texts.write();
+        texts[index] = match row.kind {
+            Kind::Choice(words) => words[size(number)].to_owned(),
+            Kind::OutputLimit => OutputLimits::DEFAULT.changed(&texts[index])?.changed(value)?.to_string(),
+            Kind::Events => Class::from_bits(low_u32(number)).to_string(),
+            Kind::SavePoints => SavePoints::parse(value)?.to_string(),
+            Kind::Percentiles => percentiles(value)?.iter().map(f64::to_string).collect::<Vec<_>>().join(" "),
+            _ => value.to_owned(),
+        };
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let number = |row: &DirectiveRow| AtomicU64::new(check(row, row.default).expect("a default is a valid value"));
+        Self {
+            numbers: DIRECTIVES.iter().map(number).collect(),
+            texts: RwLock::new(DIRECTIVES.iter().map(|row| row.default.to_owned()).collect()),
+            file: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Why there is no configuration to run with.
+#[derive(Debug)]
+pub enum CommandLineEnd {
+    /// The user asked for help or the version; the text.
+    Asked(String),
+    /// Something was wrong; what and why.
+    Refused(String),
+}
+
+/// The place of a directive in the table.
+pub fn index_of(name: &str) -> Option<usize> {
+    static PLACES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+        let mut places: HashMap<_, _> = DIRECTIVES.iter().enumerate().map(|(index, row)| (row.name, index)).collect();
+        ALIASES.iter().for_each(|(alias, name)| _ = places.insert(alias, places[name]));
+        places
+    });
+    PLACES.get(name).copied()
+}
+
+/// The place of a parameter of CONFIG.
+pub fn parameter(name: &str) -> Option<usize> {
+    index_of(name).filter(|&index| DIRECTIVES[index].kind.is_parameter())
+}
+
+/// Every name of a parameter of CONFIG, aliases after the others, with its place in the table.
+pub fn parameters() -> impl Iterator<Item = (&'static str, usize)> {
+    let names = DIRECTIVES.iter().map(|row| row.name).chain(ALIASES.iter().map(|(alias, _)| *alias));
+    names.filter_map(|name| Some((name, parameter(name)?)))
+}
+
+fn absolute(path: &str) -> String {
+    // It fails for an empty path alone.
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+/// The number behind a value, or why there is none.
+fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
+    let in_range = |number: Option<i128>, least: u64, most: u64| match number {
+        Some(number) if (i128::from(least)..=i128::from(most)).contains(&number) => {
+            Ok(u64::try_from(number).expect("the range begins at 0 or above"))
+        }
+        Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
+        None => Err("argument couldn't be parsed into an integer".into()),
+    };
+    match row.kind {
+        Kind::Integer(least, most) => in_range(parse_i64(value.as_bytes()).map(i128::from), least, most),
+        Kind::Signed(least, most) => match parse_i64(value.as_bytes()) {
+            // The number keeps its bits; whoever asks for it knows that it has a sign.
+            Some(number) if (least..=most).contains(&number) => Ok(number as u64),
+            Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
+            None => Err("argument couldn't be parsed into an integer".into()),
+        },
+        Kind::Memory(least, most) => in_range(parse_memory(value).map(i128::from), least, most)
+            .map_err(|reason| reason.replace("parsed into an integer", "parsed into a number of bytes")),
+        Kind::MemoryOrPercent => match value.strip_suffix('%').map(|percent| parse_u64(percent.as_bytes())) {
+            Some(Some(0..=100)) => Ok(0),
+            Some(Some(_)) => Err("percentage argument must be less or equal to 100".into()),
+            Some(None) => Err("argument must be a memory or percent value".into()),
+            None => parse_memory(value).ok_or_else(|| "argument must be a memory or percent value".into()),
+        },
+        Kind::Choice(words) => {
+            let position = words.iter().position(|word| word.eq_ignore_ascii_case(value));
+            position.map(|position| position as u64).ok_or_else(|| match words {
+                ["no", "yes"] => "argument must be 'yes' or 'no'".into(),
+                _ => format!("argument(s) must be one of the following: {}", words.join(", ")),
+            })
+        }
+        Kind::Octal(most) => match u64::from_str_radix(value, 8) {
+            Ok(number) if number <= most => Ok(number),
+            Ok(_) => Err(format!("argument must be between 0 and {most:o} inclusive")),
+            Err(_) => Err("argument couldn't be parsed as an octal number".into()),
+        },
+        Kind::FileName if value.contains(['/', '\\']) => Err(format!("{} can't be a path, just a filename", row.name)),
+        Kind::Text | Kind::Words | Kind::FileName | Kind::Dir | Kind::Include | Kind::Line => Ok(0),
+        Kind::OutputLimit => OutputLimits::DEFAULT.changed(value).map(|_| 0).map_err(str::to_owned),
+        Kind::Percentiles => percentiles(value).map(|_| 0).map_err(str::to_owned),
+        Kind::SavePoints => SavePoints::parse(value).map(|points| points.iter().count() as u64).map_err(str::to_owned),
+        Kind::Events => {
+            Class::parse(value).map(|classes| u64::from(classes.bits())).ok_or_else(|| UNKNOWN_EVENTS.into())
+        }
+    }
+}
+
+const UNKNOWN_EVENTS: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+
+/// Bytes with a unit: 1k = 1000, 1kb = 1024.
+pub fn parse_memory(text: &str) -> Option<u64> {
+    let lower = text.to_lowercase();
+    let digits = lower.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(lower.len());
+    let unit: u64 = match &lower[digits..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    lower[..digits].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn percentiles(text: &str) -> Result<Vec<f64>, &'static str> {
+    let numbers = text
+        .split_whitespace()
+        .map(|word| word.parse::<f64>().map_err(|_| "Invalid latency-tracking-info-percentiles parameters"));
+    numbers
+        .map(|number| {
+            number.and_then(|number| match (0.0..=100.0).contains(&number) {
+                true => Ok(number),
+                false => Err("latency-tracking-info-percentiles should contain only numbers between 0.0 and 100.0"),
+            })
+        })
+        .collect()
+}
+
+/// HARD SOFT SECONDS
+fn parse_output_limit(words: &[&str]) -> Option<OutputLimit> {
+    let [hard, soft, seconds] = words else { return None };
+    Some(OutputLimit::new(parse_memory(hard)?, parse_memory(soft)?, parse_u64(seconds.as_bytes())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::save_points;
+
+    fn parse(arguments: &[&str]) -> Result<Config, String> {
+        let arguments = ["shardrace"].iter().chain(arguments).map(Into::into);
+        Config::from_command_line(arguments).map_err(|end| match end {
+            CommandLineEnd::Asked(text) | CommandLineEnd::Refused(text) => text,
+        })
+    }
+
+    #[test]
+    fn memory_units_are_those_of_redis_conf() {
+        for (text, bytes) in
+            [("1", 1), ("1k", 1000), ("1KB", 1024), ("2mb", 2 << 20), ("1gb", 1 << 30), ("3g", 3_000_000_000)]
+        {
+            assert_eq!(parse_memory(text), Some(bytes));
+        }
+        for text in ["", "x", "1kbb", "-1", "1.5mb", "99999999999999999999", "99999999999gb"] {
+            assert_eq!(parse_memory(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn output_limits_change_for_the_classes_that_are_named() {
+        let config = Config::default();
+        assert_eq!(config.output_limits(), OutputLimits::DEFAULT);
+        let index = Directive::ClientOutputBufferLimit as usize;
+        config.set(&[(index, "replica 1 2 3 pubsub 1mb 1k 9".to_owned())]).expect("valid");
+        assert_eq!(config.get(index), "normal 0 0 0 slave 1 2 3 pubsub 1048576 1000 9");
+        for (value, reason) in [
+            ("", "Wrong number"),
+            ("pubsub 1 2", "Wrong number"),
+            ("master 1 2 3", "Invalid client class"),
+            ("pubsub 1 2 x", "Error in hard"),
+            ("pubsub -1 2 3", "Error in hard"),
+        ] {
+            let (_, told) = config.set(&[(index, value.to_owned())]).expect_err("invalid");
+            assert!(told.contains(reason), "{value}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_bad_flag_is_refused_with_its_name_and_reason() {
+        for (arguments, wanted) in [
+            (["--port", "abc"], "--port abc: argument couldn't be parsed into an integer"),
+            (["--port", "70000"], "--port 70000: argument must be between 0 and 65535 inclusive"),
+            (["--engine", "magic"], "--engine magic: argument(s) must be one of the following: mutex, dashmap, actor"),
+            (["--appendonly", "perhaps"], "--appendonly perhaps: argument must be 'yes' or 'no'"),
+            (["--save", "60 1 5"], "--save 60 1 5: Invalid save parameters"),
+            (["--nosuch", "1"], "--nosuch"),
+        ] {
+            let error = parse(&arguments).expect_err("the flag is bad");
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn save_points_add_up_over_lines_and_flags_and_the_default_depends_on_the_log() {
+        let saved = |arguments: &[&str]| parse(arguments).expect("valid").text(Directive::Save);
+        assert_eq!(saved(&[]), "");
+        assert_eq!(saved(&["--appendonly", "no"]), save_points::REDIS_DEFAULT);
+        assert_eq!(saved(&["--appendonly", "no", "--save", ""]), "");
+        assert_eq!(saved(&["--save", "60 1"]), "60 1");
+        assert_eq!(saved(&["--save", "60 1", "--save", "300 100"]), "60 1 300 100");
+        assert_eq!(saved(&["--save", "60 1", "--save", "", "--save", "5 6"]), "5 6");
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), "save 3600 1 300 100\nsave 60 10000\n").expect("written");
+        let path = file.path().to_str().expect("a text path");
+        assert_eq!(saved(&[path]), save_points::REDIS_DEFAULT);
+        assert_eq!(saved(&[path, "--save", "7 8"]), "3600 1 300 100 60 10000 7 8");
+        assert_eq!(saved(&[path, "--save", "", "--save", "7 8"]), "7 8");
+        std::fs::write(file.path(), "save 3600 1\nsave \n").expect("written");
+        assert_eq!(saved(&[path, "--appendonly", "no"]), "");
+    }
+
+    #[test]
+    fn the_flag_after_the_file_may_lack_its_dashes() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let path = file.path().to_str().expect("a text path");
+        let config = parse(&[path, "loglevel", "verbose", "--maxmemory '700mb'", "--port", "7001"]).expect("valid");
+        assert_eq!(config.text(Directive::Loglevel), "verbose");
+        assert_eq!(config.number(Directive::Maxmemory), 700 << 20);
+        assert_eq!(config.number(Directive::Port), 7001);
+        for (words, wanted) in [(&["nosuch", "1"][..], "nosuch"), (&["port"], "wrong number of arguments")] {
+            let error = parse(&[&[path], words].concat()).expect_err("it is no flag");
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn flags_override_the_config_file_and_a_bad_line_is_named() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), "# comment\nport 7000\nrequirepass \"a b\"\nENGINE mutex\n").expect("written");
+        let path = file.path().to_str().expect("a text path");
+        let config = parse(&[path, "--port", "7001"]).expect("valid");
+        assert_eq!(config.number(Directive::Port), 7001);
+        assert_eq!(config.text(Directive::Requirepass), "a b");
+        assert_eq!(config.text(Directive::Engine), "mutex");
+        for (line, wanted) in [("prot 1", "unknown directive 'prot'"), ("port", "wrong number"), ("port x", "couldn't")]
+        {
+            std::fs::write(file.path(), format!("\n{line}\n")).expect("written");
+            let error = parse(&[path]).expect_err("the line is bad");
+            assert!(error.contains("line 2") && error.contains(wanted), "{error}");
+        }
+    }
+}

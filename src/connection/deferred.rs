@@ -1,0 +1,594 @@
+//! Requests whose reply comes later: EXEC, commands over several shards that need them together, and commands that wait
+//! for something to take. The connection takes on nothing else meanwhile; its replies before it leave as ever.
+
+use crate::base::ticks;
+use crate::commands::{
+    self, Bounds, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking, clients, debug,
+    waiting,
+};
+use crate::config::Directive;
+use crate::engine::Session;
+use crate::keyspace::{Caller, Wait, Waiter};
+use crate::resp::Output;
+use crate::resp::{Args, CommandError, Reply};
+use crate::server::Server;
+use crate::snapshot::SAVES;
+use crate::state::clients::Client;
+use crate::state::stopping::Stop;
+use crate::stats::calls;
+use crate::stats::slow_log::Slow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What CLIENT UNBLOCK ERROR makes of a wait.
+const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+/// What the connection waits for before it takes on another request.
+#[derive(Debug)]
+pub enum Deferred {
+    /// A transaction is out.
+    Running(Kind, Option<Place>),
+    /// A command found nothing to take.
+    Waiting { place: Place, transaction: Box<Transaction> },
+    /// SHUTDOWN: the server ends, or cannot.
+    Stopping(CommandId, Arc<Stop>),
+    /// It waits for nothing but the time.
+    Asleep(Place, Sleep, Box<Asked>),
+}
+
+/// A request while its connection sleeps.
+#[derive(Debug)]
+pub struct Asked {
+    id: CommandId,
+    /// As the slow log would show it.
+    slow: Slow,
+    began_at: u64,
+}
+
+impl Asked {
+    fn now(id: CommandId, args: Args<'_>) -> Box<Self> {
+        Box::new(Self { id, slow: commands::slow(id, args, 0), began_at: ticks::now() })
+    }
+}
+
+/// Who sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sleep {
+    /// WAIT, for replicas that there are not.
+    Wait,
+    /// WAITAOF, for so many logs of this server, and of others.
+    WaitAof { local: u64, replicas: u64 },
+    /// DEBUG SLEEP.
+    Debug,
+}
+
+/// Whose replies a transaction has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// EXEC: an array.
+    Exec {
+        /// Its row.
+        id: CommandId,
+        /// When it was asked for.
+        began_at: u64,
+    },
+    /// One command: its own.
+    One,
+}
+
+/// A place in the lines of some keys, given up when it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    waiter: Arc<Waiter>,
+    client: Arc<Client>,
+    /// When it is given up; none for never.
+    until: Option<Instant>,
+}
+
+impl Place {
+    fn take(client: &Arc<Client>, resp3: bool, wait: Option<Duration>) -> Self {
+        let waiter = Arc::new(Waiter::new(resp3));
+        Self { waiter, client: Arc::clone(client), until: wait.and_then(|wait| Instant::now().checked_add(wait)) }
+    }
+
+    /// Shows that the connection waits: CLIENT LIST tells it, CLIENT UNBLOCK ends it.
+    fn show(&self) {
+        *self.client.waiter.lock() = Some(Arc::clone(&self.waiter));
+        self.client.waits_until.store(self.until.is_some(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What it was served already, it is served; that nobody reads the reply is no reason to put it back.
+        let _ = self.waiter.give_up();
+        *self.client.waiter.lock() = None;
+        self.client.waits_until.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The parts of a connection that deferred requests need.
+pub struct Parties<'a, S> {
+    pub server: &'a Server,
+    pub client: &'a Arc<Client>,
+    pub session: &'a mut S,
+    pub state: &'a mut ConnectionState,
+}
+
+/// Begins a request whose reply comes later; `None` when it was replied at once after all.
+pub fn begin<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Output,
+) -> Option<Deferred> {
+    let command = commands::command(id);
+    let begun = match command.name {
+        "exec" => return begin_exec(parties, id, out),
+        "wait" => return begin_wait(parties, id, args, out.buffer()),
+        "shutdown" => return begin_shutdown(parties, id, args, out.buffer()),
+        "waitaof" => return begin_wait_aof(parties, id, args, out.buffer()),
+        "debug" if let Some(time) = debug::sleep(args) => {
+            return Some(Deferred::Asleep(
+                Place::take(parties.client, parties.state.context.resp3, Some(time)),
+                Sleep::Debug,
+                Asked::now(id, args),
+            ));
+        }
+        "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
+        "watch" if S::IS_LOADING => return begin_early_watch(parties, id, args, out.buffer()),
+        "watch" => Ok((watching(parties.state, args), None)),
+        "save" | "bgsave" => {
+            SAVES.note_changes(parties.server.metrics().keyspace.changes);
+            Ok((Caller::default(), None))
+        }
+        _ if command.flags.has(commands::Flags::BLOCKING) => {
+            let wait = blocking::timeout(command.name, args);
+            let place = Place::take(parties.client, parties.state.context.resp3, wait);
+            Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), ..Caller::default() }, Some(place)))
+        }
+        _ => Ok((Caller::default(), None)),
+    };
+    match begun {
+        Err(error) => {
+            reply_error(parties, id, out.buffer(), error);
+            None
+        }
+        Ok((caller, place)) => {
+            let bounds = bounds(parties.server, parties.state);
+            let transaction = Transaction::of_one(id, args, parties.state.context, bounds, caller);
+            parties.session.begin(Box::new(transaction));
+            Some(Deferred::Running(Kind::One, place))
+        }
+    }
+}
+
+/// SHUTDOWN: the connection ends with the server, or hears that it does not end.
+fn begin_shutdown<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    match clients::stop_request(args) {
+        Err(error) => {
+            reply_error(parties, id, out, error);
+            None
+        }
+        Ok(request) => {
+            tracing::info!("User requested shutdown...");
+            parties.server.stop.ask(request);
+            Some(Deferred::Stopping(id, Arc::clone(&parties.server.stop)))
+        }
+    }
+}
+
+/// WATCH while the data is loaded: nobody tells of a key that the log changes, so the watch is broken when the data is
+/// there (see [`end_early_watch`]).
+fn begin_early_watch<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    watching(parties.state, args);
+    calls::note_run(id.0, 0, true, false);
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.ok());
+    None
+}
+
+/// What a connection has watched so far has changed: it was loaded.
+pub fn end_early_watch(state: &ConnectionState) {
+    state.watched.iter().for_each(|(watch, _)| watch.break_it());
+}
+
+/// WAIT: nothing will come, so it waits for its time to be over.
+fn begin_wait<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let resp3 = parties.state.context.resp3;
+    match waiting::wait_for_replicas(args, parties.server.clock.now_ms()) {
+        Err(error) => reply_error(parties, id, out, error),
+        Ok(None) => {
+            calls::note_run(id.0, 0, true, false);
+            parties.session.reply_here(resp3, out, |reply| reply.integer(0));
+        }
+        Ok(Some(time)) => {
+            let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
+            place.show();
+            return Some(Deferred::Asleep(place, Sleep::Wait, Asked::now(id, args)));
+        }
+    }
+    None
+}
+
+/// WAITAOF: waits for the disk, and for replicas, of which there are none.
+fn begin_wait_aof<S: Session>(
+    parties: &mut Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let resp3 = parties.state.context.resp3;
+    match waiting::wait_for_logs(args, parties.server) {
+        Err(error) => reply_error(parties, id, out, error),
+        Ok(waiting::Logs { local, replicas, time }) => {
+            let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
+            let still = wait_for_aof(place, (local, replicas), Asked::now(id, args), false, parties, out);
+            if let Some(Deferred::Asleep(place, ..)) = &still {
+                place.show();
+            }
+            return still;
+        }
+    }
+    None
+}
+
+/// Replies to WAITAOF when there is nothing left to wait for.
+fn wait_for_aof<S: Session>(
+    place: Place,
+    (local, replicas): (u64, u64),
+    asked: Box<Asked>,
+    is_over: bool,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let Parties { server, session, state, .. } = parties;
+    // What was sent before it is executed first.
+    let is_behind_all = session.replied() >= session.taken_on();
+    let synced = u64::from(is_behind_all && server.has_log() && session.is_synced(&session.written()));
+    if !is_over && (!is_behind_all || synced < local || replicas > 0) {
+        return Some(Deferred::Asleep(place, Sleep::WaitAof { local, replicas }, asked));
+    }
+    calls::note_run(asked.id.0, 0, true, false);
+    session.reply_here(state.context.resp3, out, |reply| waiting::write_logs(synced, reply));
+    None
+}
+
+/// Adds the keys to those that are watched.
+fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
+    let (watch, keys) = state.watched.get_or_insert_default();
+    let database = state.context.database;
+    let is_known = |key: &[u8]| keys.iter().any(|(number, known)| (*number, &**known) == (database, key));
+    for key in args.from(1).iter().filter(|key| !is_known(key)).collect::<Vec<_>>() {
+        keys.push((database, key.into()));
+    }
+    Caller { watch: Some(Arc::clone(watch)), ..Caller::default() }
+}
+
+fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Output) -> Option<Deferred> {
+    parties.client.note_no_transaction();
+    let refusal = match parties.state.multi.take() {
+        None => "ERR EXEC without MULTI",
+        Some(Multi { is_refused: true, .. }) => {
+            parties.state.watched = None;
+            "EXECABORT Transaction discarded because of previous errors."
+        }
+        Some(Multi { mut transaction, .. }) => {
+            // What WAITAOF in it replies: writes of the transaction itself do not count.
+            let has_log = parties.server.has_log();
+            parties.state.is_synced = has_log && parties.session.is_synced(&parties.session.written());
+            let watched = parties.state.watched.take();
+            let watch = watched.as_ref().map(|(watch, _)| Arc::clone(watch));
+            transaction.close(watched, parties.state.context, bounds(parties.server, parties.state));
+            let is_local = |(id, _)| commands::command(id).request == Request::Local;
+            // While the data is loaded only the connection's own commands can be in it, as a rule.
+            let is_early = S::IS_LOADING && transaction.commands().all(is_local);
+            if is_early || (!parties.session.is_atomic() && is_scattered(parties.session, &transaction)) {
+                scatter(parties, &transaction, out);
+                calls::note_run(id.0, 0, true, false);
+                return None;
+            }
+            if S::IS_LOADING {
+                // It runs when the data is there.
+                watch.iter().for_each(|watch| watch.break_it());
+            }
+            parties.session.begin(transaction);
+            return Some(Deferred::Running(Kind::Exec { id, began_at: ticks::now() }, None));
+        }
+    };
+    reply_error(parties, id, out.buffer(), CommandError::Text(refusal));
+    None
+}
+
+fn bounds(server: &Server, state: &ConnectionState) -> Bounds {
+    let databases = server.config.size(Directive::Databases);
+    Bounds { databases, reply_bytes_max: server.output_max(state) }
+}
+
+fn reply_error<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>, error: CommandError) {
+    calls::note_run(id.0, 0, true, true);
+    calls::note_error(&error);
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.error(error));
+}
+
+fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
+    transaction.commands().all(|(id, args)| {
+        let command = commands::command(id);
+        session.fits(id, args) && command.keys.have_values(args) && !command.flags.has(commands::Flags::DEFERS)
+    })
+}
+
+/// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
+fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, out: &mut Output) {
+    let resp3 = parties.state.context.resp3;
+    if transaction.is_broken() {
+        return parties.session.reply_here(resp3, out.buffer(), |reply| reply.null_array());
+    }
+    let bytes_max = parties.server.output_max(parties.state);
+    parties.session.reply_here(resp3, out.buffer(), |reply| reply.array(transaction.len()));
+    for (id, args) in transaction.commands() {
+        if commands::command(id).request == Request::Local {
+            let Parties { server, client, session, state } = parties;
+            session.reply_here(state.context.resp3, out.buffer(), |reply| {
+                let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
+                commands::dispatch_local(id, &mut call, args, reply);
+            });
+        } else {
+            // HELLO and SELECT may have changed it.
+            parties.session.submit(id, args, parties.state.context, out.buffer());
+        }
+        out.end_reply();
+        if out.is_over_limit() || out.unsent() > bytes_max {
+            out.give_up();
+        }
+    }
+}
+
+impl Deferred {
+    /// Whether it waits for others than the engine.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self, Self::Waiting { .. } | Self::Asleep(..) | Self::Stopping(..))
+    }
+
+    /// Whether messages may pass it: what it causes itself comes behind its reply.
+    pub fn lets_messages_pass(&self) -> bool {
+        match self {
+            Self::Running(..) => false,
+            Self::Asleep(..) | Self::Stopping(..) => true,
+            Self::Waiting { place, .. } => place.waiter.state() == Wait::Waiting,
+        }
+    }
+
+    /// What is left to run when the connection ends: a waiter that was called gives its turn to the next in the line.
+    pub fn end(self) -> Option<Box<Transaction>> {
+        let Self::Waiting { place, transaction, .. } = self else { return None };
+        // What it was served already, it is served.
+        let _ = place.waiter.give_up();
+        place.waiter.take_call().then_some(transaction)
+    }
+
+    /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
+    /// nothing.
+    pub async fn changed<S: Session>(&self, session: &S) {
+        if let Self::Stopping(_, stop) = self {
+            return stop.given_up().await;
+        }
+        // A transaction that the session does not wait for is back.
+        let (Self::Waiting { place, .. } | Self::Asleep(place, ..)) = self else { return };
+        if let Some(served) = place.waiter.served() {
+            session.released(&served.marks).await;
+            return served.behind().await;
+        }
+        let changed = async {
+            match self {
+                Self::Asleep(_, Sleep::WaitAof { local: 1.., replicas: 0 }, _) => {
+                    let marks = session.written();
+                    tokio::select! { () = place.waiter.changed() => {} () = session.synced(&marks) => {} }
+                }
+                _ => place.waiter.changed().await,
+            }
+        };
+        match place.until {
+            None => changed.await,
+            Some(until) => _ = tokio::time::timeout_at(until, changed).await,
+        }
+    }
+}
+
+/// Goes on with a deferred request; `None` when it has its reply.
+pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: &mut Output) -> Option<Deferred> {
+    match deferred {
+        Deferred::Running(kind, place) => match parties.session.take_finished() {
+            None => Some(Deferred::Running(kind, place)),
+            Some(transaction) => finish(kind, place, transaction, parties, out),
+        },
+        Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out.buffer()),
+        Deferred::Stopping(_, ref stop) if stop.request().is_some() => Some(deferred),
+        Deferred::Stopping(id, _) => {
+            reply_error(parties, id, out.buffer(), CommandError::Text("ERR Errors trying to SHUTDOWN. Check logs."));
+            None
+        }
+        Deferred::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, parties, out.buffer()),
+    }
+}
+
+fn sleep_on<S: Session>(
+    place: Place,
+    sleep: Sleep,
+    asked: Box<Asked>,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let is_over = place.until.is_some_and(|until| until <= Instant::now());
+    let resp3 = parties.state.context.resp3;
+    let state = place.waiter.state();
+    if let Sleep::WaitAof { local, replicas } = sleep
+        && state != Wait::Failed
+    {
+        let is_over = is_over || state != Wait::Waiting;
+        return wait_for_aof(place, (local, replicas), asked, is_over, parties, out);
+    }
+    if state == Wait::Waiting && !is_over {
+        return Some(Deferred::Asleep(place, sleep, asked));
+    }
+    let Asked { id, mut slow, began_at } = *asked;
+    slow.ticks = ticks::now().saturating_sub(began_at);
+    // WAIT does nothing while it waits.
+    let took = if sleep == Sleep::Debug { slow.ticks } else { 0 };
+    calls::note_run(id.0, took, true, state == Wait::Failed);
+    if calls::is_slow(took) {
+        parties.server.note_slow(parties.client, slow);
+    }
+    if state == Wait::Failed {
+        calls::note_error_text(UNBLOCKED);
+    }
+    match (state, sleep) {
+        (Wait::Failed, _) => parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED)),
+        (_, Sleep::WaitAof { .. }) => unreachable!("it has been seen to above"),
+        (_, Sleep::Wait) => parties.session.reply_here(resp3, out, |reply| reply.integer(0)),
+        (_, Sleep::Debug) => parties.session.reply_here(resp3, out, |reply| reply.ok()),
+    }
+    None
+}
+
+fn finish<S: Session>(
+    kind: Kind,
+    place: Option<Place>,
+    transaction: Box<Transaction>,
+    parties: &mut Parties<'_, S>,
+    out: &mut Output,
+) -> Option<Deferred> {
+    match (transaction.ending(), kind) {
+        (Ending::Open, _) => unreachable!("an engine gives back what has run"),
+        (Ending::Blocked, _) => {
+            let place = place.expect("only a command with a waiter waits");
+            place.show();
+            return wait_on(place, transaction, parties, out.buffer());
+        }
+        (Ending::Aborted, _) => {
+            parties.session.reply_here(parties.state.context.resp3, out.buffer(), |reply| reply.null_array())
+        }
+        (Ending::Done, Kind::One) => write_one(*transaction, parties, out),
+        (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, parties, out),
+    }
+    if let Kind::Exec { id, began_at } = kind {
+        calls::note_run(id.0, ticks::now().saturating_sub(began_at), true, false);
+    }
+    None
+}
+
+fn write_one<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_, S>, out: &mut Output) {
+    match parties.session.take_turn() {
+        true if transaction.is_over_limit() => out.give_up(),
+        true => out.append(&mut transaction.take_replies()),
+        false => {}
+    }
+}
+
+/// An array of the replies. The connection's own commands run now, each in its place.
+fn write_all<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_, S>, out: &mut Output) {
+    let Parties { server, client, session, state } = parties;
+    let mut unheard = Output::default();
+    let out = if session.take_turn() { out } else { &mut unheard };
+    let bytes_max = server.output_max(state);
+    let mut resp3 = state.context.resp3;
+    Reply::new(out.buffer(), resp3).array(transaction.len());
+    let mut replies = transaction.take_replies();
+    let mut is_over_limit = transaction.is_over_limit();
+    let mut receivers = transaction.receivers();
+    let (mut moved, mut end) = (0, 0);
+    for (id, args, reply_end) in transaction.reply_ends() {
+        end = reply_end;
+        if commands::command(id).request != Request::Local {
+            continue;
+        }
+        if !is_over_limit {
+            replies.move_all(moved..end, out);
+            moved = end;
+        }
+        let receivers = if commands::publishes(id) { receivers.next() } else { None };
+        let mut call = LocalCall { server, client, state, is_in_exec: true, receivers, request_bytes: 0 };
+        let reply = &mut Reply::new(out.buffer(), resp3);
+        commands::dispatch_local(id, &mut call, args, reply);
+        resp3 = reply.is_resp3();
+        is_over_limit |= out.unsent() > bytes_max;
+        if is_over_limit {
+            out.give_up();
+        }
+    }
+    match is_over_limit {
+        true => out.give_up(),
+        false => replies.move_all(moved..end, out),
+    }
+}
+
+fn wait_on<S: Session>(
+    place: Place,
+    transaction: Box<Transaction>,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let resp3 = parties.state.context.resp3;
+    if place.waiter.take_call() {
+        parties.session.begin(transaction);
+        return Some(Deferred::Running(Kind::One, Some(place)));
+    }
+    match place.waiter.state() {
+        Wait::Served => {
+            let served = place.waiter.served().expect("served is what it was");
+            if parties.session.is_released(&served.marks) && served.is_behind() {
+                note_served(&transaction, parties, &served.reply);
+                parties.session.reply_here(resp3, out, |reply| reply.raw(&served.reply));
+                return None;
+            }
+        }
+        Wait::Failed => {
+            note_served(&transaction, parties, format!("-{UNBLOCKED}").as_bytes());
+            calls::note_error_text(UNBLOCKED);
+            parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED));
+            return None;
+        }
+        Wait::Unblocked => return time_out(&transaction, parties, out),
+        Wait::Waiting if place.until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
+            return time_out(&transaction, parties, out);
+        }
+        Wait::Waiting | Wait::Called | Wait::Claimed | Wait::Gone => {}
+    }
+    Some(Deferred::Waiting { place, transaction })
+}
+
+/// Counts a command that has waited and has its reply now. What it took is what its connection does now: whoever had
+/// something for it has done the rest.
+fn note_served<S: Session>(transaction: &Transaction, parties: &Parties<'_, S>, reply: &[u8]) {
+    let (id, args) = transaction.commands().next().expect("it has one command");
+    calls::note_run(id.0, 0, true, reply.first() == Some(&b'-'));
+    if calls::is_slow(0) {
+        parties.server.note_slow(parties.client, commands::slow(id, args, 0));
+    }
+}
+
+fn time_out<S: Session>(
+    transaction: &Transaction,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    note_served(transaction, parties, b"");
+    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array());
+    None
+}

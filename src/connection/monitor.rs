@@ -1,0 +1,65 @@
+//! What MONITOR shows: a line for each command, as it is taken on.
+
+use crate::commands::{self, CommandId, ConnectionState, Flags};
+use crate::resp::Args;
+use crate::server::Server;
+use crate::state::clients::Client;
+use bytes::Bytes;
+use std::fmt::Write;
+
+/// Shows a request to those who watch, EXEC behind the commands that it runs. Commands that administer the server are
+/// not shown.
+#[cold]
+pub fn show(server: &Server, client: &Client, state: &ConnectionState, id: CommandId, args: Args<'_>) {
+    let database = state.context.database;
+    if let Some(multi) = state.multi.as_ref().filter(|_| commands::command(id).name == "exec") {
+        multi.transaction.commands().for_each(|(id, args)| show_one(server, client, database, id, args));
+    }
+    show_one(server, client, database, id, args);
+}
+
+fn show_one(server: &Server, client: &Client, database: u16, id: CommandId, args: Args<'_>) {
+    // One that has no such subcommand is shown as it is.
+    let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
+    if command.flags.has(Flags::ADMIN) || command.flags.has(Flags::SKIP_MONITOR) {
+        return;
+    }
+    let now_us = server.clock.now_us();
+    let mut line = format!("+{}.{:06} [{} {}]", now_us / 1_000_000, now_us % 1_000_000, database, client.address);
+    for (position, argument) in args.iter().enumerate() {
+        let shown = if commands::is_secret(command, args, position) { b"(redacted)".as_slice() } else { argument };
+        line.push_str(" \"");
+        quote(shown, &mut line);
+        line.push('"');
+    }
+    line.push_str("\r\n");
+    server.pubsub.show(Bytes::from(line));
+}
+
+/// Bytes as a C string literal.
+fn quote(bytes: &[u8], line: &mut String) {
+    for &byte in bytes {
+        match byte {
+            b'\\' | b'"' => line.extend(['\\', char::from(byte)]),
+            b'\n' => line.push_str("\\n"),
+            b'\r' => line.push_str("\\r"),
+            b'\t' => line.push_str("\\t"),
+            0x07 => line.push_str("\\a"),
+            0x08 => line.push_str("\\b"),
+            b' '..=b'~' => line.push(char::from(byte)),
+            _ => write!(line, "\\x{byte:02x}").expect("writing to memory does not fail"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_shown_in_escapes() {
+        let mut line = String::new();
+        quote(b"a \"b\"\\\n\r\t\x07\x08\x00\xff~", &mut line);
+        assert_eq!(line, r#"a \"b\"\\\n\r\t\a\b\x00\xff~"#);
+    }
+}

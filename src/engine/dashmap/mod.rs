@@ -1,0 +1,654 @@
+//! The dashmap engine: one DashMap shared by all connections.
+//!
+//! A command runs in the connection task under the locks of its keys' shards: one for one key, several in index order
+//! (so that no two commands wait for each other), all of them for a command over the whole keyspace. Reading commands
+//! take read locks. Commands of one read run together under the locks of all their keys, taken in the same order: read
+//! locks where none of them writes.
+
+mod images;
+mod view;
+
+use super::eviction::{Evicted, evict_within};
+use super::expiration::{Slice, TimeSlice, expire_slice, period};
+use super::gather::Gather;
+use super::images::ImagePart;
+use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
+use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
+use super::prefetch::{GROUP, GROUP_MIN, fetch, first_key};
+use super::together::{Batching, Commands, Room, Scratch, is_over};
+use super::{Engine, Foundation, Metered};
+use crate::aof::Segment;
+use crate::base::clock::Clock;
+use crate::base::narrowing::size;
+use crate::base::parallel::in_parallel;
+use crate::base::pressure::PRESSURE;
+use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Transaction};
+use crate::keyspace::{
+    Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store, Table, hash_of,
+};
+use crate::pubsub::PubSub;
+use crate::resp::{Args, Reply};
+use crate::stats::latency;
+use crate::stats::stages::Stage;
+use dashmap::DashMap;
+use images::SharedImaging;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use view::View;
+
+/// The table: the node is key and value, so the map's own value is empty.
+type Map = DashMap<Node, (), ProcessHash>;
+
+/// What stands beside the nodes of each of the map's shards.
+struct Sides {
+    /// Locked only by who holds the lock of the map's shard, or to look.
+    parts: Box<[Mutex<Side>]>,
+    /// How many of them have listeners.
+    listening: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Side {
+    deadlines: Deadlines,
+    listeners: Listeners,
+}
+
+/// One database.
+struct Database {
+    map: Map,
+    sides: Sides,
+    /// The image of all databases.
+    imaging: Arc<SharedImaging>,
+}
+
+impl Database {
+    /// A database with room for so many keys.
+    fn new(shards: usize, keys: usize, imaging: Arc<SharedImaging>) -> Self {
+        let map = Map::with_capacity_and_hasher_and_shard_amount(keys, ProcessHash, shards);
+        let parts = (0..shards).map(|_| Mutex::default()).collect();
+        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, imaging }
+    }
+
+    /// Where the keys of a hash live: the number of the shard of the map.
+    fn shard_of(&self, hash: u64) -> usize {
+        self.map.determine_shard(size(hash))
+    }
+
+    /// How many shards the map has.
+    fn shards(&self) -> usize {
+        self.sides.parts.len()
+    }
+
+    /// How many keys of a shard of the map may be evicted.
+    fn evictable(&self, index: usize, spares_lasting: bool) -> u64 {
+        let count = match spares_lasting {
+            true => self.sides.parts[index].lock().deadlines.len(),
+            false => self.map.shards()[index].read().len(),
+        };
+        count as u64
+    }
+
+    fn metrics(&self) -> DatabaseMetrics {
+        let mut metrics = DatabaseMetrics { keys: self.map.len() as u64, ..DatabaseMetrics::default() };
+        for side in &self.sides.parts {
+            let side = side.lock();
+            metrics.expires += side.deadlines.len() as u64;
+            metrics.deadlines_ms += side.deadlines.sum();
+        }
+        metrics
+    }
+}
+
+/// Keys evicted under one lock.
+const EVICTED_TOGETHER: u64 = 4;
+
+/// One DashMap per database.
+pub struct DashmapEngine {
+    databases: Box<[Database]>,
+    is_multi_key_atomic: bool,
+    segment: Arc<Segment>,
+    batching: Batching,
+    pubsub: Arc<PubSub>,
+    latency: Arc<latency::Monitor>,
+    clock: Clock,
+    seeds: Mutex<fastrand::Rng>,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    commands: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    expired: AtomicU64,
+    changes: AtomicU64,
+    expire_lag_ms: AtomicU64,
+}
+
+impl DashmapEngine {
+    /// An engine over the one store of `foundation`.
+    pub fn new(mut foundation: Foundation) -> Self {
+        let shards = foundation.map_shards.get().next_power_of_two().max(2);
+        let store = foundation.stores.pop().expect("the dashmap engine's layout has one owner");
+        let imaging = Arc::new(SharedImaging::default());
+        let engine = Self {
+            databases: (0..store.databases())
+                .map(|number| {
+                    let keys = store.tables().get(number).map_or(0, Table::len);
+                    Database::new(shards, keys, Arc::clone(&imaging))
+                })
+                .collect(),
+            is_multi_key_atomic: foundation.is_multi_key_atomic,
+            segment: foundation.segments.pop().expect("the dashmap engine's layout has one owner"),
+            batching: foundation.batching,
+            pubsub: foundation.pubsub,
+            latency: foundation.latency,
+            clock: foundation.clock,
+            seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
+            counters: Counters::default(),
+        };
+        // One part for each shard of a map: nobody waits for its lock.
+        in_parallel(store.into_parts(shards), |(database, nodes)| {
+            View::insert_recovered(&engine.databases, database, nodes);
+        });
+        engine
+    }
+
+    /// Locks what the command needs, and selects the database.
+    fn view(&self, id: CommandId, args: Args<'_>, database: usize, is_writable: bool) -> View<'_> {
+        let command = commands::command(id);
+        if command.flags.has(Flags::CROSSES) {
+            return self.view_across(id, args, database);
+        }
+        match command.request {
+            _ if command.needs_all(args) => View::all(&self.databases, database, is_writable),
+            Request::AllShards | Request::Cursor => unreachable!("they need all shards"),
+            Request::MultiShard | Request::Joint => {
+                let keys = command.keys.positions(args).map(|position| (database, hash_of(&args[position])));
+                View::several(&self.databases, database, keys, is_writable)
+            }
+            Request::OneShard => {
+                let hash = hash_of(&args[usize::from(command.keys.first)]);
+                View::one(&self.databases, database, hash, is_writable)
+            }
+            Request::Local => unreachable!("the connection runs local commands"),
+        }
+    }
+
+    /// Locks what a command needs that may concern other databases than the selected one.
+    #[cold]
+    fn view_across(&self, id: CommandId, args: Args<'_>, database: usize) -> View<'_> {
+        let other = match commands::crossing(id, args, self.databases.len()) {
+            Crossing::Everywhere => return View::everything(&self.databases).selecting(database),
+            Crossing::To(other) => Some(other),
+            Crossing::Nowhere => None,
+        };
+        let hashes = commands::command(id).keys.positions(args).map(|position| hash_of(&args[position]));
+        let keys = hashes.flat_map(|hash| std::iter::once(database).chain(other).map(move |number| (number, hash)));
+        View::several(&self.databases, database, keys, true)
+    }
+
+    /// Runs a command over the locked view and logs what it changed, still under the locks. False when it met an
+    /// expired key that it may not remove under read locks.
+    ///
+    /// `view` locks what the command needs.
+    fn run_over<'a>(
+        &'a self,
+        view: impl FnOnce() -> View<'a>,
+        id: CommandId,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+        lent: &mut Lent,
+    ) -> bool {
+        let mut start = lent.laps.start();
+        let view = view();
+        lent.laps.lap(Stage::Queue, &mut start);
+        let mut effects = std::mem::take(&mut lent.effects);
+        // Under the locks: a log begins and ends under all of them.
+        effects.set_logged(self.segment.is_on());
+        let database = view.selected();
+        let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
+        keyspace.select(database);
+        keyspace.set_notes_uses(lent.notes_uses);
+        keyspace.set_notified(self.pubsub.notified());
+        commands::execute(id, &mut keyspace, args, reply);
+        let complete = !keyspace.saw_expired();
+        lent.laps.lap(Stage::Execute, &mut start);
+        if complete {
+            lent.slow.append(keyspace.slow());
+            self.log(&mut keyspace);
+            lent.laps.lap(Stage::Log, &mut start);
+        }
+        let stats = keyspace.stats();
+        let (_view, _random, effects) = keyspace.into_parts();
+        lent.effects = effects;
+        if complete {
+            self.counters.add(stats);
+        }
+        complete
+    }
+
+    /// Whether a command runs under the locks of its keys alone, so that others can run with it under theirs.
+    fn joins(&self, id: CommandId, args: Args<'_>) -> bool {
+        let command = commands::command(id);
+        let is_of_keys = match command.request {
+            Request::OneShard => true,
+            Request::MultiShard => self.is_multi_key_atomic,
+            Request::Joint => !command.needs_all(args),
+            Request::AllShards | Request::Cursor | Request::Local => false,
+        };
+        is_of_keys && !command.flags.has(Flags::CROSSES)
+    }
+
+    /// Locks what the commands need.
+    fn view_of_all(&self, commands: Commands<'_>, parts: &mut Vec<((usize, usize), bool)>) -> View<'_> {
+        let database = usize::from(commands.context.database);
+        parts.clear();
+        for (id, args) in commands.iter() {
+            let command = commands::command(id);
+            let is_write = command.is_write();
+            let mut add = |key: &[u8]| {
+                parts.push(((database, self.databases[database].shard_of(hash_of(key))), is_write));
+            };
+            match command.request {
+                Request::OneShard => add(&args[usize::from(command.keys.first)]),
+                _ => command.keys.positions(args).for_each(|position| add(&args[position])),
+            }
+        }
+        View::of_several(&self.databases, database, parts)
+    }
+
+    /// Runs commands under the locks of all of them for as long as these may be held; gives how many ran. Fewer also
+    /// where one met what it may not remove: that has not run.
+    fn run_held(
+        &self,
+        keyspace: &mut Keyspace<View<'_>>,
+        commands: Commands<'_>,
+        scratch: &mut Scratch,
+        room: &mut Room<'_>,
+    ) -> (usize, KeyspaceStats) {
+        let began = keyspace.timed_until();
+        let mut stats = KeyspaceStats::default();
+        for (index, (id, args)) in commands.iter().enumerate() {
+            keyspace.select(commands.context.database.into());
+            if self.batching.prefetches && index.is_multiple_of(GROUP) && commands.len() - index >= GROUP_MIN {
+                fetch(keyspace.store(), commands.from(index).iter());
+            }
+            let mark = room.out.len();
+            keyspace.store_mut().set_writable(commands::command(id).is_write());
+            commands::execute(id, keyspace, args, &mut Reply::new(room.out, commands.context.resp3));
+            if keyspace.saw_expired() {
+                room.out.truncate(mark);
+                return (index, stats);
+            }
+            scratch.records.take(&self.segment, keyspace.effects());
+            stats = keyspace.stats();
+            if !room.is_left() || is_over(began, keyspace, self.batching) {
+                return (index + 1, stats);
+            }
+        }
+        (commands.len(), stats)
+    }
+
+    fn log(&self, keyspace: &mut Keyspace<View<'_>>) {
+        if !keyspace.effects().payload().is_empty() {
+            // Under the shard's lock: another writer of this key may log first otherwise.
+            self.segment.append_payload(keyspace.effects().payload());
+            keyspace.effects().clear();
+        }
+        if keyspace.has_served() {
+            keyspace.deliver(&marks(&self.segment));
+        }
+        if keyspace.has_notices() {
+            self.pubsub.publish_notices(keyspace.notices(), &marks(&self.segment));
+        }
+    }
+
+    /// Locks the keys of a transaction. To change them: one that only reads may meet what has expired.
+    fn transaction_view(&self, transaction: &Transaction) -> View<'_> {
+        if transaction.needs_all() {
+            return View::everything(&self.databases);
+        }
+        let mut keys = Vec::new();
+        transaction.for_each_key(|database, key| keys.push((database, hash_of(key))));
+        View::several(&self.databases, 0, keys.into_iter(), true)
+    }
+
+    /// Each key, or each shard of the map, by itself: nobody promises what happens in between.
+    fn run_relaxed<'a>(
+        &'a self,
+        id: CommandId,
+        args: Args<'_>,
+        database: usize,
+        reply: &mut Reply<'_>,
+        lent: &mut Lent,
+    ) {
+        let command = commands::command(id);
+        let mut encoded = Vec::new();
+        let is_resp3 = reply.is_resp3();
+        let mut run = |view: &dyn Fn() -> View<'a>, args: Args<'_>, lent: &mut Lent| {
+            encoded.clear();
+            self.run_over(view, id, args, &mut Reply::new(&mut encoded, is_resp3), lent);
+            encoded.clone()
+        };
+        let parts: Vec<Vec<u8>> = if command.request == Request::AllShards {
+            let run = |index| run(&|| View::shard(&self.databases, database, index), args, lent);
+            (0..self.shards()).map(run).collect()
+        } else {
+            let step = usize::from(command.keys.step);
+            let positions = command.keys.positions(args);
+            positions
+                .map(|position| {
+                    let view = || View::one(&self.databases, database, hash_of(&args[position]), true);
+                    let spans = args.spans_of(std::iter::once(0).chain(position..position + step));
+                    run(&view, args.with_spans(&spans), lent)
+                })
+                .collect()
+        };
+        let key_shards = (0..parts.len()).collect();
+        let mut gather = Gather::new(command.response, reply.is_resp3(), key_shards, parts.len());
+        parts.iter().enumerate().for_each(|(part, encoded)| _ = gather.add(part, encoded));
+        let mut whole = Vec::new();
+        let keys_of = |shard: usize| self.databases[database].map.shards()[shard].read().len() as u64;
+        gather.write(&mut whole, keys_of, |below| lent.random.u64(..below));
+        reply.raw(&whole);
+    }
+
+    /// How many shards each map has.
+    fn shards(&self) -> usize {
+        self.databases[0].shards()
+    }
+
+    /// Removes due keys of one shard of a map for a slice of time.
+    fn expire_shard(&self, database: usize, index: usize, random: &mut fastrand::Rng) -> Slice {
+        let now_ms = self.clock.now_ms();
+        let first = || self.databases[database].sides.parts[index].lock().deadlines.first();
+        if first().is_none_or(|(at, _)| at > now_ms) {
+            return Slice::default();
+        }
+        let view = View::shard(&self.databases, database, index);
+        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_on()));
+        keyspace.set_notified(self.pubsub.notified());
+        let slice = expire_slice(&mut keyspace, &self.latency, |_| first().map(|deadline| (database, deadline)));
+        self.log(&mut keyspace);
+        self.counters.add(keyspace.stats());
+        slice
+    }
+}
+
+/// One shard of a database's map, and how many of its keys may be evicted.
+type Share = ((usize, usize), u64);
+
+impl DashmapEngine {
+    fn shares(&self, spares_lasting: bool) -> Vec<Share> {
+        let numbered = self.databases.iter().enumerate();
+        let shares = numbered.flat_map(|(number, database)| {
+            (0..self.shards()).map(move |index| ((number, index), database.evictable(index, spares_lasting)))
+        });
+        shares.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Evicts a few keys of one shard of a map.
+    fn evict_of(
+        &self,
+        (database, index): (usize, usize),
+        bytes: i64,
+        slice: &mut TimeSlice,
+        random: &mut fastrand::Rng,
+    ) -> Evicted {
+        let view = View::shard(&self.databases, database, index);
+        let effects = Effects::new(self.segment.is_on());
+        let mut keyspace = Keyspace::new(view, self.clock.now_ms(), random.fork(), effects);
+        keyspace.set_notified(self.pubsub.notified());
+        let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
+        self.log(&mut keyspace);
+        self.counters.add(keyspace.stats());
+        evicted
+    }
+}
+
+/// Draws one by its share of the keys, of which there are `total`.
+fn draw_share<'s>(shares: &'s mut [Share], total: u64, random: &mut fastrand::Rng) -> Option<&'s mut Share> {
+    let mut rank = if total > 0 { random.u64(..total) } else { return None };
+    shares.iter_mut().find(|(_, count)| {
+        let is_here = rank < *count;
+        rank = rank.saturating_sub(*count);
+        is_here
+    })
+}
+
+impl Counters {
+    fn add(&self, stats: KeyspaceStats) {
+        for (counter, value) in [
+            (&self.hits, stats.hits),
+            (&self.misses, stats.misses),
+            (&self.expired, stats.expired),
+            (&self.changes, stats.changes),
+        ] {
+            if value > 0 {
+                counter.fetch_add(value, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl DashmapEngine {
+    fn run_joined(&self, commands: Commands<'_>, scratch: &mut Scratch, room: &mut Room<'_>, lent: &mut Lent) -> usize {
+        let mut start = lent.laps.start();
+        let view = self.view_of_all(commands, &mut scratch.parts);
+        lent.laps.lap(Stage::Queue, &mut start);
+        let mut effects = std::mem::take(&mut lent.effects);
+        // Under the locks: a log begins and ends under all of them.
+        effects.set_logged(self.segment.is_on());
+        let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
+        keyspace.set_notes_uses(lent.notes_uses);
+        keyspace.set_notified(self.pubsub.notified());
+        let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
+        lent.slow.append(keyspace.slow());
+        lent.laps.lap(Stage::Execute, &mut start);
+        // Under the locks: another writer of these keys may log first otherwise.
+        scratch.records.append_to(&self.segment);
+        self.log(&mut keyspace);
+        lent.laps.lap(Stage::Log, &mut start);
+        lent.effects = keyspace.into_parts().2;
+        self.counters.add(stats);
+        self.counters.commands.fetch_add(ran as u64, Ordering::Relaxed);
+        ran
+    }
+}
+
+/// Whether `--multi-key relaxed` lets a command take its keys, or shards, one by one.
+fn is_scattered(id: CommandId) -> bool {
+    let command = commands::command(id);
+    matches!(command.request, Request::MultiShard | Request::AllShards) && !command.flags.has(Flags::CROSSES)
+}
+
+impl InlineEngine for DashmapEngine {
+    fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
+        self.counters.commands.fetch_add(transaction.len() as u64, Ordering::Relaxed);
+        let mut start = lent.laps.start();
+        let view = self.transaction_view(transaction);
+        lent.laps.lap(Stage::Queue, &mut start);
+        let mut effects = std::mem::take(&mut lent.effects);
+        // Under the locks: a log begins and ends under all of them.
+        effects.set_logged(self.segment.is_on());
+        let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
+        keyspace.set_notified(self.pubsub.notified());
+        transaction.run(&mut keyspace);
+        lent.slow.append(keyspace.slow());
+        lent.laps.lap(Stage::Execute, &mut start);
+        self.log(&mut keyspace);
+        lent.laps.lap(Stage::Log, &mut start);
+        self.counters.add(keyspace.stats());
+        lent.effects = keyspace.into_parts().2;
+    }
+
+    /// A few keys at a time of one shard of a map after the other, drawn by how many keys they have.
+    fn evict(&self, bytes: i64) -> Evicted {
+        let mut random = self.seeds.lock().fork();
+        let mut shares = self.shares(Policy::now().spares_lasting());
+        let mut total: u64 = shares.iter().map(|(_, count)| count).sum();
+        let mut slice = TimeSlice::begin();
+        let mut all = Evicted { is_exhausted: total == 0, ..Evicted::default() };
+        while all.freed < bytes && !slice.is_over() {
+            let Some((part, count)) = draw_share(&mut shares, total, &mut random) else { break };
+            let evicted = self.evict_of(*part, bytes - all.freed, &mut slice, &mut random);
+            if evicted.keys == 0 {
+                break;
+            }
+            all.keys += evicted.keys;
+            all.freed += evicted.freed;
+            // Others may have added keys, or removed some.
+            let gone = evicted.keys.min(*count);
+            *count -= gone;
+            total -= gone;
+        }
+        PRESSURE.pay(all.keys, all.freed);
+        all
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.is_multi_key_atomic
+    }
+
+    fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent) {
+        self.counters.commands.fetch_add(1, Ordering::Relaxed);
+        if !self.is_multi_key_atomic && is_scattered(id) {
+            return self.run_relaxed(id, args, database, reply, lent);
+        }
+        let mark = reply.mark();
+        let is_write = commands::command(id).is_write();
+        if !self.run_over(|| self.view(id, args, database, is_write), id, args, reply, lent) {
+            // The same command again, allowed to remove what has expired.
+            reply.truncate(mark);
+            self.run_over(|| self.view(id, args, database, true), id, args, reply, lent);
+        }
+    }
+
+    /// Those that join each other run under the locks of all of them; one that does not runs by itself.
+    fn run_together(
+        &self,
+        commands: Commands<'_>,
+        scratch: &mut Scratch,
+        room: &mut Room<'_>,
+        lent: &mut Lent,
+    ) -> usize {
+        let count = commands.iter().take_while(|&(id, args)| self.joins(id, args)).count();
+        let ran = if count > 1 { self.run_joined(commands.first(count), scratch, room, lent) } else { 0 };
+        if ran > 0 {
+            return ran;
+        }
+        let (id, args) = commands.iter().next().expect("the caller has at least one");
+        let Context { resp3, database, .. } = commands.context;
+        self.run(id, args, database.into(), &mut Reply::new(room.out, resp3), lent);
+        1
+    }
+
+    fn fetch(&self, commands: Commands<'_>) {
+        let database = usize::from(commands.context.database);
+        let keys = commands.iter().filter_map(first_key).map(|key| (database, hash_of(key)));
+        let view = View::several(&self.databases, database, keys, false);
+        fetch(&view, commands.iter());
+    }
+
+    fn batching(&self) -> Batching {
+        self.batching
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+}
+
+impl Engine for DashmapEngine {
+    type Session = InlineSession<Self>;
+
+    fn session(self: &Arc<Self>) -> Self::Session {
+        let random = self.seeds.lock().fork();
+        InlineSession::new(Arc::clone(self), random)
+    }
+
+    async fn end_epochs(self: Arc<Self>) {
+        inline::end_epochs(self.segment.clone(), self.clock.clone()).await;
+    }
+
+    fn owners(&self) -> usize {
+        1
+    }
+
+    async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
+        images::begin(&self.databases, parts);
+    }
+
+    async fn walk_image(self: Arc<Self>) {
+        images::walk(&self.databases).await;
+    }
+
+    async fn evict_for_ever(self: Arc<Self>) {
+        inline::evict_for_ever(self).await;
+    }
+
+    async fn expire_for_ever(self: Arc<Self>, hz: u64) {
+        let period = period(hz);
+        let mut random = self.seeds.lock().fork();
+        loop {
+            let mut all = Slice::default();
+            let parts =
+                (0..self.databases.len()).flat_map(|database| (0..self.shards()).map(move |index| (database, index)));
+            for (database, index) in parts {
+                let slice = self.expire_shard(database, index, &mut random);
+                all = Slice { more: all.more || slice.more, lag_ms: all.lag_ms.max(slice.lag_ms) };
+                if slice.more {
+                    tokio::task::yield_now().await;
+                }
+            }
+            self.counters.expire_lag_ms.store(all.lag_ms, Ordering::Relaxed);
+            self.segment.commit(self.segment.appended());
+            match all.more {
+                true => tokio::task::yield_now().await,
+                false => tokio::time::sleep(period).await,
+            }
+        }
+    }
+}
+
+impl Metered for DashmapEngine {
+    fn evictable(&self, spares_lasting: bool) -> u64 {
+        self.shares(spares_lasting).iter().map(|(_, count)| count).sum()
+    }
+
+    fn segments(&self) -> &[Arc<Segment>] {
+        std::slice::from_ref(&self.segment)
+    }
+
+    fn metrics(&self) -> EngineMetrics {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let databases: Vec<DatabaseMetrics> = self.databases.iter().map(Database::metrics).collect();
+        EngineMetrics {
+            engine: "dashmap",
+            shards: vec![ShardMetrics {
+                keys: databases.iter().map(|database| database.keys).sum(),
+                expires: databases.iter().map(|database| database.expires).sum(),
+                commands: load(&self.counters.commands),
+                ..ShardMetrics::default()
+            }],
+            databases,
+            map_shards: self.shards(),
+            keyspace: KeyspaceStats {
+                hits: load(&self.counters.hits),
+                misses: load(&self.counters.misses),
+                expired: load(&self.counters.expired),
+                changes: load(&self.counters.changes),
+            },
+            expire_lag_ms: load(&self.counters.expire_lag_ms),
+            lock_waits: None,
+            lock_free: 0,
+            segments: log_metrics(self.segments()),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The sparse encoding: runs of registers of equal rank, in order.
+//!
+//! ```text
+//! 00xxxxxx           ZERO   x+1 registers are 0                (1 to 64)
+//! 01xxxxxx yyyyyyyy  XZERO  xy+1 registers are 0, high bits first (1 to 16384)
+//! 1vvvvvxx           VAL    x+1 registers are v+1              (1 to 4 registers, ranks 1 to 32)
+//! ```
+//!
+//! A well-formed one covers every register, and nothing beyond. What is changed comes out as Redis's own changes do,
+//! byte for byte: an opcode is split where a register of it changes, and equal ranks are joined again nearby.
+//!
+//! SETRANGE can leave one that ends within an XZERO. Redis takes the byte that C puts behind a string, a zero, for the
+//! missing one, and keeps the length of the string as if it had been a part of it: a change there loses its last byte.
+//! Every such step has its counterpart here, so that what was damaged stays damaged in the same way. One has none: the
+//! lost byte takes the place of that zero in Redis and is read as a part of the last opcode from then on, though GET,
+//! DUMP and the log do not show it. Here it is gone.
+
+use super::{Corrupt, HEADER_LEN, REGISTERS};
+use crate::base::narrowing::low_u8;
+use std::fmt::Write;
+use std::ops::Range;
+
+/// The opcodes of one where all registers are 0.
+pub const EMPTY: [u8; 2] = [XZERO | 0x3f, 0xff];
+
+const XZERO: u8 = 0x40;
+const VAL: u8 = 0x80;
+const ZERO_LEN_MAX: usize = 64;
+const VAL_LEN_MAX: usize = 4;
+/// Higher ranks are for the dense encoding.
+const RANK_MAX: u8 = 32;
+/// Opcodes that are looked at for ranks to join.
+const JOINED_MAX: usize = 5;
+
+/// What became of a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Raised {
+    /// It was as high before.
+    No,
+    /// It is higher now.
+    Yes,
+    /// The encoding cannot hold it, or would get too long: nothing has changed.
+    DoesNotFit,
+}
+
+/// An opcode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    /// Of each of its registers; 0 in ZERO and XZERO.
+    rank: u8,
+    /// How many registers.
+    registers: usize,
+    /// How many bytes.
+    width: usize,
+}
+
+impl Run {
+    /// The opcode at the start of `bytes`, or nothing at their end. `behind` is the byte behind the last of them.
+    fn decode(bytes: &[u8], behind: u8) -> Option<Self> {
+        let (&byte, rest) = bytes.split_first()?;
+        if byte & VAL != 0 {
+            return Some(Self { rank: (byte >> 2 & 0x1f) + 1, registers: usize::from(byte & 3) + 1, width: 1 });
+        }
+        if byte & XZERO == 0 {
+            return Some(Self { rank: 0, registers: usize::from(byte) + 1, width: 1 });
+        }
+        let low = rest.first().copied().unwrap_or(behind);
+        Some(Self { rank: 0, registers: (usize::from(byte & 0x3f) << 8 | usize::from(low)) + 1, width: 2 })
+    }
+
+    /// Appends the opcode for some registers of a rank; none for none.
+    fn encode(rank: u8, registers: usize, out: &mut Vec<u8>) {
+        let low = registers.wrapping_sub(1) as u64;
+        match (rank, registers) {
+            (_, 0) => {}
+            (0, ..=ZERO_LEN_MAX) => out.push(low_u8(low)),
+            (0, _) => out.extend_from_slice(&[XZERO | low_u8(low >> 8), low_u8(low)]),
+            (rank, _) => out.push(VAL | (rank - 1) << 2 | low_u8(low)),
+        }
+    }
+}
+
+/// Visits runs of registers with their rank; an error where they are not all registers.
+pub fn for_each_run(mut opcodes: &[u8], mut visit: impl FnMut(Range<usize>, u8)) -> Result<(), Corrupt> {
+    let mut first = 0;
+    while let Some(run) = Run::decode(opcodes, 0) {
+        let end = first + run.registers;
+        if end > REGISTERS {
+            return Err(Corrupt);
+        }
+        visit(first..end, run.rank);
+        first = end;
+        opcodes = opcodes.get(run.width..).unwrap_or_default();
+    }
+    if first == REGISTERS { Ok(()) } else { Err(Corrupt) }
+}
+
+/// A string that is being changed.
+#[derive(Debug)]
+pub struct Changing<'a> {
+    /// All of it, with its header.
+    pub bytes: &'a mut Vec<u8>,
+    /// The byte behind it: what an XZERO is completed with that has only its first byte.
+    pub behind: u8,
+}
+
+/// The opcode of a register.
+struct Found {
+    at: usize,
+    /// Where the opcode before it stands, or it itself where there is none.
+    before: usize,
+    /// Its first register.
+    first: usize,
+    run: Run,
+}
+
+impl Changing<'_> {
+    /// Raises a register to `rank`, if it is lower. O(N), N = bytes
+    pub fn raise(&mut self, index: usize, rank: u8, len_max: usize) -> Result<Raised, Corrupt> {
+        if rank > RANK_MAX {
+            return Ok(Raised::DoesNotFit);
+        }
+        let Found { at, before, first, run } = self.find(index)?;
+        if run.rank >= rank {
+            return Ok(Raised::No);
+        }
+        let mut opcodes = Vec::with_capacity(5);
+        Run::encode(run.rank, index - first, &mut opcodes);
+        Run::encode(rank, 1, &mut opcodes);
+        Run::encode(run.rank, first + run.registers - 1 - index, &mut opcodes);
+        if opcodes.len() > run.width && self.bytes.len() + opcodes.len() - run.width > len_max {
+            return Ok(Raised::DoesNotFit);
+        }
+        self.replace(at, run.width, opcodes);
+        self.join_equal_ranks(before);
+        Ok(Raised::Yes)
+    }
+
+    fn find(&self, index: usize) -> Result<Found, Corrupt> {
+        let (mut at, mut before, mut first) = (HEADER_LEN, HEADER_LEN, 0);
+        loop {
+            let rest = self.bytes.get(at..).unwrap_or_default();
+            let run = Run::decode(rest, self.behind).ok_or(Corrupt)?;
+            if index < first + run.registers {
+                return Ok(Found { at, before, first, run });
+            }
+            before = at;
+            at += run.width;
+            first += run.registers;
+        }
+    }
+
+    /// Puts opcodes in the place of one. Where that one took in the byte behind, their last byte comes to stand there.
+    fn replace(&mut self, at: usize, width: usize, opcodes: Vec<u8>) {
+        if at + width <= self.bytes.len() {
+            // Where the length stays and nothing is split, Redis changes the opcode in its place.
+            if (width, opcodes.len()) != (1, 1) {
+                self.behind = 0;
+            }
+            self.bytes.splice(at..at + width, opcodes);
+            return;
+        }
+        self.bytes.truncate(at);
+        self.bytes.extend_from_slice(&opcodes);
+        self.behind = self.bytes.pop().expect("a register that is raised has an opcode");
+    }
+
+    /// Joins neighbours of equal rank, from the opcode at `at` on, as far as Redis looks.
+    fn join_equal_ranks(&mut self, mut at: usize) {
+        for _ in 0..JOINED_MAX {
+            let rest = self.bytes.get(at..).unwrap_or_default();
+            let Some(run) = Run::decode(rest, self.behind) else { return };
+            let next = rest.get(1).filter(|byte| run.rank > 0 && **byte & VAL != 0);
+            let next = next.and_then(|byte| Run::decode(&[*byte], 0));
+            match next.filter(|next| next.rank == run.rank && next.registers + run.registers <= VAL_LEN_MAX) {
+                Some(next) => {
+                    self.bytes[at + 1] =
+                        VAL | (run.rank - 1) << 2 | low_u8((run.registers + next.registers - 1) as u64);
+                    self.bytes.remove(at);
+                    self.behind = 0;
+                }
+                None => at += run.width,
+            }
+        }
+    }
+}
+
+/// The opcodes in words: `z:n`, `Z:n`, `v:rank,n`.
+pub fn decoded(mut opcodes: &[u8]) -> String {
+    let mut text = String::new();
+    while let Some(run) = Run::decode(opcodes, 0) {
+        let separator = if text.is_empty() { "" } else { " " };
+        let written = match run {
+            Run { rank: 0, registers, width: 1 } => write!(text, "{separator}z:{registers}"),
+            Run { rank: 0, registers, .. } => write!(text, "{separator}Z:{registers}"),
+            Run { rank, registers, .. } => write!(text, "{separator}v:{rank},{registers}"),
+        };
+        written.expect("writing to memory does not fail");
+        opcodes = opcodes.get(run.width..).unwrap_or_default();
+    }
+    text
+}

@@ -1,0 +1,124 @@
+//! Collections: the values that hold more than one element.
+
+pub use super::hash::Hash;
+pub use super::list::List;
+pub use super::set::Set;
+use super::sorted_set::SortedSet;
+use super::stream::Stream;
+use crate::keyspace::raw::compact::Compact;
+
+/// An element, member or field: bytes of a fixed length.
+pub type Bytes = Box<[u8]>;
+
+/// A collection of any type.
+#[derive(Debug, Clone)]
+pub enum Object {
+    /// See [`List`].
+    List(List),
+    /// See [`Set`].
+    Set(Set),
+    /// See [`Hash`](type@Hash).
+    Hash(Hash),
+    /// See [`SortedSet`].
+    SortedSet(SortedSet),
+    /// See [`Stream`]; boxed, because it is larger than the others.
+    Stream(Compact<Stream>),
+}
+
+/// The type of a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// See [`List`].
+    List,
+    /// See [`Set`].
+    Set,
+    /// See [`Hash`](type@Hash).
+    Hash,
+    /// See [`SortedSet`].
+    SortedSet,
+    /// See [`Stream`].
+    Stream,
+}
+
+impl Object {
+    /// The type.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::List(_) => Kind::List,
+            Self::Set(_) => Kind::Set,
+            Self::Hash(_) => Kind::Hash,
+            Self::SortedSet(_) => Kind::SortedSet,
+            Self::Stream(_) => Kind::Stream,
+        }
+    }
+
+    /// The type's name as TYPE replies it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::List(_) => "list",
+            Self::Set(_) => "set",
+            Self::Hash(_) => "hash",
+            Self::SortedSet(_) => "zset",
+            Self::Stream(_) => "stream",
+        }
+    }
+
+    /// The encoding's name as OBJECT ENCODING replies it.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Self::List(list) => list.encoding(),
+            Self::Set(set) => set.encoding(),
+            Self::Hash(hash) => hash.encoding(),
+            Self::SortedSet(set) => set.encoding(),
+            Self::Stream(_) => "stream",
+        }
+    }
+}
+
+/// A type of collection: how it is found in an [`Object`].
+pub trait Collection: Default + Sized {
+    /// The collection, if the object is of this type.
+    fn of(object: &Object) -> Option<&Self>;
+    /// The collection, if the object is of this type.
+    fn of_mut(object: &mut Object) -> Option<&mut Self>;
+    /// The collection as an object.
+    fn into_object(self) -> Object;
+    /// Gives back the room of elements that were removed, once most of it is unused; gives whether none are left.
+    /// The caller then removes the key: keys of empty collections do not exist.
+    fn shrink(&mut self) -> bool;
+}
+
+macro_rules! collection {
+    ($type:ident, $shrink:expr) => {
+        impl Collection for $type {
+            fn of(object: &Object) -> Option<&Self> {
+                match object {
+                    Object::$type(collection) => Some(collection),
+                    _ => None,
+                }
+            }
+
+            fn of_mut(object: &mut Object) -> Option<&mut Self> {
+                match object {
+                    Object::$type(collection) => Some(collection),
+                    _ => None,
+                }
+            }
+
+            fn into_object(self) -> Object {
+                Object::$type(self)
+            }
+
+            fn shrink(&mut self) -> bool {
+                let shrink: fn(&mut Self) = $shrink;
+                shrink(self);
+                self.is_empty()
+            }
+        }
+    };
+}
+
+collection!(List, List::settle);
+// Their tables shrink when elements are removed.
+collection!(Set, |_| {});
+collection!(Hash, |_| {});

@@ -1,0 +1,117 @@
+//! What takes images of all keys in the background, one after the other: rewriting the log, and snapshots.
+
+use crate::commands::{self, Bounds, Context, Transaction};
+use crate::config::Directive;
+use crate::engine::{Engine, ImagePart, Session};
+use crate::keyspace::{Caller, ImageSink};
+use crate::resp::Output;
+use crate::resp::{Args, Span};
+use crate::server::Server;
+use crate::snapshot::{Begun, IMAGE, SAVES, SavePoint};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the length of the log is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often the changes are counted where a snapshot may be due.
+const LOOK_FOR_CHANGES: Duration = Duration::from_millis(500);
+/// How long a snapshot at the end waits until it looks again whether the one before it is over.
+const LOOK_FOR_END: Duration = Duration::from_millis(5);
+
+/// Does what is to be done, until the runtime ends.
+pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
+    let mut looked = Instant::now();
+    loop {
+        // Whatever it was that woke this, all of it is looked at.
+        tokio::select! {
+            () = server.rewriting.wait_for_request() => {}
+            () = SAVES.wait_for_request() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        if let Some(begun) = SAVES.take_begun() {
+            finish_snapshot(begun, &engine).await;
+        }
+        server.log_switch.end_if_unwanted(&server, &engine).await;
+        server.rewriting.rewrite_if_due(&server, &engine).await;
+        if SAVES.is_scheduled() && IMAGE.take() {
+            save_as_scheduled(&server, &engine).await;
+        }
+        if looked.elapsed() < LOOK_FOR_CHANGES {
+            continue;
+        }
+        looked = Instant::now();
+        if let Some(SavePoint { seconds, changes }) = save_point_due(&server)
+            && IMAGE.take()
+        {
+            tracing::info!("{changes} changes in {seconds} seconds. Saving...");
+            save_as_scheduled(&server, &engine).await;
+        }
+    }
+}
+
+/// The save point for which it is time.
+fn save_point_due(server: &Server) -> Option<SavePoint> {
+    if server.config.number(Directive::Save) == 0 {
+        return None;
+    }
+    let changes = || server.metrics().keyspace.changes.saturating_sub(SAVES.changes_saved());
+    SAVES.elapsed_ms().and_then(|elapsed_ms| server.config.save_points().due(elapsed_ms, changes))
+}
+
+/// Makes a snapshot as SAVE does, after the one that is being made; gives whether it is on the disk.
+pub async fn save<E: Engine>(server: &Server, engine: &Arc<E>) -> bool {
+    loop {
+        let reply = call_save(server, engine).await;
+        if reply.starts_with(b"-ERR Background save already") {
+            tokio::time::sleep(LOOK_FOR_END).await;
+            continue;
+        }
+        return reply.starts_with(b"+OK");
+    }
+}
+
+async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
+    const NAME: &[u8] = b"SAVE";
+    SAVES.note_changes(server.metrics().keyspace.changes);
+    let id = commands::find_of(Args::new(NAME, &[Span::new(0, NAME.len())])).ok().flatten().expect("it is a command");
+    let bounds = Bounds { databases: server.config.size(Directive::Databases), reply_bytes_max: usize::MAX };
+    let args = [Span::new(0, NAME.len())];
+    let transaction = Transaction::of_one(id, Args::new(NAME, &args), Context::default(), bounds, Caller::default());
+    let (mut session, mut out) = (engine.session(), Output::default());
+    session.begin(Box::new(transaction));
+    let mut transaction = loop {
+        session.flush().await;
+        session.collect(&mut out);
+        match session.take_finished() {
+            Some(transaction) => break transaction,
+            None => session.wait().await,
+        }
+    };
+    let replies = transaction.take_replies();
+    replies.at(0..replies.len()).to_vec()
+}
+
+/// Makes a snapshot that had to wait.
+async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
+    let changes = server.metrics().keyspace.changes;
+    if let Some(begun) = SAVES.begin_scheduled(server.clock.now_ms(), changes) {
+        let part =
+            || ImagePart { sink: Some(Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>), at_moment: Box::new(|| ()) };
+        Arc::clone(engine).begin_image((0..engine.owners()).map(|_| part()).collect()).await;
+        finish_snapshot(begun, engine).await;
+    } else {
+        IMAGE.give_back();
+    }
+}
+
+/// Walks over the keys of an image that was begun.
+async fn finish_snapshot<E: Engine>(mut begun: Begun, engine: &Arc<E>) {
+    begun.start_writing();
+    Arc::clone(engine).walk_image().await;
+    IMAGE.give_back();
+    begun.snapshot.end_walk();
+    // A thread that may wait for the disk.
+    let noted = tokio::task::spawn_blocking(|| SAVES.end(begun)).await;
+    noted.expect("ending a snapshot does not panic");
+}

@@ -1,0 +1,1072 @@
+//! The server: accepts connections, keeps house, and ends in order.
+
+pub mod background;
+mod pid_file;
+use crate::aof::{
+    DirLock, Disk, FILES_PER_SEGMENT, FsyncPolicy, Joints, Layout, Log, LogControl, Manifest, Progress, Recovered,
+    Rewriter, Segment, SystemDisk, recover, remove_beginning,
+};
+use crate::base::bus_error;
+use crate::base::clock::{Clock, milliseconds, uptime, uptime_ms};
+use crate::base::limits::{self, Limit};
+use crate::base::memory;
+use crate::base::narrowing::{size, whole_u64};
+use crate::base::parallel::cores;
+use crate::base::pressure::{Look, PRESSURE};
+use crate::base::ticks;
+use crate::commands::ConnectionState;
+use crate::config::logging::{LogFile, Seldom};
+use crate::config::{Config, Directive, OutputLimit};
+use crate::connection;
+use crate::engine::{
+    ActorEngine, Batching, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
+};
+use crate::keyspace::{Databases, Policy, Table};
+use crate::pubsub::PubSub;
+use crate::rdb;
+use crate::server::pid_file::PidFile;
+use crate::snapshot::{FileId, Refusal, SAVES};
+use crate::state::clients::{Client, Clients, Labels};
+use crate::state::listening::{Accepted, Listening};
+use crate::state::log_switch::{self, LogSwitch};
+use crate::state::node_id;
+use crate::state::pause::{Pause, Paused};
+use crate::state::rewriting::Rewriting;
+use crate::state::socket::{Address, Stream};
+use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
+use crate::state::supervision::Supervisor;
+use crate::stats::calls;
+use crate::stats::latency;
+use crate::stats::slow_log::{Slow, SlowLog};
+use crate::stats::stages;
+use crate::tools::import::takeover::{self, Place};
+use actors::{Channels, FlumeChannels, TokioChannels};
+use parking_lot::Mutex;
+use std::convert::Infallible;
+use std::io;
+use std::net::Shutdown;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
+use tokio_util::task::TaskTracker;
+
+/// How often the housekeeping looks around.
+const HOUSEKEEPING: Duration = Duration::from_millis(100);
+/// How long connections may take to end when the server stops.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// File descriptors that are neither connections nor of the log: the standard ones, the listener, the runtime's own, the
+/// locks, a snapshot, what is opened for a moment, and one for a connection that is refused.
+const OTHER_FILES: u64 = 64;
+
+/// What connections, commands and the housekeeping share.
+pub struct Server {
+    /// The configuration.
+    pub config: Config,
+    /// The connections that are open.
+    pub clients: Clients,
+    /// Counts of what has happened.
+    pub stats: Stats,
+    /// The engine's figures; none while the data is loaded.
+    engine: OnceLock<Arc<dyn Metered>>,
+    /// Who listens to which channel.
+    pub pubsub: Arc<PubSub>,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// When the server started.
+    pub started: Instant,
+    /// A random name of this run.
+    pub run_id: String,
+    /// What is told when it is ready.
+    pub supervisor: Supervisor,
+    /// The name of the node in a cluster.
+    pub node_id: String,
+    /// The operating system.
+    pub os: String,
+    /// Where connections come from.
+    pub listening: Listening,
+    /// Threads of the runtime.
+    pub threads: usize,
+    /// The policy of the log, and what is wrong with it.
+    pub log_control: LogControl,
+    /// The rewriting of the log.
+    pub rewriting: Rewriting,
+    /// What begins and ends it.
+    pub log_switch: LogSwitch,
+    /// Whether connections take on requests.
+    pub pause: Pause,
+    /// Ends the server.
+    pub stop: Arc<Stop>,
+    /// Commands that took long.
+    pub slow_log: SlowLog,
+    /// What took longer than it should.
+    pub latency: Arc<latency::Monitor>,
+    /// When a line of the log said last that somebody sends HTTP.
+    pub attacks: Seldom,
+    /// Bytes that were in use before there was data.
+    pub startup_memory: u64,
+    reply_bytes_max: Arc<Limit>,
+    coarse_uptime_ms: AtomicU64,
+    base: Mutex<Totals>,
+}
+
+/// Counts of what has happened.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Connections accepted.
+    pub connections: AtomicU64,
+    /// Connections refused for `maxclients`.
+    pub rejected: AtomicU64,
+    /// Connections closed for the output limit.
+    pub over_limit: AtomicU64,
+    /// Commands a second, over the last second.
+    pub ops_per_sec: AtomicU64,
+    /// Bytes read a second, over the last second.
+    pub input_per_sec: AtomicU64,
+    /// Bytes written a second, over the last second.
+    pub output_per_sec: AtomicU64,
+    /// Passwords that were wrong.
+    pub wrong_passwords: AtomicU64,
+    /// What connections that have ended had counted.
+    departed: Mutex<Totals>,
+}
+
+/// Sums for INFO.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Totals {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused.
+    pub rejected: u64,
+    /// Connections closed for the output limit.
+    pub over_limit: u64,
+    /// Commands run.
+    pub commands: u64,
+    /// Bytes read.
+    pub input_bytes: u64,
+    /// Bytes written.
+    pub output_bytes: u64,
+    /// Lookups that found their key.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Keys that expired.
+    pub expired: u64,
+    /// Keys that were evicted.
+    pub evicted: u64,
+    /// For how many milliseconds memory was over the limit.
+    pub exceeded_ms: u64,
+    /// Passwords that were wrong.
+    pub wrong_passwords: u64,
+}
+
+impl Totals {
+    fn add_client(&mut self, client: &Client) {
+        self.commands += client.commands.load(Ordering::Relaxed);
+        self.input_bytes += client.input_bytes.load(Ordering::Relaxed);
+        self.output_bytes += client.sent_bytes.load(Ordering::Relaxed);
+    }
+
+    fn since(self, base: Totals) -> Totals {
+        Totals {
+            connections: self.connections - base.connections,
+            rejected: self.rejected - base.rejected,
+            over_limit: self.over_limit - base.over_limit,
+            commands: self.commands.saturating_sub(base.commands),
+            input_bytes: self.input_bytes.saturating_sub(base.input_bytes),
+            output_bytes: self.output_bytes.saturating_sub(base.output_bytes),
+            hits: self.hits.saturating_sub(base.hits),
+            misses: self.misses.saturating_sub(base.misses),
+            expired: self.expired.saturating_sub(base.expired),
+            evicted: self.evicted.saturating_sub(base.evicted),
+            exceeded_ms: self.exceeded_ms.saturating_sub(base.exceeded_ms),
+            wrong_passwords: self.wrong_passwords - base.wrong_passwords,
+        }
+    }
+}
+
+impl Server {
+    /// The engine's figures; those of an empty one while the data is loaded.
+    pub fn metrics(&self) -> EngineMetrics {
+        self.engine.get().map_or_else(EngineMetrics::default, |engine| engine.metrics())
+    }
+
+    /// Whether the data is loaded just now.
+    pub fn is_loading(&self) -> bool {
+        self.engine.get().is_none()
+    }
+
+    /// Whether a directive of `no`, `yes` and `local` allows a connection something.
+    pub fn allows(&self, directive: Directive, client: &Client) -> bool {
+        match self.config.text(directive).as_str() {
+            "yes" => true,
+            "local" => client.address.is_local(),
+            _ => false,
+        }
+    }
+
+    /// Whether a request with keys of several slots is refused.
+    pub fn refuses_cross_slot(&self) -> bool {
+        self.config.is_on(Directive::ClusterEnabled) && !self.config.is_on(Directive::ClusterAllowCrossSlot)
+    }
+
+    /// Whether what is written is logged.
+    pub fn has_log(&self) -> bool {
+        self.config.is_on(Directive::Appendonly)
+    }
+
+    /// Lets changes of the configuration take effect where values are kept for speed.
+    pub fn apply_config(&self) {
+        self.log_control.set_policy(self.config.choice(Directive::Appendfsync));
+        SAVES.aim_at(snapshot_path(&self.config));
+        self.config.apply_limits();
+        self.config.apply_policy();
+        limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
+        limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
+        limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
+        let limits = self.config.output_limits();
+        self.reply_bytes_max.set(limits.normal.hard_max());
+        self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
+        self.pubsub.set_notified(self.config.events());
+        apply_limits(&self.config);
+        self.look_at_memory();
+        PRESSURE.look_again();
+        calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
+        stages::SAMPLE.store(self.config.narrow(Directive::StagesSample), Ordering::Relaxed);
+        let control = self.log_control.clone();
+        SAVES.set_policy(
+            self.config.number(Directive::Save) > 0,
+            self.config.is_on(Directive::StopWritesOnBgsaveError),
+            Refusal(Box::new(move |is_refused| control.set_failed_snapshot(is_refused))),
+        );
+        calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
+        self.latency.set_threshold_ms(self.config.number(Directive::LatencyMonitorThreshold));
+    }
+
+    /// Ticks from which on the slow log or the latency monitor may want a command.
+    fn slow_from(&self) -> u64 {
+        let slow_us = self.config.signed(Directive::SlowlogLogSlowerThan);
+        let latency_ms = self.config.number(Directive::LatencyMonitorThreshold);
+        let slow_us = u64::try_from(slow_us).unwrap_or(u64::MAX);
+        let latency_us = if latency_ms == 0 { u64::MAX } else { latency_ms.saturating_mul(1000) };
+        // Beyond what is exact it is for ever.
+        whole_u64(slow_us.min(latency_us) as f64 * ticks::per_us())
+    }
+
+    /// Takes in a command that took long.
+    pub fn note_slow(&self, client: &Client, slow: Slow) {
+        let us = whole_u64(slow.ticks as f64 / ticks::per_us());
+        let at_s = self.clock.now_ms() / 1000;
+        let event = if slow.is_fast { "fast-command" } else { "command" };
+        self.latency.note(event, latency::Sample { at_s, ms: us / 1000 });
+        let least_us = self.config.signed(Directive::SlowlogLogSlowerThan);
+        if !slow.is_skipped && u64::try_from(least_us).is_ok_and(|least_us| us >= least_us) {
+            let name = client.labels.lock().name.clone();
+            let most = self.config.size(Directive::SlowlogMaxLen);
+            self.slow_log.push(slow, us, at_s, (client.address.to_string(), name), most);
+        }
+    }
+
+    /// Whether a command that needs memory may run, with arguments of so many bytes. Where more is in use than
+    /// `maxmemory`, `make_room` evicts some keys, if there are any to evict.
+    #[cold]
+    pub fn finds_room(&self, argument_bytes: usize, make_room: impl FnOnce()) -> bool {
+        if !PRESSURE.is_over() {
+            if PRESSURE.has_used_up(argument_bytes) {
+                self.look_at_memory();
+            }
+            if !PRESSURE.is_over() {
+                return true;
+            }
+        }
+        let policy = Policy::now();
+        if !policy.evicts() {
+            return false;
+        }
+        make_room();
+        let is_paused = limits::is_frozen();
+        is_paused || !PRESSURE.is_over() || self.evictable(policy) > 0
+    }
+
+    fn evictable(&self, policy: Policy) -> u64 {
+        self.engine.get().map_or(0, |engine| engine.evictable(policy.spares_lasting()))
+    }
+
+    /// Looks at how much memory is in use; gives when to look again.
+    fn look_at_memory(&self) -> Duration {
+        let most = self.config.number(Directive::Maxmemory);
+        let brought = PRESSURE.brought();
+        let segments = self.segments();
+        let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };
+        PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: Policy::now().evicts() })
+    }
+
+    /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.
+    pub fn uncounted_memory(&self) -> u64 {
+        Segment::buffers_of(self.segments())
+    }
+
+    fn segments(&self) -> &[Arc<Segment>] {
+        self.engine.get().map_or(&[], |engine| engine.segments())
+    }
+
+    /// Bytes that are to be sent to a connection above which it is closed at once.
+    pub fn output_max(&self, state: &ConnectionState) -> usize {
+        match state.is_listening() {
+            true => usize::try_from(self.pubsub.queue_bytes_max()).unwrap_or(usize::MAX),
+            false => self.reply_bytes_max.get(),
+        }
+    }
+
+    /// [`uptime_ms`], as the housekeeping last saw it.
+    pub fn coarse_uptime_ms(&self) -> u64 {
+        self.coarse_uptime_ms.load(Ordering::Relaxed)
+    }
+
+    /// How many connections the limit on open files, raised as far as it can be, leaves of so many.
+    pub fn clients_that_fit(&self, wanted: u64) -> u64 {
+        wanted.min(open_files(wanted, &self.config).saturating_sub(reserved_files(&self.config)))
+    }
+
+    /// What has been counted since the start, or since CONFIG RESETSTAT.
+    pub fn totals_since_reset(&self, metrics: &EngineMetrics) -> Totals {
+        self.totals(metrics).since(*self.base.lock())
+    }
+
+    /// Starts the counts anew.
+    pub fn reset_stats(&self) {
+        *self.base.lock() = self.totals(&self.metrics());
+        calls::reset();
+        stages::reset();
+    }
+
+    fn totals(&self, metrics: &EngineMetrics) -> Totals {
+        let mut totals = *self.stats.departed.lock();
+        self.clients.list().iter().for_each(|client| totals.add_client(client));
+        totals.connections = self.stats.connections.load(Ordering::Relaxed);
+        totals.rejected = self.stats.rejected.load(Ordering::Relaxed);
+        totals.over_limit = self.stats.over_limit.load(Ordering::Relaxed);
+        totals.hits = metrics.keyspace.hits;
+        totals.misses = metrics.keyspace.misses;
+        totals.expired = metrics.keyspace.expired;
+        totals.evicted = PRESSURE.evicted();
+        totals.wrong_passwords = self.stats.wrong_passwords.load(Ordering::Relaxed);
+        totals.exceeded_ms = milliseconds(PRESSURE.exceeded(uptime()).0);
+        totals
+    }
+}
+
+/// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
+pub(crate) fn apply_limits(config: &Config) {
+    limits::IS_CLUSTER.store(config.is_on(Directive::ClusterEnabled), Ordering::Relaxed);
+    limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
+    limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
+}
+
+/// What a server stands on: the seam through which tests bring lost power, and clocks that are set.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    /// What the time is.
+    pub clock: Clock,
+    /// The file that its log lines go to, where they go to one.
+    pub log_file: Option<LogFile>,
+    /// Where its log lives.
+    pub disk: Arc<dyn Disk>,
+    /// Names this boot of the operating system; empty where it has no name.
+    pub boot: String,
+}
+
+impl Default for Ground {
+    /// The machine.
+    fn default() -> Self {
+        Self { clock: Clock::System, log_file: None, disk: Arc::new(SystemDisk), boot: boot_id() }
+    }
+}
+
+/// Runs a server with this configuration until it is told to stop. The error is for the operator.
+pub fn run(config: Config, ground: Ground) -> Result<(), String> {
+    ticks::begin();
+    bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
+    let cores = cores();
+    let threads = threads(&config);
+    let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
+    runtime.block_on(async {
+        let listening = Listening::begin(&config)?;
+        apply_limits(&config);
+        let engine = config.text(Directive::Engine);
+        let channel = config.text(Directive::Channel);
+        let start = Start { config, listening, ground, threads: threads.get(), cores };
+        match engine.as_str() {
+            "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
+            "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
+            _ => match channel.as_str() {
+                "tokio" => start.serve(start_actors::<TokioChannels>).await,
+                _ => start.serve(start_actors::<FlumeChannels>).await,
+            },
+        }
+    })
+}
+
+fn start_actors<C: Channels>(foundation: Foundation) -> Arc<ActorEngine<C>> {
+    let engine = Arc::new(ActorEngine::new(foundation));
+    engine.start();
+    engine
+}
+
+/// Connections that are woken by one visit to the network: few enough that what they read is still in the cache when
+/// the shards get to it.
+const CONNECTIONS_WOKEN_TOGETHER: usize = 64;
+/// Polls of tasks after which the network is visited though tasks are ready.
+const POLLS_PER_VISIT_TO_THE_NETWORK: u32 = 512;
+/// Polls after which a thread looks at the queue that all threads share. Tasks beyond a thread's own 256 go there, and
+/// a connection that is looked at seldom falls behind all others.
+const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
+
+/// The runtime; one thread is run without the machinery for several.
+fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
+    let mut builder = match threads.get() {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder
+        .worker_threads(threads.get())
+        .thread_name("worker")
+        .event_interval(POLLS_PER_VISIT_TO_THE_NETWORK)
+        .global_queue_interval(POLLS_PER_LOOK_AT_THE_SHARED_QUEUE)
+        .max_io_events_per_tick(CONNECTIONS_WOKEN_TOGETHER)
+        .enable_all()
+        .build()
+}
+
+fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
+    NonZeroUsize::new(size(number)).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
+}
+
+/// The threads that run connections and shards. One core stays free for the kernel's part of the network, the log threads
+/// and whoever else is on the machine.
+fn threads(config: &Config) -> NonZeroUsize {
+    or_default(config.number(Directive::Threads), || (cores() - 1).max(1))
+}
+
+/// How the engine divides the data. Two shards on one thread do no more than one, in smaller turns (docs/adr/0005).
+pub(crate) fn layout(config: &Config) -> Layout {
+    let engine = config.text(Directive::Engine);
+    let shards = match engine.as_str() {
+        "actor" => or_default(config.number(Directive::Shards), || threads(config).get()).get(),
+        _ => 1,
+    };
+    Layout { engine, shards }
+}
+
+/// Where the log's files are.
+pub(crate) fn log_dir(config: &Config) -> PathBuf {
+    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname))
+}
+
+/// Where snapshots go.
+fn snapshot_path(config: &Config) -> PathBuf {
+    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Dbfilename))
+}
+
+/// Recovers the data and opens the log, for the layout of the engine.
+fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
+    let config = &server.config;
+    let wanted = config.number(Directive::Shards);
+    let layout = layout(config);
+    let shards = layout.shards;
+    let databases = config.size(Directive::Databases);
+    let (control, clock) = (server.log_control.clone(), server.clock.clone());
+    let dir = log_dir(config);
+    let lock = server.has_log().then(|| DirLock::take(&dir)).transpose()?;
+    let recovered = if lock.is_some() {
+        let log = Log {
+            disk: &*ground.disk,
+            dir: &dir,
+            layout,
+            databases,
+            threads: cores,
+            boot: ground.boot.clone(),
+            now_ms: clock.now_ms(),
+            control: control.clone(),
+        };
+        remove_beginning(&*ground.disk, &dir)?;
+        takeover::take_over(&Place {
+            dir: Path::new(&config.text(Directive::Dir)),
+            snapshot: &config.text(Directive::Dbfilename),
+            log: &log,
+            disk: &ground.disk,
+            control: &control,
+        })?;
+        let recovered = recover(&log)?;
+        let second = clock.now_ms() / 1000;
+        let tables = recovered.stores.iter().flat_map(Databases::tables);
+        tables.for_each(|table| table.for_each(&mut |node| node.begin_use(second)));
+        recovered
+    } else {
+        let mut stores: Vec<_> = (0..shards).map(|index| Databases::of_part(databases, index, shards)).collect();
+        load_snapshot(server, &*ground.disk, &mut stores)?;
+        let joints = Arc::new(Joints::default());
+        let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
+        let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
+        joints.begin(&segments);
+        Recovered { stores, segments, joints, threads, manifest: Manifest::default() }
+    };
+    let Recovered { stores, segments, joints, threads, manifest } = recovered;
+    must_fit_cluster(config, &stores)?;
+    let disk = Arc::clone(&ground.disk);
+    let log =
+        lock.map(|lock| Arc::new(Rewriter::new(Arc::clone(&disk), dir, manifest, segments.clone()).keeping(lock)));
+    let place = log_switch::Place { disk, boot: ground.boot.clone(), segments: segments.clone() };
+    server.log_switch.begin(place, log.clone());
+    log.into_iter().for_each(|log| server.rewriting.begin(log));
+    let foundation = Foundation {
+        stores,
+        segments,
+        joints,
+        clock: clock.clone(),
+        seed: fastrand::u64(..),
+        mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),
+        turn_batches: or_default(config.number(Directive::TurnBatches), || 1),
+        reads_in_flight: or_default(config.number(Directive::ReadsInFlight), || 1),
+        map_shards: or_default(wanted, || 4 * cores),
+        pubsub: Arc::clone(&server.pubsub),
+        latency: Arc::clone(&server.latency),
+        is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
+        batching: Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch)),
+        reply_bytes_max: Arc::clone(&server.reply_bytes_max),
+    };
+    Ok((foundation, Logs { threads, control, clock }))
+}
+
+/// A cluster has one database: nobody would get at the keys of others.
+fn must_fit_cluster(config: &Config, stores: &[Databases]) -> Result<(), String> {
+    let has_others = stores.iter().any(|store| store.tables()[1..].iter().any(|table| table.len() > 0));
+    match config.is_on(Directive::ClusterEnabled) && has_others {
+        true => Err("You can't have keys in a DB different than DB 0 when in Cluster mode. Exiting.".into()),
+        false => Ok(()),
+    }
+}
+
+/// Loads the snapshot, if there is one: without a log it is what there is of the data.
+fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> Result<(), String> {
+    let start = Instant::now();
+    let path = snapshot_path(&server.config);
+    let describe = |reason: String| format!("can't load {}: {reason}", path.display());
+    let id = match FileId::of(&path) {
+        Ok(id) => id,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(describe(error.to_string())),
+    };
+    let bytes = disk.read(&path).map_err(|error| describe(error.to_string()))?.unwrap_or_default();
+    let progress = Progress::new(path.display().to_string(), bytes.len() as u64, &server.log_control);
+    let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), &|bytes| progress.add(bytes)).map_err(|reason| {
+        describe(format!("{reason}. Refusing to start without what it holds: move it away, or put a whole one there"))
+    })?;
+    if let Some(words) = loaded.summary.left_out() {
+        tracing::warn!("{}: {words}", path.display());
+    }
+    tracing::info!("Done loading RDB, keys loaded: {}, keys expired: {}.", loaded.keys, loaded.expired);
+    tracing::info!(
+        "DB loaded from disk: {:.3} seconds, {}, of {}",
+        start.elapsed().as_secs_f64(),
+        path.display(),
+        loaded.summary.origin()
+    );
+    SAVES.note_loaded(id, loaded.keys, loaded.expired);
+    Ok(())
+}
+
+/// Everything that is ready before the data.
+struct Start {
+    config: Config,
+    listening: Listening,
+    ground: Ground,
+    threads: usize,
+    cores: usize,
+}
+
+impl Start {
+    /// Serves until it is told to stop: at first with -LOADING, while the log is read; then with the engine that `build`
+    /// makes of what it held.
+    async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
+        let Self { config, listening, ground, threads, cores } = self;
+        let server = new_server(config, listening, threads, ground.clock.clone())?;
+        let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
+        let tasks = TaskTracker::new();
+        stop_by_signals(Arc::clone(&server.stop), ground.log_file.clone())?;
+        tokio::spawn(keep_house(Arc::clone(&server)));
+        tokio::spawn(watch_memory(Arc::clone(&server)));
+
+        let file = snapshot_path(&server.config);
+        if server.has_log() || file.exists() {
+            let what = if server.has_log() { "the append only file" } else { "the snapshot" };
+            for place in server.listening.places() {
+                tracing::info!("Reading {what}; meanwhile -LOADING is replied on {place}");
+            }
+        }
+        look_around(&server.config);
+        server.supervisor.loading();
+        let (loaded, engine) = watch::channel(None);
+        let loading = load(&server, ground, cores)?;
+        let (foundation, logs) = {
+            let admit = |client| tasks.spawn(serve_early(Arc::clone(&server), client, engine.clone()));
+            tokio::select! {
+                biased;
+                // The log is as it would be after a crash; the thread that reads it ends with the process.
+                _ = server.stop.asked() => return Ok(()),
+                result = loading => result.expect("the thread that loads does not panic")?,
+                never = accept(&server, admit) => match never {},
+            }
+        };
+        let engine = build(foundation);
+        assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
+        loaded.send_replace(Some(Arc::clone(&engine)));
+
+        SAVES.begin_at(snapshot_path(&server.config), server.clock.clone());
+        announce(&server);
+        server.supervisor.ready();
+        tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
+        tokio::spawn(Arc::clone(&engine).evict_for_ever());
+        tokio::spawn(Arc::clone(&engine).end_epochs());
+        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay(threads < cores))));
+        tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
+        let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
+        let is_saved = loop {
+            let request = tokio::select! {
+                request = server.stop.asked() => request,
+                never = accept(&server, &admit) => match never {},
+            };
+            match save_at_end(&server, &engine, request).await {
+                Ok(is_saved) => break is_saved,
+                Err(CannotEnd) => server.stop.give_up(),
+            }
+        };
+        server.supervisor.stopping();
+        server.listening.end();
+        drain(&server, &tasks, &logs, is_saved).await;
+        // What was on its way when it was made.
+        let changed = server.metrics().keyspace.changes > SAVES.changes_saved();
+        let saved = if is_saved && changed { background::save(&server, &engine).await } else { true };
+        // The log's own threads write and sync; this one has nothing else left to run.
+        let finished = logs.finish(server.log_switch.take());
+        server.rewriting.end_log(|| false);
+        SAVES.give_up();
+        finished?;
+        if !saved {
+            return Err(
+                "the last snapshot lacks what was changed while it was made: it could not be written again".into()
+            );
+        }
+        tracing::info!("Shardrace is now ready to exit, bye bye...");
+        Ok(())
+    }
+}
+
+/// A server cannot end: what it holds would be lost.
+struct CannotEnd;
+
+/// Makes the last snapshot, where one is to be made; gives whether it was. What may change something waits meanwhile, and
+/// for good when it is on the disk.
+async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopRequest) -> Result<bool, CannotEnd> {
+    const FOR_EVER_MS: u64 = u64::MAX >> 1;
+    if server.rewriting.is_first() {
+        if !request.is_forced {
+            tracing::warn!("Writing initial AOF, can't exit.");
+            return Err(CannotEnd);
+        }
+        tracing::warn!("Writing initial AOF. Exit anyway.");
+    }
+    let is_wanted = match request.snapshot {
+        LastSnapshot::AsConfigured => server.config.number(Directive::Save) > 0,
+        LastSnapshot::Always => true,
+        LastSnapshot::Never => false,
+    };
+    if !is_wanted {
+        return Ok(false);
+    }
+    tracing::info!("Saving the final RDB snapshot before exiting.");
+    server.pause.begin(Paused::Writes, FOR_EVER_MS);
+    if background::save(server, engine).await {
+        return Ok(true);
+    }
+    if request.is_forced {
+        tracing::warn!("Error trying to save the DB. Exit anyway.");
+        return Ok(false);
+    }
+    tracing::warn!("Error trying to save the DB, can't exit.");
+    server.pause.end();
+    Err(CannotEnd)
+}
+
+/// It is kept where it matters.
+fn name_of_node(config: &Config) -> Result<String, String> {
+    match config.is_on(Directive::ClusterEnabled) {
+        true => node_id::kept_in(Path::new(&config.text(Directive::Dir))),
+        false => Ok(node_id::random()),
+    }
+}
+
+fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock) -> Result<Arc<Server>, String> {
+    fit_maxclients(&config)?;
+    let server = Arc::new(Server {
+        clients: Clients::default(),
+        stats: Stats::default(),
+        engine: OnceLock::new(),
+        started: Instant::now(),
+        run_id: node_id::random(),
+        supervisor: Supervisor::find(&config.text(Directive::Supervised)),
+        node_id: name_of_node(&config)?,
+        os: operating_system(),
+        pubsub: Arc::default(),
+        listening,
+        threads,
+        log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
+        rewriting: Rewriting::default(),
+        log_switch: LogSwitch::default(),
+        pause: Pause::default(),
+        stop: Arc::default(),
+        slow_log: SlowLog::default(),
+        latency: Arc::default(),
+        startup_memory: memory::used(),
+        reply_bytes_max: Arc::new(Limit::new(0)),
+        coarse_uptime_ms: AtomicU64::new(uptime_ms()),
+        attacks: Seldom::default(),
+        base: Mutex::default(),
+        clock,
+        config,
+    });
+    // What is replayed is encoded as it was.
+    server.apply_config();
+    if server.refuses_cross_slot() {
+        server.log_control.look_at_all();
+    }
+    Ok(server)
+}
+
+/// Loads the data on a thread of its own: connections are answered meanwhile.
+fn load(server: &Arc<Server>, ground: Ground, cores: usize) -> Result<oneshot::Receiver<Loaded>, String> {
+    let (done, loading) = oneshot::channel();
+    let server = Arc::clone(server);
+    let load = move || {
+        // Nobody waits for it where the server was told to stop.
+        let _ = done.send(lay_foundation(&server, &ground, cores));
+    };
+    let thread = std::thread::Builder::new().name("load".into()).spawn(load);
+    thread.map_err(|error| format!("can't start a thread: {error}"))?;
+    Ok(loading)
+}
+
+type Loaded = Result<(Foundation, Logs), String>;
+
+/// A connection's life.
+async fn serve<S: Session>(server: Arc<Server>, client: Arc<Client>, session: S) {
+    connection::serve(Arc::clone(&server), Arc::clone(&client), session).await;
+    depart(&server, &client);
+}
+
+/// The life of a connection that comes before the data is there.
+async fn serve_early<E: Engine>(server: Arc<Server>, client: Arc<Client>, mut engine: watch::Receiver<Option<Arc<E>>>) {
+    let session = async {
+        let ready = engine.wait_for(Option::is_some).await.ok().and_then(|engine| engine.clone());
+        match ready {
+            Some(engine) => engine.session(),
+            // The server stops before it has begun, and its connections with it.
+            None => std::future::pending().await,
+        }
+    };
+    connection::serve_early(Arc::clone(&server), Arc::clone(&client), session).await;
+    depart(&server, &client);
+}
+
+fn depart(server: &Server, client: &Client) {
+    server.clients.remove(client.id);
+    server.stats.departed.lock().add_client(client);
+}
+/// Names this boot of the operating system; empty where it has no name.
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Lowers `maxclients` to what the limit on open files leaves, as Redis does.
+fn fit_maxclients(config: &Config) -> Result<(), String> {
+    let wanted = config.number(Directive::Maxclients);
+    let (files, reserved) = (open_files(wanted, config), reserved_files(config));
+    let most = files.saturating_sub(reserved);
+    if most == 0 {
+        return Err(format!(
+            "the limit on open files is {files}, and the server itself needs {reserved} with {} shards: raise it \
+             (ulimit -n)",
+            layout(config).shards
+        ));
+    }
+    if most < wanted {
+        tracing::warn!("The limit on open files is {files}: maxclients has been reduced from {wanted} to {most}.");
+        let index = Directive::Maxclients as usize;
+        config.set(&[(index, most.to_string())]).expect("a smaller number of connections is a valid value");
+    }
+    Ok(())
+}
+
+/// The limit on open files, raised for so many connections as far as it can be.
+fn open_files(clients: u64, config: &Config) -> u64 {
+    rlimit::increase_nofile_limit(clients.saturating_add(reserved_files(config))).unwrap_or(u64::MAX)
+}
+
+/// How many files the server opens itself at most.
+fn reserved_files(config: &Config) -> u64 {
+    let segments = if config.is_on(Directive::Appendonly) { layout(config).shards as u64 } else { 0 };
+    OTHER_FILES + segments * FILES_PER_SEGMENT
+}
+
+/// Says so where the directory that the server was started in looks as if its data was meant: Redis's default is there.
+fn look_around(config: &Config) {
+    let dir = PathBuf::from(config.text(Directive::Dir));
+    let is_elsewhere = dir.canonicalize().ok() != Path::new(".").canonicalize().ok();
+    let names = [config.text(Directive::Dbfilename), config.text(Directive::Appenddirname)];
+    let is_only_here = |name: &&String| Path::new(name.as_str()).exists() && !dir.join(name.as_str()).exists();
+    if is_elsewhere && let Some(name) = names.iter().find(is_only_here) {
+        tracing::warn!(
+            "There is {name} in the directory that the server was started in, and --dir is {}: to use it, \
+                        start with --dir .",
+            dir.display()
+        );
+    }
+}
+
+fn operating_system() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH)
+}
+
+fn announce(server: &Server) {
+    let metrics = server.metrics();
+    tracing::info!(
+        "Shardrace {}, engine={}, shards={}, threads={}, pid={}",
+        env!("CARGO_PKG_VERSION"),
+        metrics.engine,
+        metrics.shards.len(),
+        server.threads,
+        std::process::id()
+    );
+    if metrics.segments.is_empty() {
+        match server.config.text(Directive::Save).as_str() {
+            "" => tracing::warn!("No log and no save points: what was written since the last SAVE or BGSAVE is lost."),
+            points => tracing::info!("No log; snapshots are made by themselves: save {points}"),
+        }
+    } else {
+        tracing::info!(
+            "Persistence: append only file in {}/{}, appendfsync {}",
+            server.config.text(Directive::Dir),
+            server.config.text(Directive::Appenddirname),
+            server.config.text(Directive::Appendfsync)
+        );
+    }
+    for place in server.listening.places() {
+        tracing::info!("Ready to accept connections {place}");
+    }
+}
+
+/// Ends the server when a signal says so. A second signal ends it at once. SIGHUP lets the log lines go on in a new
+/// file; SIGUSR1 does nothing, as SIGPIPE, which Rust's runtime ignores.
+fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Result<(), String> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let describe = |error: io::Error| format!("can't listen for signals: {error}");
+    let mut terminate = signal(SignalKind::terminate()).map_err(describe)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(describe)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(describe)?;
+    let mut user = signal(SignalKind::user_defined1()).map_err(describe)?;
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = hang_up.recv() => {
+                    log_file.iter().for_each(LogFile::reopen);
+                    continue;
+                }
+                _ = user.recv() => continue,
+            }
+            if !stop.ask(StopRequest::default()) {
+                tracing::warn!("You insist... exiting now.");
+                std::process::exit(1);
+            }
+            tracing::info!("User requested shutdown...");
+        }
+    });
+    Ok(())
+}
+
+/// Accepts connections until it is dropped.
+async fn accept<T>(server: &Server, begin: impl Fn(Arc<Client>) -> T) -> Infallible {
+    loop {
+        match server.listening.accept().await {
+            Ok(accepted) => _ = admit(accepted, server).map(&begin),
+            Err(error) => {
+                // Out of files, say: connections wait in the backlog until some are closed.
+                tracing::warn!("Accepting client connection: {error}");
+                tokio::time::sleep(HOUSEKEEPING).await;
+            }
+        }
+    }
+}
+
+/// Takes a connection in, or refuses it.
+fn admit(accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
+    server.stats.connections.fetch_add(1, Ordering::Relaxed);
+    if is_protected_from(&accepted.address, server) {
+        return turn_away(&accepted.stream, DENIED, server);
+    }
+    // A socket that fails here is closed already; its task will see that.
+    let _ = accepted.stream.prepare(server.config.number(Directive::TcpKeepalive));
+    let client = Arc::new(new_client(accepted, server));
+    if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
+        return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
+    }
+    Some(client)
+}
+
+fn is_protected_from(address: &Address, server: &Server) -> bool {
+    !address.is_local()
+        && server.config.is_on(Directive::ProtectedMode)
+        && server.config.text(Directive::Requirepass).is_empty()
+}
+
+fn turn_away(stream: &Stream, reason: &str, server: &Server) -> Option<Arc<Client>> {
+    server.stats.rejected.fetch_add(1, Ordering::Relaxed);
+    // The client may be gone; it would have been turned away in any case.
+    let _ = stream.try_write(reason.as_bytes());
+    None
+}
+
+/// What protected mode tells connections from elsewhere; the words are Redis's, which clients and people know.
+const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set \
+    for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect \
+    from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode \
+    sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same \
+    host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use \
+    CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing \
+    the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If \
+    you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an \
+    authentication password for the default user. NOTE: You only need to do one of the above things in order for the \
+    server to start accepting connections from the outside.\r\n";
+
+fn new_client(accepted: Accepted, server: &Server) -> Client {
+    let Accepted { stream, address, local_address } = accepted;
+    let now_ms = uptime_ms();
+    Client {
+        id: server.clients.next_id(),
+        address,
+        local_address,
+        stream,
+        connected_ms: now_ms,
+        last_seen_ms: AtomicU64::new(now_ms),
+        last_command: AtomicU16::new(u16::MAX),
+        commands: AtomicU64::new(0),
+        input_bytes: AtomicU64::new(0),
+        sent_bytes: AtomicU64::new(0),
+        query_bytes: AtomicU64::new(0),
+        output_bytes: AtomicU64::new(0),
+        queued: AtomicI64::new(-1),
+        queued_bytes: AtomicU64::new(0),
+        output_over_since_ms: AtomicU64::new(0),
+        resp3: AtomicBool::new(false),
+        database: AtomicU16::new(0),
+        no_evict: AtomicBool::new(false),
+        no_touch: AtomicBool::new(false),
+        is_monitoring: AtomicBool::new(false),
+        is_paused: AtomicBool::new(false),
+        awaits_replies: AtomicBool::new(false),
+        labels: Mutex::new(Labels::default()),
+        waits_until: AtomicBool::new(false),
+        waiter: Mutex::default(),
+        subscriber: OnceLock::new(),
+    }
+}
+
+/// Looks at how much memory is in use, the more often the nearer the limit is.
+async fn watch_memory(server: Arc<Server>) {
+    loop {
+        PRESSURE.next_look(server.look_at_memory()).await;
+    }
+}
+
+/// Tells the time to those who need it only roughly, and ends connections that idle or take no replies.
+async fn keep_house(server: Arc<Server>) {
+    const LOOKS_PER_SECOND: u64 = 10;
+    let mut before = Totals::default();
+    for look in 0u64.. {
+        tokio::time::sleep(HOUSEKEEPING).await;
+        let now_ms = uptime_ms();
+        server.coarse_uptime_ms.store(now_ms, Ordering::Relaxed);
+        if !look.is_multiple_of(LOOKS_PER_SECOND) {
+            continue;
+        }
+        let mut totals = *server.stats.departed.lock();
+        let (limits, timeout_s) = (server.config.output_limits(), server.config.number(Directive::Timeout));
+        for client in server.clients.list() {
+            totals.add_client(&client);
+            let is_listening = client.is_listening();
+            let limit = if is_listening { limits.pubsub } else { limits.normal };
+            if is_over_soft_limit(&client, limit, now_ms) {
+                tracing::warn!(client = client.id, "Client closed for overcoming of output buffer limits.");
+                server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
+                client.shut_down(Shutdown::Both);
+            }
+            let idle_ms = now_ms.saturating_sub(client.last_seen_ms.load(Ordering::Relaxed));
+            if timeout_s > 0 && client.may_idle_out() && idle_ms > timeout_s * 1000 {
+                tracing::debug!(client = client.id, "Closing idle client");
+                client.shut_down(Shutdown::Both);
+            }
+        }
+        let stats = &server.stats;
+        for (rate, now, before) in [
+            (&stats.ops_per_sec, totals.commands, before.commands),
+            (&stats.input_per_sec, totals.input_bytes, before.input_bytes),
+            (&stats.output_per_sec, totals.output_bytes, before.output_bytes),
+        ] {
+            rate.store(now.saturating_sub(before), Ordering::Relaxed);
+        }
+        before = totals;
+        // The peak is what is seen.
+        memory::used();
+    }
+}
+
+/// Whether a connection's unread replies and messages have been over the soft limit for too long.
+fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool {
+    let is_over = client.unread_bytes() > limit.soft_max();
+    let since_ms = client.output_over_since_ms.load(Ordering::Relaxed);
+    if !is_over || since_ms == 0 {
+        client.output_over_since_ms.store(if is_over { now_ms } else { 0 }, Ordering::Relaxed);
+        return false;
+    }
+    now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000
+}
+
+/// Lets connections answer what they have read, and end. Those that wait for a log that cannot be written end without
+/// their replies, and so do writes that came after the last snapshot.
+async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool) {
+    tasks.close();
+    match is_saved {
+        true => server.pause.end_for_good(),
+        false => server.pause.end(),
+    }
+    let close_all = |how: Shutdown| server.clients.list().iter().for_each(|client| client.shut_down(how));
+    close_all(Shutdown::Read);
+    if tokio::time::timeout(DRAIN_MAX, tasks.wait()).await.is_err() {
+        let why = if logs.control.is_failing() {
+            "wait for a log that cannot be written"
+        } else {
+            "do not take their replies"
+        };
+        tracing::warn!("{} connections {why}: closing them", server.clients.len());
+        close_all(Shutdown::Both);
+        // Nothing that is sent from now on reaches anybody.
+        logs.control.give_up();
+        logs.threads.iter().for_each(|thread| thread.segment().wake_released());
+        tasks.wait().await;
+    }
+}

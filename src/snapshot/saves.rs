@@ -1,0 +1,550 @@
+//! Snapshots of a running server: SAVE and BGSAVE.
+//!
+//! Both write one moment of all keys under another name, until the file is whole and on the disk. BGSAVE takes an image:
+//! commands run on, and a key that changes is written first (see `keyspace::imaging`). SAVE lets all shards stand still
+//! until the file is on the disk, as in Redis.
+//!
+//! A file that has their name and was neither written nor loaded here is somebody else's, who may want it back: it gets
+//! another name first.
+
+use super::save_points::RETRY_MS;
+use super::spool::{Spool, Target};
+use super::turn::IMAGE;
+use crate::base::clock::{Clock, uptime, uptime_ms};
+use crate::keyspace::{ImageSink, Keyspace, Node, Store};
+use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
+use parking_lot::Mutex;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::Notify;
+
+/// How long the writing waits for more at most.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// The snapshots of this process, which has one server: commands know no server.
+pub static SAVES: Saves = Saves::none();
+
+/// Where snapshots go, and how the last ones went.
+#[derive(Debug)]
+pub struct Saves {
+    target: Mutex<PathBuf>,
+    clock: Mutex<Clock>,
+    is_saving: AtomicBool,
+    /// Whether one is to be made in the background when it can.
+    is_scheduled: AtomicBool,
+    bell: Notify,
+    /// One whose keys are to be walked over.
+    begun: Mutex<Option<Begun>>,
+    has_failed: AtomicBool,
+    /// Whether the server ends. Held while a file is made: none comes after that.
+    is_given_up: Mutex<bool>,
+    last_save_s: AtomicU64,
+    /// When that was, and when one was begun last, by [`uptime_ms`].
+    last_save_ms: AtomicU64,
+    last_try_ms: AtomicU64,
+    saves: AtomicU64,
+    changes_at_begin: AtomicU64,
+    changes_saved: AtomicU64,
+    /// When the one that is being made began, by [`uptime`].
+    began_s: AtomicU64,
+    /// How long the last one took; less than 0 where there was none.
+    took_s: AtomicI64,
+    /// The file that the data came from at the start, where it came from one.
+    loaded: Mutex<Option<FileId>>,
+    /// Who is told that one failed, where writes are to be refused for that; and whether they are, and whether snapshots
+    /// are made by themselves.
+    refusal: Mutex<Option<Refusal>>,
+    stops_writes: AtomicBool,
+    has_points: AtomicBool,
+    /// How many keys it had, and how many more that had expired.
+    loaded_keys: AtomicU64,
+    loaded_expired: AtomicU64,
+}
+
+/// Told whether writes are refused: the last snapshot could not be written, and writes are to stop for that.
+pub struct Refusal(pub Box<dyn Fn(bool) + Send + Sync>);
+
+impl std::fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Refusal")
+    }
+}
+
+/// Tells a file from what gets its name later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl FileId {
+    /// That of the file that has a name.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let file = std::fs::metadata(path)?;
+        Ok(Self { device: file.dev(), inode: file.ino(), len: file.len(), modified: file.modified().ok() })
+    }
+}
+
+/// Why there is no snapshot.
+#[derive(Debug)]
+pub enum NotSaved {
+    /// Another one is being made.
+    Busy,
+    /// Another image is being taken: the log is rewritten.
+    InTheWay,
+    /// It cannot be written; the log of the server says why.
+    Failed,
+}
+
+impl Saves {
+    /// None yet.
+    const fn none() -> Self {
+        Self {
+            target: Mutex::new(PathBuf::new()),
+            clock: Mutex::new(Clock::System),
+            is_saving: AtomicBool::new(false),
+            is_scheduled: AtomicBool::new(false),
+            bell: Notify::const_new(),
+            has_failed: AtomicBool::new(false),
+            is_given_up: Mutex::new(false),
+            last_save_s: AtomicU64::new(0),
+            last_save_ms: AtomicU64::new(0),
+            last_try_ms: AtomicU64::new(0),
+            saves: AtomicU64::new(0),
+            changes_at_begin: AtomicU64::new(0),
+            changes_saved: AtomicU64::new(0),
+            begun: Mutex::new(None),
+            began_s: AtomicU64::new(0),
+            took_s: AtomicI64::new(-1),
+            loaded: Mutex::new(None),
+            refusal: Mutex::new(None),
+            stops_writes: AtomicBool::new(false),
+            has_points: AtomicBool::new(false),
+            loaded_keys: AtomicU64::new(0),
+            loaded_expired: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether snapshots are made by themselves, and whether writes are refused where the last one failed.
+    pub fn set_policy(&self, has_points: bool, stops_writes: bool, refusal: Refusal) {
+        self.has_points.store(has_points, Ordering::Relaxed);
+        self.stops_writes.store(stops_writes, Ordering::Relaxed);
+        self.refusal.lock().get_or_insert(refusal);
+        self.refuse_writes_or_not();
+    }
+
+    fn refuse_writes_or_not(&self) {
+        let is_watched = self.has_points.load(Ordering::Relaxed) && self.stops_writes.load(Ordering::Relaxed);
+        if let Some(Refusal(refuse)) = &*self.refusal.lock() {
+            refuse(is_watched && self.has_failed());
+        }
+    }
+
+    /// All data is gone: where snapshots are made by themselves, it is to be gone from there, too.
+    pub fn note_flush(&self) {
+        // While the log is replayed there is nobody yet to make one.
+        let is_begun = || !self.target.lock().as_os_str().is_empty();
+        if self.has_points.load(Ordering::Relaxed) && is_begun() {
+            self.schedule();
+        }
+    }
+
+    /// The data came from this file, which the next snapshot may replace.
+    pub fn note_loaded(&self, file: FileId, keys: u64, expired: u64) {
+        *self.loaded.lock() = Some(file);
+        self.loaded_keys.store(keys, Ordering::Relaxed);
+        self.loaded_expired.store(expired, Ordering::Relaxed);
+    }
+
+    /// How many keys the data had that came from a file at the start, and how many more that had expired.
+    pub fn loaded(&self) -> (u64, u64) {
+        (self.loaded_keys.load(Ordering::Relaxed), self.loaded_expired.load(Ordering::Relaxed))
+    }
+
+    /// Says where snapshots go, and what tells when they are made. What is there now counts as saved.
+    pub fn begin_at(&self, target: PathBuf, clock: Clock) {
+        *self.target.lock() = target;
+        *self.clock.lock() = clock;
+        self.last_save_s.store(self.now_s(), Ordering::Relaxed);
+        self.last_save_ms.store(uptime_ms(), Ordering::Relaxed);
+    }
+
+    /// Milliseconds since the last snapshot, or the start; none while none may begin by itself.
+    pub fn elapsed_ms(&self) -> Option<u64> {
+        let since = |moment: &AtomicU64| uptime_ms().saturating_sub(moment.load(Ordering::Relaxed));
+        let may_try = !self.is_saving() && (!self.has_failed() || since(&self.last_try_ms) > RETRY_MS);
+        may_try.then(|| since(&self.last_save_ms))
+    }
+
+    /// Says where snapshots go from now on.
+    pub fn aim_at(&self, target: PathBuf) {
+        *self.target.lock() = target;
+    }
+
+    fn now_s(&self) -> u64 {
+        self.clock.lock().now_ms() / 1000
+    }
+
+    /// Notes how many changes there were before a snapshot begins: at least so many are in it.
+    pub fn note_changes(&self, changes: u64) {
+        if !self.is_saving() {
+            self.changes_at_begin.store(changes, Ordering::Relaxed);
+        }
+    }
+
+    /// How many changes the last snapshot has.
+    pub fn changes_saved(&self) -> u64 {
+        self.changes_saved.load(Ordering::Relaxed)
+    }
+
+    /// Whether a snapshot is being made.
+    pub fn is_saving(&self) -> bool {
+        self.is_saving.load(Ordering::Acquire)
+    }
+
+    /// Whether the last snapshot could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// When the last snapshot was made: Unix time in seconds.
+    pub fn last_save_s(&self) -> u64 {
+        self.last_save_s.load(Ordering::Relaxed)
+    }
+
+    /// How many seconds the last snapshot took; -1 where there was none.
+    pub fn took_s(&self) -> i64 {
+        self.took_s.load(Ordering::Relaxed)
+    }
+
+    /// For how many seconds a snapshot is being made; -1 where none is.
+    pub fn takes_s(&self) -> i64 {
+        self.takes_s_at(uptime().as_secs())
+    }
+
+    fn takes_s_at(&self, now_s: u64) -> i64 {
+        let took_s = now_s.saturating_sub(self.began_s.load(Ordering::Relaxed));
+        if self.is_saving() { took_s.cast_signed() } else { -1 }
+    }
+
+    /// How many snapshots were made.
+    pub fn count(&self) -> u64 {
+        self.saves.load(Ordering::Acquire)
+    }
+
+    /// Makes a snapshot; it is on the disk when this returns. That it cannot be written refuses no writes, as in Redis:
+    /// whoever asked for it hears so. O(N)
+    pub fn save<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
+        let mut begun = self.begin(keyspace.now_ms())?;
+        begun.start_writing();
+        for database in 0..keyspace.store().in_use() {
+            let mut put = |node: &Node| {
+                begun.snapshot.put(database, node);
+                begun.snapshot.wait_for_room();
+            };
+            keyspace.within(database, |keyspace| keyspace.for_each(&mut put));
+        }
+        begun.snapshot.end_walk();
+        if self.end_refusing(begun, false) { Ok(()) } else { Err(NotSaved::Failed) }
+    }
+
+    /// Begins a snapshot of all keys as they are now, in a store of all shards; it is made behind the caller's back.
+    /// O(databases)
+    pub fn save_in_background<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
+        if self.is_saving() {
+            return Err(NotSaved::Busy);
+        }
+        if !IMAGE.take() {
+            return Err(NotSaved::InTheWay);
+        }
+        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| IMAGE.give_back())?;
+        keyspace.store_mut().begin_image(Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>);
+        *self.begun.lock() = Some(begun);
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    /// Asks for a snapshot in the background when nothing is in its way any more.
+    pub fn schedule(&self) {
+        self.is_scheduled.store(true, Ordering::Release);
+    }
+
+    /// Whether a snapshot waits for its turn.
+    pub fn is_scheduled(&self) -> bool {
+        self.is_scheduled.load(Ordering::Acquire)
+    }
+
+    /// Waits until a snapshot was begun.
+    pub async fn wait_for_request(&self) {
+        self.bell.notified().await;
+    }
+
+    /// The snapshot that was begun, and whose keys are to be walked over.
+    pub fn take_begun(&self) -> Option<Begun> {
+        self.begun.lock().take()
+    }
+
+    /// Begins the snapshot that waits for its turn, with so many changes before it; none if that cannot be.
+    pub fn begin_scheduled(&'static self, now_ms: u64, changes: u64) -> Option<Begun> {
+        self.note_changes(changes);
+        let begun = self.begin(now_ms);
+        if !matches!(begun, Err(NotSaved::Busy)) {
+            self.is_scheduled.store(false, Ordering::Release);
+        }
+        begun.ok()
+    }
+
+    /// Begins a snapshot: its keys are put into what this gives.
+    fn begin(&'static self, now_ms: u64) -> Result<Begun, NotSaved> {
+        if self.is_saving.swap(true, Ordering::AcqRel) {
+            return Err(NotSaved::Busy);
+        }
+        self.began_s.store(uptime().as_secs(), Ordering::Relaxed);
+        self.last_try_ms.store(uptime_ms(), Ordering::Relaxed);
+        let unfinished = Unfinished { loaded: self.loaded.lock().clone(), ..self.unfinished() };
+        let path = unfinished.path.clone();
+        let file = SnapshotFile { saves: self, path, created_s: now_ms / 1000, file: None };
+        let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0));
+        Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
+    }
+
+    fn unfinished(&self) -> Unfinished {
+        Unfinished::beside(self.target.lock().clone())
+    }
+
+    /// Waits until a snapshot whose keys are all in it is on the disk; gives whether it is.
+    pub fn end(&self, begun: Begun) -> bool {
+        self.end_refusing(begun, true)
+    }
+
+    /// Where `refuses` is true, that the snapshot cannot be written refuses writes.
+    fn end_refusing(&self, begun: Begun, refuses: bool) -> bool {
+        let Begun { writing, started, .. } = begun;
+        let made = match writing {
+            Some(Ok(writing)) => writing.join().expect("the thread that writes does not panic"),
+            Some(Err(error)) => Err(format!("for there is no thread for it: {error}")),
+            None => unreachable!("a snapshot is written before it ends"),
+        };
+        self.note_end(started, made, refuses)
+    }
+
+    fn note_end(&self, started: Instant, made: Result<u64, String>, refuses: bool) -> bool {
+        match &made {
+            Ok(len) => {
+                self.last_save_s.store(self.now_s(), Ordering::Relaxed);
+                self.last_save_ms.store(uptime_ms(), Ordering::Relaxed);
+                self.changes_saved.store(self.changes_at_begin.load(Ordering::Relaxed), Ordering::Relaxed);
+                tracing::info!("DB saved on disk: {}, {len} bytes", self.target.lock().display());
+            }
+            Err(reason) => tracing::error!("Can't write the snapshot {reason}"),
+        }
+        self.took_s.store(started.elapsed().as_secs() as i64, Ordering::Relaxed);
+        if made.is_ok() || refuses {
+            self.has_failed.store(made.is_err(), Ordering::Relaxed);
+        }
+        self.refuse_writes_or_not();
+        self.is_saving.store(false, Ordering::Release);
+        // Who sees that there is one more may begin the next.
+        self.saves.fetch_add(u64::from(made.is_ok()), Ordering::Release);
+        made.is_ok()
+    }
+
+    /// Removes what there is of a snapshot that is being made: the server ends, and with it the thread that writes it.
+    pub fn give_up(&self) {
+        *self.is_given_up.lock() = true;
+        let unfinished = self.unfinished();
+        // Where it is whole it has its name already, and will have to the next server.
+        if self.is_saving()
+            && let Err(error) = std::fs::remove_file(&unfinished.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!("Can't remove {}: {error}", unfinished.path.display());
+        }
+    }
+
+    /// The keys of the last snapshot, as nodes with their databases. The error says what is wrong with it. O(N)
+    pub fn load(&self, databases: usize) -> Result<Vec<(usize, Node)>, String> {
+        let target = self.target.lock().clone();
+        let describe = |reason: String| format!("{}: {reason}", target.display());
+        let bytes = std::fs::read(&target).map_err(|error| describe(error.to_string()))?;
+        let mut nodes = Vec::new();
+        read_file(&bytes, &mut |FileKey { database, key, value, expire_at, .. }| {
+            let number = usize::try_from(database).ok().filter(|&number| number < databases);
+            let number = number.ok_or_else(|| format!("it has a database {database}"))?;
+            nodes.push((number, value.into_node(&key, expire_at)));
+            Ok(())
+        })
+        .map_err(describe)?;
+        Ok(nodes)
+    }
+}
+
+/// A snapshot while keys are put into it.
+pub type Snapshot = Spool<FileKeys, SnapshotFile>;
+
+/// A snapshot that was begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// Where its keys go.
+    pub snapshot: Arc<Snapshot>,
+    unfinished: Unfinished,
+    writing: Option<io::Result<Writing>>,
+    started: Instant,
+}
+
+impl Begun {
+    /// Starts the thread that writes what is put into it. Whoever began it did so under the locks of all keys.
+    pub fn start_writing(&mut self) {
+        let (unfinished, shared) = (self.unfinished.clone(), Arc::clone(&self.snapshot));
+        let writing = std::thread::Builder::new().name("snapshot".into()).spawn(move || unfinished.write(&shared));
+        if let Err(error) = &writing {
+            self.snapshot.fail(error);
+        }
+        self.writing = Some(writing);
+    }
+}
+
+/// The thread that writes a snapshot. It gives how long the file is, or what is wrong with it.
+type Writing = std::thread::JoinHandle<Result<u64, String>>;
+
+/// The file of a snapshot, which is made by the thread that writes it: who begins a snapshot has the locks of all keys.
+#[derive(Debug)]
+pub struct SnapshotFile {
+    saves: &'static Saves,
+    path: PathBuf,
+    created_s: u64,
+    file: Option<FileWriter<File>>,
+}
+
+impl SnapshotFile {
+    fn open(&mut self) -> io::Result<&mut FileWriter<File>> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let is_given_up = self.saves.is_given_up.lock();
+                if *is_given_up {
+                    return Err(io::Error::other("the server ends"));
+                }
+                self.path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                FileWriter::begin(File::create(&self.path)?, self.created_s)?
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+}
+
+impl Target for SnapshotFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.open()?.write(bytes)
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        self.open()?.out().sync_all()
+    }
+}
+
+/// A file that takes the place of another when it is whole: at every loss of power one of them is there.
+#[derive(Debug, Clone)]
+struct Unfinished {
+    path: PathBuf,
+    dir: PathBuf,
+    target: PathBuf,
+    /// A file that was loaded, which may be replaced.
+    loaded: Option<FileId>,
+}
+
+impl Unfinished {
+    fn beside(target: PathBuf) -> Self {
+        let dir = target.parent().unwrap_or(Path::new(".")).to_owned();
+        Self { path: dir.join(format!("temp-{}.rdb", std::process::id())), dir, target, loaded: None }
+    }
+
+    /// Writes what is put into the snapshot, until that is all, and gives the file its name.
+    fn write(&self, snapshot: &Snapshot) -> Result<u64, String> {
+        while !snapshot.is_walked() || snapshot.has_some() {
+            snapshot.write_out();
+            snapshot.wait(WAIT_MAX);
+        }
+        let named = || {
+            self.keep_foreign()?;
+            std::fs::rename(&self.path, &self.target).and_then(|()| File::open(&self.dir)?.sync_all())
+        };
+        let written = snapshot.end(|file| file.open()?.end()).and_then(|()| named().map_err(|error| error.to_string()));
+        if written.is_err() {
+            // It failed already, perhaps before there was a file: what is left of it is all that this can change.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        written.map(|()| snapshot.len()).map_err(|reason| format!("{}: {reason}", self.target.display()))
+    }
+
+    /// Gives a file another name that was neither written nor loaded here.
+    fn keep_foreign(&self) -> io::Result<()> {
+        let is_file = self.target.symlink_metadata().is_ok_and(|file| !file.is_dir());
+        let is_loaded = || self.loaded.is_some() && FileId::of(&self.target).ok() == self.loaded;
+        // One that cannot be read is not known to be ours.
+        if !is_file || is_loaded() || file_is_ours(&self.target).unwrap_or(false) {
+            return Ok(());
+        }
+        let aside = name_aside(&self.target, "redis");
+        let (target, name) = (self.target.display(), aside.display());
+        tracing::warn!("{target} was neither written nor loaded by this server: keeping it as {name}");
+        std::fs::rename(&self.target, &aside)
+    }
+}
+
+/// The first name of this form that nothing has: `NAME.WORD-N`.
+pub fn name_aside(path: &Path, word: &str) -> PathBuf {
+    let name = |number: u64| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{word}-{number}"));
+        PathBuf::from(name)
+    };
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    (1..).map(name).find(is_free).expect("there are more numbers than files")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_save_was_when_it_ended() {
+        static MINE: Saves = Saves::none();
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let now_us = Arc::new(AtomicU64::new(1_000_000_000));
+        let clock = Clock::Manual(Arc::clone(&now_us));
+        MINE.begin_at(dir.path().join("dump.rdb"), clock.clone());
+        assert_eq!(MINE.last_save_s(), 1000);
+        now_us.store(2_000_000_000, Ordering::Relaxed);
+        let mut begun = MINE.begin_scheduled(clock.now_ms(), 0).expect("it begins");
+        begun.start_writing();
+        now_us.store(2_030_000_000, Ordering::Relaxed);
+        assert_eq!(MINE.last_save_s(), 1000);
+        // The clock was set forward; how long it takes is measured by another.
+        assert!((0..30).contains(&MINE.takes_s()), "{} s", MINE.takes_s());
+        assert!(MINE.takes_s_at(uptime().as_secs() + 3600) >= 3600);
+        begun.snapshot.end_walk();
+        assert!(MINE.end(begun));
+        assert_eq!(MINE.last_save_s(), 2030);
+    }
+
+    #[test]
+    fn no_file_is_made_when_the_server_has_given_up() {
+        static MINE: Saves = Saves::none();
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        MINE.begin_at(dir.path().join("dump.rdb"), Clock::System);
+        let mut begun = MINE.begin_scheduled(1, 0).expect("it begins");
+        MINE.give_up();
+        begun.start_writing();
+        begun.snapshot.end_walk();
+        assert!(!MINE.end(begun));
+        assert_eq!(dir.path().read_dir().expect("a directory").count(), 0);
+    }
+}

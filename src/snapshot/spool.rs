@@ -1,0 +1,323 @@
+//! Images on their way into a file: whoever has the keys encodes them into a buffer, another thread writes that.
+//!
+//! The walk over the keys pauses while much waits to be written. Keys that change before their turn do not wait, for who
+//! changes them may not wait for a disk; where too much has gathered, connections take on no commands that may change
+//! more, until it is written ([`BACKLOG`]). A spool that has failed takes keys as before, and forgets
+//! them: the image goes on to its end, which is what the next one begins from.
+
+use crate::keyspace::{Encode, ImageSink, Node};
+use parking_lot::{Condvar, Mutex};
+use std::fmt::{Debug, Display};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Bytes that wait to be written, from which on the walk pauses.
+const WAITING_MAX: usize = 256 * 1024;
+/// Bytes that wait though the walk pauses, of keys that change before their turn: no more are to change.
+const WAITING_HARD_MAX: usize = 8 * 1024 * 1024;
+/// Bytes that are synced at once: the last fsync is to be a short one.
+const SYNC_STEP: usize = 8 * 1024 * 1024;
+/// Buffers above this size are given back when they were written.
+const BUFFER_KEPT: usize = 1024 * 1024;
+
+/// Whether too much waits in some spool of this process, which has one keyspace.
+pub static BACKLOG: Backlog = Backlog { full: AtomicUsize::new(0), ended: Notify::const_new() };
+
+/// Spools in which too much waits.
+#[derive(Debug)]
+pub struct Backlog {
+    full: AtomicUsize,
+    ended: Notify,
+}
+
+impl Backlog {
+    /// Whether there is one.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire) > 0
+    }
+
+    /// Waits until there is none.
+    pub async fn ended(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if !self.is_full() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn begin(&self) {
+        self.full.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn end(&self) {
+        self.full.fetch_sub(1, Ordering::AcqRel);
+        self.ended.notify_waiters();
+    }
+}
+
+/// Where it is written to.
+pub trait Target: Debug + Send {
+    /// Appends all of the bytes.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Sees to it that what was appended survives a power loss.
+    fn settle(&mut self) -> io::Result<()>;
+}
+
+/// A file while an image is written to it.
+#[derive(Debug)]
+pub struct Spool<E, T> {
+    queue: Mutex<Queue<E>>,
+    waiting: AtomicUsize,
+    file: Mutex<Out<T>>,
+    /// The first error that there was.
+    error: Mutex<Option<String>>,
+    has_failed: AtomicBool,
+    is_walked: AtomicBool,
+    filled: Condvar,
+    /// Less waits than before.
+    written: Condvar,
+}
+
+#[derive(Debug)]
+struct Queue<E> {
+    bytes: Vec<u8>,
+    encoder: E,
+    /// Whether it is part of the backlog.
+    is_full: bool,
+}
+
+impl<E> Queue<E> {
+    fn set_full(&mut self, is_full: bool) {
+        match (std::mem::replace(&mut self.is_full, is_full), is_full) {
+            (false, true) => BACKLOG.begin(),
+            (true, false) => BACKLOG.end(),
+            _ => {}
+        }
+    }
+}
+
+impl<E> Drop for Queue<E> {
+    fn drop(&mut self) {
+        self.set_full(false);
+    }
+}
+
+#[derive(Debug)]
+struct Out<T> {
+    target: T,
+    buffer: Vec<u8>,
+    len: u64,
+    unsynced: usize,
+}
+
+impl<E: Encode, T: Target> Spool<E, T> {
+    /// A spool for a file that has `len` bytes.
+    pub fn new(encoder: E, target: T, len: u64) -> Self {
+        Self {
+            queue: Mutex::new(Queue { bytes: Vec::new(), encoder, is_full: false }),
+            waiting: AtomicUsize::new(0),
+            file: Mutex::new(Out { target, buffer: Vec::new(), len, unsynced: 0 }),
+            error: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            is_walked: AtomicBool::new(false),
+            filled: Condvar::new(),
+            written: Condvar::new(),
+        }
+    }
+
+    /// How long the file is.
+    pub fn len(&self) -> u64 {
+        self.file.lock().len
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives up.
+    pub fn fail(&self, error: &dyn Display) {
+        self.error.lock().get_or_insert_with(|| error.to_string());
+        self.has_failed.store(true, Ordering::Release);
+        let mut queue = self.queue.lock();
+        queue.bytes = Vec::new();
+        queue.set_full(false);
+        self.written.notify_all();
+    }
+
+    /// Whether all keys were put in.
+    pub fn is_walked(&self) -> bool {
+        self.is_walked.load(Ordering::Acquire)
+    }
+
+    /// Whether something waits to be written.
+    pub fn has_some(&self) -> bool {
+        !self.has_failed.load(Ordering::Acquire) && self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// All keys were put in.
+    pub fn end_walk(&self) {
+        self.is_walked.store(true, Ordering::Release);
+        self.filled.notify_one();
+    }
+
+    /// Waits until something waits to be written, or all keys were put in.
+    pub fn wait(&self, at_most: Duration) {
+        let mut queue = self.queue.lock();
+        if queue.bytes.is_empty() && !self.is_walked() {
+            self.filled.wait_for(&mut queue, at_most);
+        }
+    }
+
+    /// Waits until the walk may go on: for who lets everything stand still until all is written.
+    pub fn wait_for_room(&self) {
+        let mut queue = self.queue.lock();
+        while !self.has_room() {
+            self.filled.notify_one();
+            self.written.wait(&mut queue);
+        }
+    }
+
+    /// Writes what waits; and syncs what has gathered. For the thread that writes.
+    pub fn write_out(&self) {
+        let written = self.write_to(&mut self.file.lock());
+        if let Err(error) = written {
+            self.fail(&error);
+        }
+    }
+
+    fn write_to(&self, file: &mut Out<T>) -> io::Result<()> {
+        {
+            let mut queue = self.queue.lock();
+            std::mem::swap(&mut queue.bytes, &mut file.buffer);
+        }
+        let written = file.target.append(&file.buffer);
+        let len = file.buffer.len();
+        file.buffer.clear();
+        file.buffer.shrink_to(BUFFER_KEPT);
+        self.note_written(len);
+        written?;
+        file.len += len as u64;
+        file.unsynced += len;
+        if file.unsynced >= SYNC_STEP {
+            file.target.settle()?;
+            file.unsynced = 0;
+        }
+        Ok(())
+    }
+
+    fn note_written(&self, len: usize) {
+        let mut queue = self.queue.lock();
+        // What was forgotten meanwhile is counted still, which nobody asks for any more.
+        let before = self.waiting.fetch_sub(len, Ordering::AcqRel);
+        if before - len < WAITING_HARD_MAX {
+            queue.set_full(false);
+        }
+        self.written.notify_all();
+    }
+
+    /// Writes the end, after which all is on the disk; `write_end` gives how long that is. The error is the first that
+    /// there was.
+    pub fn end(&self, write_end: impl FnOnce(&mut T) -> io::Result<u64>) -> Result<(), String> {
+        self.write_out();
+        if let Some(error) = &*self.error.lock() {
+            return Err(error.clone());
+        }
+        let mut file = self.file.lock();
+        let written = write_end(&mut file.target).and_then(|len| file.target.settle().map(|()| len));
+        file.len += written.map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    fn add(&self, database: usize, node: &Node) -> Result<(), String> {
+        let mut queue = self.queue.lock();
+        let Queue { bytes, encoder, .. } = &mut *queue;
+        let before = bytes.len();
+        encoder.encode(bytes, database, node)?;
+        let len = bytes.len() - before;
+        let waiting = self.waiting.fetch_add(len, Ordering::AcqRel) + len;
+        if waiting >= WAITING_HARD_MAX && !self.has_failed.load(Ordering::Acquire) {
+            queue.set_full(true);
+        }
+        Ok(())
+    }
+}
+
+impl<E: Encode, T: Target> ImageSink for Spool<E, T> {
+    fn put(&self, database: usize, node: &Node) {
+        if self.has_failed.load(Ordering::Acquire) {
+            return;
+        }
+        if let Err(reason) = self.add(database, node) {
+            return self.fail(&reason);
+        }
+        if self.waiting.load(Ordering::Acquire) >= WAITING_MAX / 4 {
+            self.filled.notify_one();
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire) || self.waiting.load(Ordering::Acquire) < WAITING_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::NewValue;
+    use std::sync::Arc;
+
+    /// A key is a megabyte.
+    #[derive(Debug)]
+    struct Large;
+
+    impl Encode for Large {
+        fn encode(&mut self, out: &mut Vec<u8>, _: usize, _: &Node) -> Result<(), String> {
+            out.resize(out.len() + (1 << 20), b'x');
+            Ok(())
+        }
+    }
+
+    /// Which threads have used it.
+    #[derive(Debug, Clone, Default)]
+    struct Users(Arc<Mutex<Vec<std::thread::ThreadId>>>);
+
+    impl Target for Users {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            self.0.lock().push(std::thread::current().id());
+            Ok(())
+        }
+
+        fn settle(&mut self) -> io::Result<()> {
+            self.append(b"")
+        }
+    }
+
+    #[test]
+    fn who_puts_keys_in_never_writes_and_writes_wait_while_too_many_wait() {
+        let users = Users::default();
+        let spool = Spool::new(Large, users.clone(), 0);
+        let node = Node::new(b"key", NewValue::Integer(1), None);
+        let puts = |count: usize| (0..count).for_each(|_| spool.put(0, &node));
+        puts(7);
+        assert!(!BACKLOG.is_full() && !spool.has_room());
+        puts(13);
+        assert_eq!(*users.0.lock(), [], "it was written by who put it in");
+        assert!(BACKLOG.is_full(), "nothing keeps more from changing");
+        let pause = crate::state::pause::Pause::default();
+        assert!(pause.holds(|| true) && !pause.holds(|| false));
+
+        std::thread::scope(|scope| drop(scope.spawn(|| spool.write_out())));
+        assert_eq!(users.0.lock().len(), 2, "it was written, and synced");
+        assert!(!BACKLOG.is_full() && spool.has_room() && !pause.holds(|| true));
+        puts(8);
+        assert!(BACKLOG.is_full());
+        spool.fail(&"the disk is gone");
+        assert!(!BACKLOG.is_full() && spool.has_room());
+    }
+}

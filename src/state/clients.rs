@@ -1,0 +1,262 @@
+//! The connections that are open, as the others see them.
+
+use crate::commands::{CommandId, command};
+use crate::keyspace::Waiter;
+use crate::pubsub::{Kind, Subscriber};
+use crate::state::socket::{Address, Stream};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// One connection. Its task writes these fields; CLIENT LIST and the housekeeping read them.
+#[derive(Debug)]
+pub struct Client {
+    /// Its number: counts up from 1.
+    pub id: u64,
+    /// The socket: shared so that others can shut it down.
+    pub stream: Stream,
+    /// The other end.
+    pub address: Address,
+    /// This end.
+    pub local_address: Address,
+    /// When it was accepted: by [`uptime_ms`](crate::base::clock::uptime_ms), as the other times here.
+    pub connected_ms: u64,
+    /// When it last sent or took something.
+    pub last_seen_ms: AtomicU64,
+    /// Its last command; `u16::MAX` for none.
+    pub last_command: AtomicU16,
+    /// Commands it has sent.
+    pub commands: AtomicU64,
+    /// Bytes it has sent.
+    pub input_bytes: AtomicU64,
+    /// Bytes it was sent.
+    pub sent_bytes: AtomicU64,
+    /// Bytes of a request that has not ended.
+    pub query_bytes: AtomicU64,
+    /// Bytes of replies that it has not taken.
+    pub output_bytes: AtomicU64,
+    /// Since when they have been over the soft limit; 0 when they are not.
+    pub output_over_since_ms: AtomicU64,
+    /// Commands that it has queued since MULTI; negative outside of a transaction.
+    pub queued: AtomicI64,
+    /// Bytes of their arguments.
+    pub queued_bytes: AtomicU64,
+    /// Whether it speaks RESP3.
+    pub resp3: AtomicBool,
+    /// The database that it has selected.
+    pub database: AtomicU16,
+    /// CLIENT NO-EVICT.
+    pub no_evict: AtomicBool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: AtomicBool,
+    /// MONITOR.
+    pub is_monitoring: AtomicBool,
+    /// Whether a request of it waits for the end of a CLIENT PAUSE.
+    pub is_paused: AtomicBool,
+    /// Whether requests of it may be without a reply, or wait for the end of a CLIENT PAUSE: as long as that is so it is
+    /// not idle.
+    pub awaits_replies: AtomicBool,
+    /// What it says of itself.
+    pub labels: Mutex<Labels>,
+    /// Whether it waits for something to take, and not for ever.
+    pub waits_until: AtomicBool,
+    /// What it waits with while it waits for something to take.
+    pub waiter: Mutex<Option<Arc<Waiter>>>,
+    /// The queue of its messages, since its first SUBSCRIBE.
+    pub subscriber: OnceLock<Arc<Subscriber>>,
+}
+
+fn add(counter: &AtomicU64, value: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + value, Ordering::Relaxed);
+}
+
+/// What a connection says of itself.
+#[derive(Debug, Default, Clone)]
+pub struct Labels {
+    /// CLIENT SETNAME.
+    pub name: String,
+    /// CLIENT SETINFO LIB-NAME.
+    pub lib_name: String,
+    /// CLIENT SETINFO LIB-VER.
+    pub lib_ver: String,
+}
+
+impl Client {
+    /// Counts bytes that came. Only the connection's task writes, so a plain addition loses nothing.
+    pub fn note_input(&self, bytes: usize, now_ms: u64) {
+        add(&self.input_bytes, bytes as u64);
+        self.last_seen_ms.store(now_ms, Ordering::Relaxed);
+        self.awaits_replies.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that went.
+    pub fn note_output(&self, bytes: usize, now_ms: u64) {
+        add(&self.sent_bytes, bytes as u64);
+        self.last_seen_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Notes what it has queued since MULTI.
+    pub fn note_queued(&self, commands: usize, bytes: usize) {
+        self.queued.store(i64::try_from(commands).expect("a transaction is bounded"), Ordering::Relaxed);
+        self.queued_bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Notes that its transaction is over.
+    pub fn note_no_transaction(&self) {
+        self.queued.store(-1, Ordering::Relaxed);
+        self.queued_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts commands.
+    pub fn note_commands(&self, commands: u64) {
+        add(&self.commands, commands);
+    }
+
+    /// Whether it listens to a channel.
+    pub fn is_listening(&self) -> bool {
+        self.subscriber.get().is_some_and(|subscriber| subscriber.is_listening())
+    }
+
+    /// Bytes of replies and messages that it has not taken.
+    pub fn unread_bytes(&self) -> u64 {
+        self.output_bytes.load(Ordering::Relaxed)
+            + self.subscriber.get().map_or(0, |subscriber| subscriber.queued_bytes())
+    }
+
+    fn subscriptions(&self, kind: Kind) -> usize {
+        self.subscriber.get().map_or(0, |subscriber| subscriber.count(kind))
+    }
+
+    /// Whether a request of it waits for others.
+    pub fn is_waiting(&self) -> bool {
+        self.waiter.lock().is_some() || self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Whether `timeout` ends it when it is idle: not where it waits for something that others do, as in Redis.
+    pub fn may_idle_out(&self) -> bool {
+        let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        !(has(&self.awaits_replies) || has(&self.is_monitoring) || self.is_listening())
+    }
+
+    /// Ends the connection: its task sees the end of the stream.
+    pub fn shut_down(&self, how: std::net::Shutdown) {
+        self.stream.shut_down(how);
+    }
+
+    /// The line of CLIENT LIST and CLIENT INFO. `running` is the request that its connection runs, where it asks itself:
+    /// its bytes as they came, with what came behind it, and those of its arguments.
+    pub fn describe(&self, now_ms: u64, running: Option<(u64, u64)>) -> String {
+        use std::os::fd::AsRawFd;
+        let age_s = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+        let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let labels = self.labels.lock().clone();
+        let last = self.last_command.load(Ordering::Relaxed);
+        let cmd = if last == u16::MAX { "NULL" } else { command(CommandId(last)).name };
+        let unread = self.unread_bytes();
+        let queued = self.queued.load(Ordering::Relaxed);
+        let (query_bytes, argument_bytes) = running.unwrap_or((load(&self.query_bytes), 0));
+        let multi_bytes = load(&self.queued_bytes);
+        let mut flags = String::new();
+        let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        for (is_set, letter) in [
+            (has(&self.is_monitoring), 'O'),
+            (matches!(self.stream, Stream::Unix(_)), 'U'),
+            (self.is_listening(), 'P'),
+            (queued >= 0, 'x'),
+            (self.is_waiting(), 'b'),
+            (has(&self.no_evict), 'e'),
+            (has(&self.no_touch), 'T'),
+        ] {
+            flags.extend(is_set.then_some(letter));
+        }
+        format!(
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={queued} \
+             qbuf={query_bytes} qbuf-free=0 argv-mem={argument_bytes} multi-mem={multi_bytes} rbs=0 rbp=0 obl={} oll={} \
+             omem={unread} tot-mem={} events={} cmd={} \
+             user=default redir=-1 resp={} lib-name={} lib-ver={}",
+            self.id,
+            self.address,
+            self.local_address,
+            self.stream.as_raw_fd(),
+            labels.name,
+            age_s(self.connected_ms),
+            age_s(load(&self.last_seen_ms)),
+            if flags.is_empty() { "N" } else { &flags },
+            self.database.load(Ordering::Relaxed),
+            self.subscriptions(Kind::Channel),
+            self.subscriptions(Kind::Pattern),
+            self.subscriptions(Kind::ShardChannel),
+            load(&self.output_bytes),
+            self.subscriber.get().map_or(0, |subscriber| subscriber.queued()),
+            query_bytes + argument_bytes + multi_bytes + unread,
+            if unread > 0 { "rw" } else { "r" },
+            cmd,
+            if self.resp3.load(Ordering::Relaxed) { 3 } else { 2 },
+            labels.lib_name,
+            labels.lib_ver,
+        )
+    }
+}
+
+/// All connections, by number. Locked when one comes or goes and when somebody lists them, not per command.
+#[derive(Debug, Default)]
+pub struct Clients {
+    open: Mutex<BTreeMap<u64, Arc<Client>>>,
+    next_id: AtomicU64,
+}
+
+impl Clients {
+    /// The number of the next connection.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Adds a connection unless there are `most` already.
+    pub fn add(&self, client: &Arc<Client>, most: u64) -> bool {
+        let mut open = self.open.lock();
+        let has_room = (open.len() as u64) < most;
+        if has_room {
+            open.insert(client.id, Arc::clone(client));
+        }
+        has_room
+    }
+
+    /// A connection by its number.
+    pub fn get(&self, id: u64) -> Option<Arc<Client>> {
+        self.open.lock().get(&id).cloned()
+    }
+
+    /// Removes a connection.
+    pub fn remove(&self, id: u64) {
+        self.open.lock().remove(&id);
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// How many keys connections wait for, and for how many of them until they go: those that groups read.
+    pub fn awaited_keys(&self) -> (usize, usize) {
+        let waiters: Vec<Arc<Waiter>> = self.list().iter().filter_map(|client| client.waiter.lock().clone()).collect();
+        let (mut keys, mut ending) = (HashSet::new(), HashSet::new());
+        for lines in waiters.iter().filter_map(|waiter| waiter.lines()) {
+            for key in lines.keys.iter().map(|key| (lines.database, key)) {
+                keys.insert(key);
+                ending.extend(lines.ends_without_key.then_some(key));
+            }
+        }
+        (keys.len(), ending.len())
+    }
+
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All connections as they are now, in the order they came.
+    pub fn list(&self) -> Vec<Arc<Client>> {
+        self.open.lock().values().cloned().collect()
+    }
+}

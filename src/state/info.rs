@@ -1,0 +1,524 @@
+//! INFO and STATS: what the server is, does and holds.
+
+use crate::base::clock::uptime;
+use crate::base::limits::IS_CLUSTER;
+use crate::base::pressure::PRESSURE;
+use crate::commands::COMMANDS;
+use crate::config::Directive;
+use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
+use crate::rdb::REDIS_VERSION;
+use crate::server::Server;
+use crate::snapshot::SAVES;
+use crate::state::clients::Client;
+use crate::stats::calls::{self, Figures};
+use crate::stats::stages::{self, Stage};
+use std::fmt::Write;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The clock of the uses of keys has 24 bits in Redis, and so it is shown.
+const LRU_CLOCK_PERIOD_S: u64 = 1 << 24;
+
+type Fields = Vec<(String, String)>;
+type Section = (&'static str, fn(&Server, &EngineMetrics) -> Fields);
+
+/// The sections in the order they are shown.
+const SECTIONS: [Section; 15] = [
+    ("Server", server_section),
+    ("Clients", clients_section),
+    ("Memory", memory_section),
+    ("Persistence", persistence_section),
+    ("Stats", stats_section),
+    ("Replication", replication_section),
+    ("CPU", cpu_section),
+    ("Modules", modules_section),
+    ("Commandstats", commandstats_section),
+    ("Errorstats", errorstats_section),
+    ("Latencystats", latencystats_section),
+    ("Cluster", cluster_section),
+    ("Engine", engine_section),
+    ("Stages", stages_section),
+    ("Keyspace", keyspace_section),
+];
+
+/// The sections that are shown only when they are asked for, or all are.
+const LARGE: [&str; 3] = ["Commandstats", "Latencystats", "Stages"];
+
+/// The text of INFO: the named sections, or those that are shown by default.
+pub fn render(server: &Server, wanted: &[String]) -> String {
+    let is_named = |names: &[&str]| wanted.iter().any(|name| names.contains(&name.as_str()));
+    let all = is_named(&["all", "everything"]);
+    let default = all || wanted.is_empty() || is_named(&["default"]);
+    let metrics = server.metrics();
+    let mut text = String::new();
+    for (name, fields) in SECTIONS {
+        let by_default = if LARGE.contains(&name) { all } else { default };
+        if by_default || wanted.contains(&name.to_lowercase()) {
+            let gap = if text.is_empty() { "" } else { "\r\n" };
+            write!(text, "{gap}# {name}\r\n").expect("writing to memory does not fail");
+            for (field, value) in fields(server, &metrics) {
+                write!(text, "{field}:{value}\r\n").expect("writing to memory does not fail");
+            }
+        }
+    }
+    text
+}
+
+/// The figures of STATS: those of the engine, and of what the server has done.
+pub fn engine_figures(server: &Server) -> Fields {
+    let metrics = server.metrics();
+    let mut figures = engine_section(server, &metrics);
+    figures.extend(stats_section(server, &metrics));
+    figures.extend(persistence_section(server, &metrics));
+    figures
+}
+
+fn fields<const N: usize>(fields: [(&str, &dyn std::fmt::Display); N]) -> Fields {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect()
+}
+
+fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let uptime_s = server.started.elapsed().as_secs();
+    let hz = server.config.number(Directive::Hz);
+    let path = |path: io::Result<PathBuf>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut section = fields([
+        ("redis_version", &REDIS_VERSION),
+        ("shardrace_version", &env!("CARGO_PKG_VERSION")),
+        ("redis_mode", &mode()),
+        ("os", &server.os),
+        ("arch_bits", &usize::BITS),
+        ("monotonic_clock", &"POSIX clock_gettime"),
+        ("multiplexing_api", &"epoll"),
+        ("process_id", &std::process::id()),
+        ("process_supervised", &server.supervisor.name()),
+        ("run_id", &server.run_id),
+        ("tcp_port", &server.listening.port()),
+        ("server_time_usec", &server.clock.now_us()),
+        ("uptime_in_seconds", &uptime_s),
+        ("uptime_in_days", &(uptime_s / 86400)),
+        ("hz", &hz),
+        ("configured_hz", &hz),
+        ("lru_clock", &(server.clock.now_ms() / 1000 % LRU_CLOCK_PERIOD_S)),
+        ("executable", &path(std::env::current_exe())),
+        ("config_file", &server.config.file().map(|file| path(std::path::absolute(file))).unwrap_or_default()),
+        ("io_threads_active", &server.threads),
+    ]);
+    let listeners = server.listening.described().into_iter().enumerate();
+    section.extend(listeners.map(|(index, described)| (format!("listener{index}"), described)));
+    section
+}
+
+fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let clients = server.clients.list();
+    let most = |figure: fn(&Client) -> u64| clients.iter().map(|client| figure(client)).max().unwrap_or(0);
+    let (awaited_keys, ending_keys) = server.clients.awaited_keys();
+    fields([
+        ("connected_clients", &clients.len()),
+        ("cluster_connections", &0),
+        ("maxclients", &server.config.number(Directive::Maxclients)),
+        ("client_recent_max_input_buffer", &most(|client| client.query_bytes.load(Ordering::Relaxed))),
+        ("client_recent_max_output_buffer", &most(Client::unread_bytes)),
+        ("blocked_clients", &clients.iter().filter(|client| client.is_waiting()).count()),
+        ("tracking_clients", &0),
+        (
+            "clients_in_timeout_table",
+            &clients.iter().filter(|client| client.waits_until.load(Ordering::Relaxed)).count(),
+        ),
+        ("total_blocking_keys", &awaited_keys),
+        ("total_blocking_keys_on_nokey", &ending_keys),
+    ])
+}
+
+fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let memory = crate::base::memory::read();
+    let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
+    let of_clients: u64 = server.clients.list().iter().map(buffers).sum();
+    let of_log = metrics.segments.iter().map(|segment| segment.buffered_bytes).sum::<u64>();
+    let overhead = server.startup_memory + of_clients + of_log;
+    let dataset = memory.allocated.saturating_sub(overhead);
+    let of_data = memory.allocated.saturating_sub(server.startup_memory);
+    let system = crate::base::memory::of_system();
+    let maxmemory = server.config.number(Directive::Maxmemory);
+    let mut section = fields([
+        ("used_memory", &memory.allocated),
+        ("used_memory_human", &human(memory.allocated)),
+        ("used_memory_rss", &memory.resident),
+        ("used_memory_rss_human", &human(memory.resident)),
+        ("used_memory_peak", &memory.peak),
+        ("used_memory_peak_human", &human(memory.peak)),
+        ("used_memory_peak_perc", &percent(memory.allocated, memory.peak)),
+        ("used_memory_overhead", &overhead),
+        ("used_memory_startup", &server.startup_memory),
+        ("used_memory_dataset", &dataset),
+        ("used_memory_dataset_perc", &percent(dataset, of_data)),
+        ("allocator_allocated", &memory.allocated),
+        ("allocator_active", &memory.active),
+        ("allocator_resident", &memory.mapped),
+        ("total_system_memory", &system),
+        ("total_system_memory_human", &human(system)),
+        ("maxmemory", &maxmemory),
+        ("maxmemory_human", &human(maxmemory)),
+        ("maxmemory_policy", &server.config.text(Directive::MaxmemoryPolicy)),
+        ("allocator_frag_ratio", &ratio(memory.active, memory.allocated)),
+        ("allocator_frag_bytes", &difference(memory.active, memory.allocated)),
+        ("allocator_rss_ratio", &ratio(memory.mapped, memory.active)),
+        ("allocator_rss_bytes", &difference(memory.mapped, memory.active)),
+        ("rss_overhead_ratio", &ratio(memory.resident, memory.mapped)),
+        ("rss_overhead_bytes", &difference(memory.resident, memory.mapped)),
+        ("mem_fragmentation_ratio", &ratio(memory.resident, memory.allocated)),
+        ("mem_fragmentation_bytes", &difference(memory.resident, memory.allocated)),
+        ("mem_not_counted_for_evict", &server.uncounted_memory()),
+        ("mem_clients_normal", &of_clients),
+        ("mem_aof_buffer", &of_log),
+        ("mem_allocator", &crate::base::memory::ALLOCATOR),
+    ]);
+    section.extend(zeros(&[
+        // There are no scripts, no replicas and no other nodes; nothing is defragmented, and nothing freed in the
+        // background.
+        "used_memory_lua",
+        "used_memory_vm_eval",
+        "used_memory_scripts_eval",
+        "number_of_cached_scripts",
+        "number_of_functions",
+        "number_of_libraries",
+        "used_memory_vm_functions",
+        "used_memory_vm_total",
+        "used_memory_functions",
+        "used_memory_scripts",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+        "mem_cluster_links",
+        "active_defrag_running",
+        "lazyfree_pending_objects",
+        "lazyfreed_objects",
+    ]));
+    let none = human(0);
+    section.extend(fields([
+        ("used_memory_lua_human", &none),
+        ("used_memory_vm_total_human", &none),
+        ("used_memory_scripts_human", &none),
+    ]));
+    section
+}
+
+/// Fields of what is not here.
+fn zeros<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (String, String)> + 'a {
+    names.iter().map(|name| ((*name).to_owned(), "0".to_owned()))
+}
+
+/// Bytes as people read them: 1.50M
+fn human(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
+    let mut scaled = bytes as f64;
+    let mut unit = "B";
+    for larger in UNITS {
+        if scaled < 1024.0 {
+            break;
+        }
+        scaled /= 1024.0;
+        unit = larger;
+    }
+    if unit == "B" { format!("{bytes}B") } else { format!("{scaled:.2}{unit}") }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+fn ratio(of: u64, to: u64) -> String {
+    format!("{:.2}", of as f64 / to.max(1) as f64)
+}
+
+fn difference(of: u64, to: u64) -> i128 {
+    i128::from(of) - i128::from(to)
+}
+
+fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let sum = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).sum::<u64>();
+    let worst = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).max().unwrap_or(0);
+    let changes = metrics.keyspace.changes.saturating_sub(SAVES.changes_saved());
+    let rewriting = server.rewriting.metrics();
+    let (loaded_keys, loaded_expired) = SAVES.loaded();
+    let mut persistence = fields([
+        ("loading", &u8::from(server.is_loading())),
+        ("async_loading", &0),
+        // Nothing is forked.
+        ("current_cow_peak", &0),
+        ("current_cow_size", &0),
+        ("current_cow_size_age", &0),
+        ("current_fork_perc", &"0.00"),
+        ("rdb_changes_since_last_save", &changes),
+        ("rdb_bgsave_in_progress", &u8::from(SAVES.is_saving())),
+        ("rdb_last_save_time", &SAVES.last_save_s()),
+        ("rdb_last_bgsave_status", &if SAVES.has_failed() { "err" } else { "ok" }),
+        ("rdb_last_bgsave_time_sec", &SAVES.took_s()),
+        ("rdb_current_bgsave_time_sec", &SAVES.takes_s()),
+        ("rdb_saves", &SAVES.count()),
+        // Nothing is forked.
+        ("rdb_last_cow_size", &0),
+        ("rdb_last_load_keys_expired", &loaded_expired),
+        ("rdb_last_load_keys_loaded", &loaded_keys),
+        ("aof_enabled", &u8::from(server.has_log())),
+        ("aof_last_write_status", &if server.log_control.is_failing() { "err" } else { "ok" }),
+        ("aof_write_failures", &server.log_control.failures()),
+        ("aof_rewrite_in_progress", &u8::from(rewriting.is_running)),
+        ("aof_rewrite_scheduled", &u8::from(rewriting.is_scheduled)),
+        ("aof_last_rewrite_time_sec", &rewriting.last_s),
+        ("aof_current_rewrite_time_sec", &rewriting.current_s),
+        ("aof_last_bgrewrite_status", &if rewriting.last_failure.is_some() { "err" } else { "ok" }),
+        ("aof_last_bgrewrite_error", &rewriting.last_failure.unwrap_or_default()),
+        ("aof_rewrites", &rewriting.count),
+        ("aof_rewrites_consecutive_failures", &rewriting.failures_in_a_row),
+        ("aof_last_cow_size", &0),
+        ("aof_pending_rewrite", &u8::from(rewriting.is_scheduled)),
+        ("module_fork_in_progress", &0),
+        ("module_fork_last_cow_size", &0),
+        ("aof_fsync_policy", &server.config.text(Directive::Appendfsync)),
+        ("aof_segments", &metrics.segments.len()),
+        ("aof_current_size", &sum(|segment| segment.file_bytes)),
+        ("aof_base_size", &rewriting.base_size),
+        ("aof_buffer_length", &sum(|segment| segment.buffered_bytes)),
+        ("aof_unsynced_length", &sum(|segment| segment.unsynced_bytes)),
+        ("aof_pending_bio_fsync", &sum(|segment| segment.is_syncing.into())),
+        ("aof_delayed_fsync", &sum(|segment| segment.stalls)),
+        ("aof_fsyncs", &sum(|segment| segment.fsyncs)),
+        ("aof_fsync_us_p50", &worst(|segment| segment.fsync_us[0])),
+        ("aof_fsync_us_p99", &worst(|segment| segment.fsync_us[1])),
+        ("aof_fsync_us_max", &worst(|segment| segment.fsync_us[2])),
+        ("aof_fsync_bytes_p50", &worst(|segment| segment.fsync_bytes[0])),
+        ("aof_fsync_bytes_p99", &worst(|segment| segment.fsync_bytes[1])),
+        ("aof_fsync_bytes_max", &worst(|segment| segment.fsync_bytes[2])),
+    ]);
+    if server.is_loading() {
+        persistence.extend(loading_figures(server));
+    }
+    persistence
+}
+
+/// How far the log has been read. The total grows while files are found.
+fn loading_figures(server: &Server) -> Fields {
+    let (total, loaded) = server.log_control.loading();
+    let elapsed_s = server.started.elapsed().as_secs();
+    let eta_s = if elapsed_s == 0 { 1 } else { elapsed_s * (total - loaded) / (loaded + 1) };
+    let percent = loaded as f64 / total.max(1) as f64 * 100.0;
+    fields([
+        ("loading_start_time", &(server.clock.now_ms() / 1000).saturating_sub(elapsed_s)),
+        ("loading_total_bytes", &total),
+        ("loading_rdb_used_mem", &0),
+        ("loading_loaded_bytes", &loaded),
+        ("loading_loaded_perc", &format!("{percent:.2}")),
+        ("loading_eta_seconds", &eta_s),
+    ])
+}
+
+fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let totals = server.totals_since_reset(metrics);
+    let names = server.pubsub.counts();
+    let per_s = |rate: &AtomicU64| format!("{:.2}", rate.load(Ordering::Relaxed) as f64 / 1024.0);
+    let mut section = fields([
+        ("total_connections_received", &totals.connections),
+        ("total_commands_processed", &totals.commands),
+        ("instantaneous_ops_per_sec", &server.stats.ops_per_sec.load(Ordering::Relaxed)),
+        ("total_net_input_bytes", &totals.input_bytes),
+        ("total_net_output_bytes", &totals.output_bytes),
+        ("instantaneous_input_kbps", &per_s(&server.stats.input_per_sec)),
+        ("instantaneous_output_kbps", &per_s(&server.stats.output_per_sec)),
+        ("instantaneous_input_repl_kbps", &"0.00"),
+        ("instantaneous_output_repl_kbps", &"0.00"),
+        ("rejected_connections", &totals.rejected),
+        ("client_output_buffer_limit_disconnections", &totals.over_limit),
+        ("total_error_replies", &calls::errors().iter().map(|(_, count)| count).sum::<u64>()),
+        ("expired_keys", &totals.expired),
+        ("expire_lag_ms", &metrics.expire_lag_ms),
+        ("evicted_keys", &totals.evicted),
+        ("total_eviction_exceeded_time", &totals.exceeded_ms),
+        ("current_eviction_exceeded_time", &PRESSURE.exceeded(uptime()).1.as_millis()),
+        ("keyspace_hits", &totals.hits),
+        ("keyspace_misses", &totals.misses),
+        ("pubsub_channels", &names.channels),
+        ("pubsub_patterns", &names.patterns),
+        ("pubsubshard_channels", &names.shard_channels),
+        ("acl_access_denied_auth", &totals.wrong_passwords),
+    ]);
+    section.extend(zeros(&[
+        // There are no replicas, no scripts, no MIGRATE, no client-side caching and no rules of users; nothing is forked or
+        // defragmented, no connection is closed for memory, and no thread serves input and output alone.
+        "total_net_repl_input_bytes",
+        "total_net_repl_output_bytes",
+        "sync_full",
+        "sync_partial_ok",
+        "sync_partial_err",
+        "evicted_clients",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+        "unexpected_error_replies",
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+        "acl_access_denied_cmd",
+        "acl_access_denied_key",
+        "acl_access_denied_channel",
+    ]));
+    section
+}
+
+/// There are no replicas: what clients look at before they write.
+fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    fields([
+        ("role", &"master"),
+        ("connected_slaves", &0),
+        ("master_failover_state", &"no-failover"),
+        ("master_replid", &server.run_id),
+        ("master_replid2", &"0".repeat(server.run_id.len())),
+        ("master_repl_offset", &0),
+        ("second_repl_offset", &-1),
+        ("repl_backlog_active", &0),
+        ("repl_backlog_size", &0),
+        ("repl_backlog_first_byte_offset", &0),
+        ("repl_backlog_histlen", &0),
+    ])
+}
+
+/// What clients call the way that the server is used.
+pub fn mode() -> &'static str {
+    if IS_CLUSTER.load(Ordering::Relaxed) { "cluster" } else { "standalone" }
+}
+
+fn cluster_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    fields([("cluster_enabled", &u8::from(IS_CLUSTER.load(Ordering::Relaxed)))])
+}
+
+fn cpu_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let process = procfs::process::Process::myself();
+    let per_s = procfs::ticks_per_second() as f64;
+    let seconds = |ticks: u64| format!("{:.6}", ticks as f64 / per_s);
+    let child = |ticks: i64| seconds(u64::try_from(ticks).unwrap_or(0));
+    let stat = process.as_ref().ok().and_then(|process| process.stat().ok());
+    let times = stat.map(|stat| (stat.stime, stat.utime, stat.cstime, stat.cutime));
+    let (system, user, system_of_children, user_of_children) = times.unwrap_or_default();
+    let main = process.and_then(|process| process.task_from_tid(process.pid)?.stat());
+    let (system_of_main, user_of_main) = main.map(|stat| (stat.stime, stat.utime)).unwrap_or_default();
+    fields([
+        ("used_cpu_sys", &seconds(system)),
+        ("used_cpu_user", &seconds(user)),
+        ("used_cpu_sys_children", &child(system_of_children)),
+        ("used_cpu_user_children", &child(user_of_children)),
+        ("used_cpu_sys_main_thread", &seconds(system_of_main)),
+        ("used_cpu_user_main_thread", &seconds(user_of_main)),
+    ])
+}
+
+/// There are no modules.
+fn modules_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    Fields::new()
+}
+
+fn commandstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let line = |(id, figures): (usize, Figures)| {
+        let us = figures.us();
+        let per_call = if figures.calls == 0 { 0.0 } else { us as f64 / figures.calls as f64 };
+        let value = format!(
+            "calls={},usec={us},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
+            figures.calls, figures.rejected, figures.failed
+        );
+        (format!("cmdstat_{}", COMMANDS[id].name), value)
+    };
+    calls::of_all().map(line).collect()
+}
+
+fn errorstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let line = |(code, count): (String, u64)| (format!("errorstat_{code}"), format!("count={count}"));
+    calls::errors().into_iter().map(line).collect()
+}
+
+fn latencystats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let percentiles = server.config.latency_percentiles();
+    let per_us = crate::base::ticks::per_us();
+    let line = |(id, figures): (usize, Figures)| {
+        let of = |percentile: &f64| {
+            let us = figures.histogram.quantile(percentile / 100.0) as f64 / per_us;
+            format!("p{percentile}={us:.3}")
+        };
+        let value = percentiles.iter().map(of).collect::<Vec<_>>().join(",");
+        (format!("latency_percentiles_usec_{}", COMMANDS[id].name), value)
+    };
+    calls::of_all().filter(|(_, figures)| !figures.histogram.is_empty()).map(line).collect()
+}
+
+fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let mut figures = fields([
+        ("engine", &metrics.engine),
+        ("shards", &metrics.shards.len()),
+        ("threads", &server.threads),
+        ("multi_key", &server.config.text(Directive::MultiKey)),
+        ("batching", &server.config.text(Directive::Batching)),
+        ("prefetch", &server.config.text(Directive::Prefetch)),
+        ("engine_commands", &metrics.total(|shard| shard.commands)),
+    ]);
+    match metrics.engine {
+        "actor" => figures.extend(actor_figures(metrics)),
+        "dashmap" => figures.extend(fields([("map_shards", &metrics.map_shards)])),
+        _ => {}
+    }
+    if let Some(waits) = metrics.lock_waits {
+        figures.extend(lock_figures(metrics.lock_free, waits));
+    }
+    figures
+}
+
+fn stages_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    let mut stages = fields([("stages_sample", &server.config.number(Directive::StagesSample))]);
+    stages.extend(Stage::ALL.map(|stage| (format!("stage_{}", stage.name()), stages::figures(stage).to_string())));
+    stages
+}
+
+fn actor_figures(metrics: &EngineMetrics) -> Fields {
+    let shard_line = |(index, shard): (usize, &crate::engine::ShardMetrics)| {
+        let line = format!(
+            "keys={},expires={},commands={},queue_depth={},largest_batch={},batches={},turns={}",
+            shard.keys,
+            shard.expires,
+            shard.commands,
+            shard.queue_depth,
+            shard.largest_batch,
+            shard.batches,
+            shard.turns
+        );
+        (format!("shard{index}"), line)
+    };
+    metrics.shards.iter().enumerate().map(shard_line).collect()
+}
+
+fn lock_figures(free: u64, waits: LatencySummary) -> Fields {
+    fields([
+        ("lock_acquired_free", &free),
+        ("lock_acquired_after_wait", &waits.count),
+        ("lock_wait_ns_p50", &waits.p50),
+        ("lock_wait_ns_p99", &waits.p99),
+        ("lock_wait_ns_p999", &waits.p999),
+        ("lock_wait_ns_max", &waits.max),
+    ])
+}
+
+fn keyspace_section(server: &Server, metrics: &EngineMetrics) -> Fields {
+    let now_ms = server.clock.now_ms();
+    let databases = metrics.databases.iter().enumerate().filter(|(_, database)| database.keys > 0);
+    let line = |(number, database): (usize, &DatabaseMetrics)| {
+        let DatabaseMetrics { keys, expires, .. } = database;
+        (format!("db{number}"), format!("keys={keys},expires={expires},avg_ttl={}", database.mean_ttl_ms(now_ms)))
+    };
+    databases.map(line).collect()
+}

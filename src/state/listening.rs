@@ -1,0 +1,266 @@
+//! Where connections come from: the addresses of `bind` at one port, and `unixsocket`.
+
+use crate::config::{Config, Directive};
+use crate::state::socket::{Address, Stream};
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use socket2::SockRef;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::task::{Context, Poll, Waker};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
+
+/// Addresses of `bind` at most.
+const ADDRESSES_MAX: usize = 16;
+
+/// All that is listened to. CONFIG SET exchanges what is while a task waits for connections.
+#[derive(Debug)]
+pub struct Listening {
+    open: Mutex<Open>,
+    port: AtomicU16,
+}
+
+#[derive(Debug)]
+struct Open {
+    tcp: Vec<TcpListener>,
+    unix: Option<UnixSocket>,
+    /// Which of them is asked first: the others have their turn.
+    next: usize,
+    /// The task that waits.
+    waker: Option<Waker>,
+}
+
+/// A listening unix socket; its file goes with it.
+#[derive(Debug)]
+struct UnixSocket {
+    listener: UnixListener,
+    path: Arc<str>,
+}
+
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        // Somebody may have removed it.
+        let _ = std::fs::remove_file(&*self.path);
+    }
+}
+
+/// A connection that has come.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its socket.
+    pub stream: Stream,
+    /// The other end.
+    pub address: Address,
+    /// This end.
+    pub local_address: Address,
+}
+
+impl Listening {
+    /// Listens where the configuration says.
+    pub fn begin(config: &Config) -> Result<Self, String> {
+        let unix = unix_socket(config)?;
+        let port = port(config);
+        // Port 0 is one that the system chooses, but where there is another way in.
+        let tcp = if port == 0 && unix.is_some() { Vec::new() } else { listen(config, port)? };
+        if tcp.is_empty() && unix.is_none() {
+            return Err("bind names no address: there is nowhere to listen".into());
+        }
+        let port = AtomicU16::new(port_of(&tcp));
+        Ok(Self { open: Mutex::new(Open { tcp, unix, next: 0, waker: None }), port })
+    }
+
+    /// The TCP port; 0 where there is none.
+    pub fn port(&self) -> u16 {
+        self.port.load(Ordering::Relaxed)
+    }
+
+    /// What is listened to, as log lines tell it.
+    pub fn places(&self) -> Vec<String> {
+        let open = self.open.lock();
+        let tcp = open.tcp.iter().filter_map(|listener| listener.local_addr().ok());
+        tcp.map(|address| format!("tcp on {address}"))
+            .chain(open.unix.iter().map(|unix| format!("unix on {}", unix.path)))
+            .collect()
+    }
+
+    /// What is listened to, as INFO tells it.
+    pub fn described(&self) -> Vec<String> {
+        let open = self.open.lock();
+        let address = |listener: &TcpListener| listener.local_addr().map(|address| format!("bind={},", address.ip()));
+        let addresses: String = open.tcp.iter().filter_map(|listener| address(listener).ok()).collect();
+        let tcp = (!open.tcp.is_empty()).then(|| format!("name=tcp,{addresses}port={}", self.port()));
+        tcp.into_iter().chain(open.unix.iter().map(|unix| format!("name=unix,bind={}", unix.path))).collect()
+    }
+
+    /// Listens at other addresses, or another port; where that cannot be, at those of before.
+    pub fn move_to(&self, config: &Config, port: u16) -> Result<(), String> {
+        let mut open = self.open.lock();
+        let before: Vec<SocketAddr> = open.tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let backlog = backlog(config);
+        // An address that is listened to is not free.
+        open.tcp.clear();
+        let moved = listen(config, port);
+        open.tcp = match &moved {
+            Ok(_) => Vec::new(),
+            Err(_) => before.into_iter().filter_map(|address| listen_on(address, backlog).ok()).collect(),
+        };
+        let result = moved.map(|listeners| open.tcp = listeners);
+        self.port.store(port_of(&open.tcp), Ordering::Relaxed);
+        open.waker.take().into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Stops listening.
+    pub fn end(&self) {
+        let mut open = self.open.lock();
+        open.tcp.clear();
+        open.unix = None;
+    }
+
+    /// Waits for a connection.
+    pub async fn accept(&self) -> io::Result<Accepted> {
+        poll_fn(|context| self.open.lock().poll_accept(context)).await
+    }
+}
+
+impl Open {
+    fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        let count = self.tcp.len();
+        for turn in 0..count {
+            let index = (self.next + turn) % count;
+            if let Poll::Ready(result) = self.tcp[index].poll_accept(context) {
+                self.next = index + 1;
+                return Poll::Ready(result.map(|(stream, address)| {
+                    let local_address = Address::Ip(stream.local_addr().unwrap_or(address));
+                    Accepted { stream: Stream::Tcp(stream), address: Address::Ip(address), local_address }
+                }));
+            }
+        }
+        if let Some(unix) = &self.unix
+            && let Poll::Ready(result) = unix.listener.poll_accept(context)
+        {
+            let address = Address::Unix(Arc::clone(&unix.path));
+            return Poll::Ready(result.map(|(stream, _)| Accepted {
+                stream: Stream::Unix(stream),
+                local_address: address.clone(),
+                address,
+            }));
+        }
+        self.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+fn port(config: &Config) -> u16 {
+    u16::try_from(config.number(Directive::Port)).expect("the row of the directive bounds it")
+}
+
+fn backlog(config: &Config) -> u32 {
+    u32::try_from(config.number(Directive::TcpBacklog)).expect("the row of the directive bounds it")
+}
+
+fn port_of(listeners: &[TcpListener]) -> u16 {
+    listeners.first().and_then(|listener| listener.local_addr().ok()).map_or(0, |address| address.port())
+}
+
+/// Listens at the addresses of `bind`; all get the port that the system chooses for the first, where it is to choose.
+fn listen(config: &Config, mut port: u16) -> Result<Vec<TcpListener>, String> {
+    let bind = config.text(Directive::Bind);
+    let names: Vec<&str> = bind.split_whitespace().collect();
+    if names.len() > ADDRESSES_MAX {
+        return Err("Too many bind addresses specified.".into());
+    }
+    let mut listeners = Vec::new();
+    for name in names {
+        match listen_at(name, port, backlog(config)) {
+            Ok(listener) => {
+                listeners.push(listener);
+                port = port_of(&listeners);
+            }
+            Err(error) if may_be_missing(name, &error) => {}
+            Err(error) => return Err(format!("can't listen on {}:{port}: {error}", name.trim_start_matches('-'))),
+        }
+    }
+    Ok(listeners)
+}
+
+/// Whether one can do without an address: where the kernel has no such addresses at all, and where a `-` before it says
+/// that this machine may not have it.
+fn may_be_missing(name: &str, error: &io::Error) -> bool {
+    let is_optional = name.starts_with('-');
+    match Errno::from_io_error(error) {
+        Some(Errno::ADDRNOTAVAIL) => is_optional,
+        Some(
+            Errno::NOPROTOOPT | Errno::PROTONOSUPPORT | Errno::SOCKTNOSUPPORT | Errno::PFNOSUPPORT | Errno::AFNOSUPPORT,
+        ) => true,
+        _ => false,
+    }
+}
+
+/// Listens at an address, or at the first of a name that can be had.
+fn listen_at(name: &str, port: u16, backlog: u32) -> io::Result<TcpListener> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses(name.strip_prefix('-').unwrap_or(name), port)? {
+        match listen_on(address, backlog) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// The addresses of a name; one with a colon is of IPv6, and any other of IPv4.
+fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let any: Option<IpAddr> = match name {
+        "*" => Some(Ipv4Addr::UNSPECIFIED.into()),
+        "::*" => Some(Ipv6Addr::UNSPECIFIED.into()),
+        _ => None,
+    };
+    if let Some(any) = any {
+        return Ok(vec![(any, port).into()]);
+    }
+    let is_ipv6 = name.contains(':');
+    Ok((name, port).to_socket_addrs()?.filter(|address| address.is_ipv6() == is_ipv6).collect())
+}
+
+fn listen_on(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    if address.is_ipv6() {
+        // The addresses of IPv4 are another line.
+        SockRef::from(&socket).set_only_v6(true)?;
+    }
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(backlog)
+}
+
+fn unix_socket(config: &Config) -> Result<Option<UnixSocket>, String> {
+    let path = config.text(Directive::Unixsocket);
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let describe = |error: io::Error| format!("can't listen on {path}: {error}");
+    remove_left_socket(Path::new(&path)).map_err(describe)?;
+    let unix = UnixSocket { listener: UnixListener::bind(&path).map_err(describe)?, path: path.as_str().into() };
+    let mode = config.narrow(Directive::Unixsocketperm);
+    if mode > 0 {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).map_err(describe)?;
+    }
+    Ok(Some(unix))
+}
+
+/// Removes the socket of a server that is gone. Whatever else has that name stays.
+fn remove_left_socket(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() && UnixStream::connect(path).is_err() => {
+            std::fs::remove_file(path)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,177 @@
+//! `CONFIG SET appendonly`: the log begins and ends while the server runs.
+//!
+//! It begins as a rewriting does (docs/adr/0012): at one point of the order of all commands every owner of keys begins to
+//! log and an image of its keys begins; when all of them are in the bases, the manifest names both. Until then a start
+//! finds what there was before. It ends at such a point, too: what was changed before it is in the log, and what is
+//! changed after it is not.
+//!
+//! A log goes into a directory that is empty, or that holds a log which this server has written: anything else in its
+//! place is kept under another name (`appendonlydir.old-1`).
+
+use crate::aof::{DirLock, Disk, Manifest, Rewriter, Segment};
+use crate::commands::debug::{Files, LOG};
+use crate::config::Directive;
+use crate::engine::{Engine, ImagePart};
+use crate::server::{Server, log_dir};
+use crate::snapshot::name_aside;
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long the end of a log waits for the disk.
+const END_MAX: Duration = Duration::from_secs(5);
+/// How often it looks whether all is on the disk.
+const LOOK_FOR_END: Duration = Duration::from_millis(1);
+
+/// Begins and ends the log of a server.
+#[derive(Debug, Default)]
+pub struct LogSwitch {
+    /// Once the data is there.
+    place: OnceLock<Place>,
+    /// That of the log, or of the last one: it keeps the directory.
+    rewriter: Mutex<Option<Arc<Rewriter>>>,
+}
+
+/// What a log is made of.
+#[derive(Debug)]
+pub struct Place {
+    /// Where it lives.
+    pub disk: Arc<dyn Disk>,
+    /// Names this boot of the operating system.
+    pub boot: String,
+    /// Where each owner of keys logs.
+    pub segments: Vec<Arc<Segment>>,
+}
+
+impl LogSwitch {
+    /// The data is there, and perhaps a log.
+    ///
+    /// # Panics
+    /// When it was told so before.
+    pub fn begin(&self, place: Place, rewriter: Option<Arc<Rewriter>>) {
+        assert!(self.place.set(place).is_ok(), "the data is loaded once");
+        self.note_log(rewriter.as_deref());
+        *self.rewriter.lock() = rewriter;
+    }
+
+    /// What a log may begin with, in the directory that the configuration says. The error says why there can be none.
+    pub fn prepare(&self, server: &Server) -> Result<Arc<Rewriter>, String> {
+        let place = self.place.get().ok_or("the data is being loaded")?;
+        let wanted = server.config.number(Directive::Maxclients);
+        let fitting = server.clients_that_fit(wanted);
+        if fitting < wanted {
+            return Err(format!("the limit on open files leaves {fitting} connections beside a log: lower maxclients"));
+        }
+        let dir = log_dir(&server.config);
+        let mut kept = self.rewriter.lock();
+        if let Some(rewriter) = kept.as_ref().filter(|rewriter| rewriter.dir() == dir) {
+            return Ok(Arc::clone(rewriter));
+        }
+        if place.segments.iter().any(|segment| segment.is_on()) {
+            return Err("the log in another directory has not ended yet".into());
+        }
+        *kept = None;
+        let manifest = Manifest::of_chains(place.boot.clone(), Vec::new());
+        let lock = take_empty(&dir)?;
+        let rewriter = Rewriter::new(Arc::clone(&place.disk), dir, manifest, place.segments.clone()).keeping(lock);
+        Ok(Arc::clone(kept.insert(Arc::new(rewriter))))
+    }
+
+    /// Tells DEBUG LOADAOF where the log is that a manifest names.
+    fn note_log(&self, rewriter: Option<&Rewriter>) {
+        let place = self.place.get().expect("the data is loaded before it is logged");
+        match rewriter {
+            Some(rewriter) => LOG.begin(Files {
+                dir: rewriter.dir().to_owned(),
+                boot: place.boot.clone(),
+                segments: place.segments.clone(),
+            }),
+            None => LOG.end(),
+        }
+    }
+
+    /// The log that began is whole.
+    pub fn note_begun(&self, rewriter: &Rewriter) {
+        self.note_log(Some(rewriter));
+        tracing::info!("The log in {} has begun", rewriter.dir().display());
+    }
+
+    /// The log could not begin: nothing is logged, and what it has left is removed.
+    pub async fn abandon<E: Engine>(&self, server: &Server, engine: &Arc<E>, rewriter: &Arc<Rewriter>) {
+        if rewriter.is_on() {
+            end(server, engine, rewriter).await;
+        }
+        let shared = Arc::clone(rewriter);
+        let removed = tokio::task::spawn_blocking(move || shared.remove_beginning()).await;
+        if let Err(reason) = removed.expect("removing files does not panic") {
+            tracing::warn!("What is left of a log that could not begin stays until the next start: {reason}");
+        }
+    }
+
+    /// Ends the log where the configuration says so.
+    pub async fn end_if_unwanted<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
+        let Some(rewriter) = server.rewriting.rewriter().filter(|_| !server.has_log()) else { return };
+        if rewriter.is_on() {
+            end(server, engine, &rewriter).await;
+            tracing::info!("The log in {} has ended", rewriter.dir().display());
+        }
+        self.note_log(None);
+        server.rewriting.end_log(|| server.has_log());
+    }
+
+    /// Ends with the server: gives what notes where the log ends. The directory is another's with it.
+    pub fn take(&self) -> Option<Arc<Rewriter>> {
+        self.rewriter.lock().take()
+    }
+}
+
+/// Takes the right to a directory that holds nothing. What is there is kept under another name.
+fn take_empty(dir: &Path) -> Result<DirLock, String> {
+    let lock = DirLock::take(dir)?;
+    let describe = |error: std::io::Error| format!("{}: {error}", dir.display());
+    let names = std::fs::read_dir(dir).map_err(describe)?;
+    let names = names.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(describe)?;
+    if names.iter().all(|path| DirLock::is_at(path)) {
+        return Ok(lock);
+    }
+    let aside = name_aside(dir, "old");
+    std::fs::rename(dir, &aside)
+        .map_err(|error| format!("{}: can't be kept as {}: {error}", dir.display(), aside.display()))?;
+    tracing::warn!("{} holds what this server has not written: it is kept as {}", dir.display(), aside.display());
+    drop(lock);
+    DirLock::take(dir)
+}
+
+/// Ends a log at one point of the order of all commands, and notes in its manifest where that is.
+async fn end<E: Engine>(server: &Server, engine: &Arc<E>, rewriter: &Arc<Rewriter>) {
+    let epoch = server.log_control.next_epoch(server.clock.now_ms());
+    let is_named = rewriter.is_named();
+    let parts = rewriter.segments().iter().map(|segment| {
+        let segment = Arc::clone(segment);
+        ImagePart { sink: None, at_moment: Box::new(move || segment.end_log(epoch)) }
+    });
+    Arc::clone(engine).begin_image(parts.collect()).await;
+    let begin = Instant::now();
+    while !rewriter.segments().iter().all(|segment| segment.is_all_synced()) && begin.elapsed() < END_MAX {
+        tokio::time::sleep(LOOK_FOR_END).await;
+    }
+    let shared = Arc::clone(rewriter);
+    let left = tokio::task::spawn_blocking(move || leave(&shared, is_named)).await;
+    left.expect("leaving files does not panic");
+}
+
+fn leave(rewriter: &Rewriter, is_named: bool) {
+    let (ends, unsynced): (Vec<_>, Vec<_>) = rewriter.segments().iter().map(|segment| segment.leave_file()).unzip();
+    if !is_named {
+        return;
+    }
+    let unsynced: u64 = unsynced.iter().sum();
+    let noted = match unsynced {
+        0 => rewriter.close(&ends).map_err(|error| format!("can't write its manifest: {error}")),
+        bytes => Err(format!("{bytes} bytes of it are not on the disk")),
+    };
+    if let Err(reason) = noted {
+        tracing::error!("The log in {} has ended, but {reason}", rewriter.dir().display());
+    }
+}

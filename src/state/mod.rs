@@ -1,0 +1,12 @@
+//! What the connections and the tasks of a server share: its clients, its pauses, the state of its log's rewriting, INFO.
+
+pub mod clients;
+pub mod info;
+pub mod listening;
+pub mod log_switch;
+pub(crate) mod node_id;
+pub mod pause;
+pub mod rewriting;
+pub mod socket;
+pub mod stopping;
+pub mod supervision;

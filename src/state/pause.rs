@@ -1,0 +1,106 @@
+//! CLIENT PAUSE: connections take on no requests for a time. What they have taken on goes on. Keys whose time comes are
+//! not seen, as ever, but removed when the pause is over: nothing changes meanwhile.
+//!
+//! What may change something also waits while too much of an image waits to be written ([`crate::snapshot::BACKLOG`]).
+
+use crate::base::clock::uptime_ms;
+use crate::base::limits::FROZEN_UNTIL_MS;
+use crate::snapshot::BACKLOG;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Which requests wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Paused {
+    /// Those that may change something.
+    Writes,
+    /// All.
+    All,
+}
+
+/// Whether connections are paused; times are those of [`uptime_ms`].
+#[derive(Debug, Default)]
+pub struct Pause {
+    /// Whether they may be: all that is looked at for each request.
+    is_on: AtomicBool,
+    /// Whether what waits is never to run: the server ends, and has made its last snapshot.
+    is_final: AtomicBool,
+    state: Mutex<Option<(Paused, u64)>>,
+    ended: Notify,
+}
+
+impl Pause {
+    /// Lets requests wait for so long. Of two pauses the wider counts, for as long as the longer.
+    pub fn begin(&self, paused: Paused, time_ms: u64) {
+        let mut state = self.state.lock();
+        let now_ms = uptime_ms();
+        let until_ms = now_ms.saturating_add(time_ms);
+        let before = state.filter(|&(_, until)| until > now_ms);
+        let (paused, until_ms) =
+            before.map_or((paused, until_ms), |(before, until)| (paused.max(before), until_ms.max(until)));
+        *state = Some((paused, until_ms));
+        FROZEN_UNTIL_MS.store(until_ms, Ordering::Relaxed);
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Lets them go on.
+    pub fn end(&self) {
+        *self.state.lock() = None;
+        FROZEN_UNTIL_MS.store(0, Ordering::Relaxed);
+        self.is_on.store(false, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    /// What waits is never run; connections that have such requests end.
+    pub fn end_for_good(&self) {
+        self.is_final.store(true, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    /// Whether it is so.
+    pub fn has_ended_for_good(&self) -> bool {
+        self.is_final.load(Ordering::Acquire)
+    }
+
+    /// Whether a request waits that may change something, or not.
+    #[inline]
+    pub fn holds(&self, may_write: impl FnOnce() -> bool) -> bool {
+        (self.is_on.load(Ordering::Acquire) || BACKLOG.is_full()) && self.holds_now(may_write)
+    }
+
+    #[cold]
+    fn holds_now(&self, may_write: impl FnOnce() -> bool) -> bool {
+        match self.now() {
+            Some((Paused::All, _)) => true,
+            Some((Paused::Writes, _)) => may_write(),
+            None => BACKLOG.is_full() && may_write(),
+        }
+    }
+
+    /// What is paused, and until when.
+    fn now(&self) -> Option<(Paused, u64)> {
+        let now_ms = uptime_ms();
+        let now = self.state.lock().filter(|&(_, until)| until > now_ms);
+        if now.is_none() {
+            self.is_on.store(false, Ordering::Release);
+        }
+        now
+    }
+
+    /// Waits until requests may go on.
+    pub async fn ended(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.has_ended_for_good() {
+                return;
+            }
+            let Some((_, until_ms)) = self.now() else { break };
+            let left = until_ms.saturating_sub(uptime_ms()).max(1);
+            // However it ends: it is looked at again.
+            let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;
+        }
+        BACKLOG.ended().await;
+    }
+}

@@ -1,0 +1,288 @@
+//! When the log is rewritten, and how that went: BGREWRITEAOF, and by itself when the log has grown.
+
+use crate::aof::{Base, Layout, Rewrite, Rewriter};
+use crate::config::{Config, Directive};
+use crate::engine::{Engine, ImagePart};
+use crate::keyspace::ImageSink;
+use crate::server::{Server, layout};
+use crate::snapshot::{IMAGE, SAVES};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot};
+
+/// How long nothing is rewritten by itself after a failure: this long, then twice as long each time.
+const RETRY_FIRST: Duration = Duration::from_secs(60);
+const RETRY_MAX: Duration = Duration::from_secs(3600);
+
+/// From the beginning of one rewriting to the next that begins by itself. A log that grows by more in that time than it is
+/// long otherwise would be rewritten all the time.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// The rewriting of a server's log.
+#[derive(Debug, Default)]
+pub struct Rewriting {
+    /// Once the log has been read, where there is one, or is to be one.
+    rewriter: Mutex<Option<Arc<Rewriter>>>,
+    state: Mutex<State>,
+    bell: Notify,
+}
+
+/// What a request to rewrite comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requested {
+    /// It begins now.
+    Started,
+    /// It begins when a snapshot is on the disk.
+    Scheduled,
+    /// There is one already.
+    Running,
+    /// There is no log.
+    NoLog,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_requested: bool,
+    /// When the one that runs began, and the last.
+    began: Option<Instant>,
+    last_began: Option<Instant>,
+    last_took: Option<Duration>,
+    last_failure: Option<String>,
+    /// Failures since the last success, and when the last one was.
+    failures: u32,
+    failed: Option<Instant>,
+    count: u64,
+    /// The length of the log that its growth is measured by.
+    base_size: u64,
+}
+
+/// Figures for INFO.
+#[derive(Debug, Clone, Default)]
+pub struct RewritingMetrics {
+    /// Whether the log is being rewritten.
+    pub is_running: bool,
+    /// Whether that is to begin.
+    pub is_scheduled: bool,
+    /// Seconds that the last one took; -1 when there was none.
+    pub last_s: i64,
+    /// Seconds since the one that runs began; -1 when none runs.
+    pub current_s: i64,
+    /// Why the last one failed, if it did.
+    pub last_failure: Option<String>,
+    /// How many have come to their end.
+    pub count: u64,
+    /// How many have failed since.
+    pub failures_in_a_row: u32,
+    /// The length of the log that its growth is measured by.
+    pub base_size: u64,
+}
+
+impl Rewriting {
+    /// The log has been read: from now on it may be rewritten.
+    pub fn begin(&self, rewriter: Arc<Rewriter>) {
+        self.state.lock().base_size = rewriter.segments().iter().map(|segment| segment.base_bytes()).sum();
+        *self.rewriter.lock() = Some(rewriter);
+    }
+
+    /// Asks for a log to begin, as a rewriting does.
+    pub fn begin_log(&self, rewriter: Arc<Rewriter>) {
+        let mut state = self.state.lock();
+        state.is_requested |= !rewriter.is_on();
+        *self.rewriter.lock() = Some(rewriter);
+        self.bell.notify_one();
+    }
+
+    /// Has it looked at whether the log is to end.
+    pub fn look(&self) {
+        self.bell.notify_one();
+    }
+
+    /// There is no log any more, and none is to be: that may have changed meanwhile.
+    pub fn end_log(&self, is_wanted: impl FnOnce() -> bool) {
+        let mut state = self.state.lock();
+        if !is_wanted() {
+            state.is_requested = false;
+            *self.rewriter.lock() = None;
+        }
+    }
+
+    /// What rewrites the log, where there is one or is to be one.
+    pub fn rewriter(&self) -> Option<Arc<Rewriter>> {
+        self.rewriter.lock().clone()
+    }
+
+    /// Whether a log is being made just now that no start would find yet.
+    pub fn is_first(&self) -> bool {
+        self.is_running() && self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
+    }
+
+    /// Asks for the log to be rewritten, where there is to be one.
+    pub fn request(&self, has_log: bool) -> Requested {
+        let mut state = self.state.lock();
+        if !has_log || self.rewriter().is_none() {
+            return Requested::NoLog;
+        }
+        let is_saving = SAVES.is_saving();
+        if state.began.is_some() || (state.is_requested && !is_saving) {
+            return Requested::Running;
+        }
+        state.is_requested = true;
+        self.bell.notify_one();
+        if is_saving { Requested::Scheduled } else { Requested::Started }
+    }
+
+    /// Whether the log is being rewritten, or is about to be.
+    pub fn is_running(&self) -> bool {
+        self.state.lock().began.is_some()
+    }
+
+    /// Figures for INFO.
+    pub fn metrics(&self) -> RewritingMetrics {
+        let state = self.state.lock();
+        let seconds = |took: Option<Duration>| took.map_or(-1, |took| took.as_secs() as i64);
+        let is_blocked = state.is_requested && SAVES.is_saving();
+        RewritingMetrics {
+            // A request that nothing keeps waiting runs, for those who ask.
+            is_running: state.began.is_some() || (state.is_requested && !is_blocked),
+            is_scheduled: is_blocked,
+            last_s: seconds(state.last_took),
+            current_s: seconds(state.began.map(|began| began.elapsed())),
+            last_failure: state.last_failure.clone(),
+            count: state.count,
+            failures_in_a_row: state.failures,
+            base_size: state.base_size,
+        }
+    }
+
+    /// Waits until it is asked for.
+    pub async fn wait_for_request(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Rewrites the log if it is time to.
+    pub async fn rewrite_if_due<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
+        let Some(rewriter) = self.rewriter().filter(|_| server.has_log()) else { return };
+        let is_first = !rewriter.is_named();
+        if !self.may_begin(&server.config, is_first) {
+            return;
+        }
+        let before = self.size();
+        tracing::info!("Background append only file rewriting started");
+        let outcome = rewrite(server, &rewriter, engine).await;
+        if let Ok(written) = outcome {
+            tracing::info!(
+                "Background AOF rewrite finished successfully: {before} bytes before, {written} in the base"
+            );
+        }
+        IMAGE.give_back();
+        match &outcome {
+            Ok(_) if is_first => server.log_switch.note_begun(&rewriter),
+            Err(_) if is_first => server.log_switch.abandon(server, engine, &rewriter).await,
+            _ => {}
+        }
+        self.end(outcome.map(drop));
+    }
+
+    /// Whether it is time to rewrite; then it is noted as begun. A log that could not begin is tried again.
+    fn may_begin(&self, config: &Config, is_first: bool) -> bool {
+        let mut state = self.state.lock();
+        let is_due =
+            state.is_requested || if is_first { !state.is_too_early() } else { state.has_grown(self.size(), config) };
+        if SAVES.is_saving() || !is_due || !IMAGE.take() {
+            return false;
+        }
+        state.is_requested = false;
+        state.began = Some(Instant::now());
+        state.last_began = state.began;
+        true
+    }
+
+    fn size(&self) -> u64 {
+        let rewriter = self.rewriter();
+        let segments = rewriter.iter().flat_map(|rewriter| rewriter.segments());
+        segments.map(|segment| segment.file_bytes()).sum()
+    }
+
+    fn end(&self, outcome: Result<(), String>) {
+        let mut state = self.state.lock();
+        state.last_took = state.began.take().map(|began| began.elapsed());
+        state.last_failure = outcome.err();
+        match &state.last_failure {
+            None => {
+                state.count += 1;
+                state.failures = 0;
+                state.base_size = self.size();
+            }
+            Some(reason) => {
+                tracing::error!("Background AOF rewrite failed, the log stays as it was: {reason}");
+                state.failures += 1;
+                state.failed = Some(Instant::now());
+            }
+        }
+    }
+}
+
+impl State {
+    fn has_grown(&self, size: u64, config: &Config) -> bool {
+        let percentage = config.number(Directive::AutoAofRewritePercentage);
+        if percentage == 0 || size <= config.number(Directive::AutoAofRewriteMinSize) || self.is_too_early() {
+            return false;
+        }
+        let growth = u128::from(size) * 100 / u128::from(self.base_size.max(1));
+        growth >= u128::from(percentage) + 100
+    }
+
+    fn is_too_early(&self) -> bool {
+        let is_within = |moment: Option<Instant>, pause| moment.is_some_and(|moment| moment.elapsed() < pause);
+        let doublings = self.failures.saturating_sub(1).min(16);
+        let pause = RETRY_FIRST.saturating_mul(1 << doublings).min(RETRY_MAX);
+        is_within(self.last_began, INTERVAL_MIN) || (self.failures > 0 && is_within(self.failed, pause))
+    }
+}
+
+async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &Arc<E>) -> Result<u64, String> {
+    if let Some(reason) = server.log_control.failure() {
+        return Err(format!("the log cannot be written: {reason}"));
+    }
+    let epoch = server.log_control.next_epoch(server.clock.now_ms());
+    let (begun, has_begun) = oneshot::channel();
+    let (ended, has_ended) = oneshot::channel();
+    let layout = layout(&server.config);
+    let (shared, thread) = (Arc::clone(rewriter), std::thread::Builder::new().name("rewrite".into()));
+    let thread = thread.spawn(move || {
+        // Who is not there any more to be told has ended with the server.
+        let _ = ended.send(write(&shared, epoch, &layout, begun));
+    });
+    thread.map_err(|error| format!("can't start a thread: {error}"))?;
+    if let Ok(rewrite) = has_begun.await {
+        let parts = rewrite.bases().enumerate().map(|(index, base)| image_part(&rewrite, index, base));
+        Arc::clone(engine).begin_image(parts.collect()).await;
+        Arc::clone(engine).walk_image().await;
+        rewrite.end_walk();
+    }
+    has_ended.await.unwrap_or_else(|_| Err("its thread has ended".into()))
+}
+
+fn image_part(rewrite: &Arc<Rewrite>, index: usize, base: Arc<Base>) -> ImagePart {
+    let rewrite = Arc::clone(rewrite);
+    ImagePart { sink: Some(base as Arc<dyn ImageSink>), at_moment: Box::new(move || rewrite.go_on(index)) }
+}
+
+fn begin(rewriter: &Rewriter, epoch: u64, layout: &Layout) -> std::io::Result<Rewrite> {
+    if rewriter.is_on() { rewriter.begin(epoch) } else { rewriter.begin_log(epoch, layout) }
+}
+
+/// Makes the files, writes what the walk puts into them, and lets them be the log; gives how long they are.
+fn write(
+    rewriter: &Rewriter,
+    epoch: u64,
+    layout: &Layout,
+    begun: oneshot::Sender<Arc<Rewrite>>,
+) -> Result<u64, String> {
+    let rewrite = Arc::new(begin(rewriter, epoch, layout).map_err(|error| error.to_string())?);
+    begun.send(Arc::clone(&rewrite)).map_err(|_| "the server stops")?;
+    rewrite.write_until_walked();
+    rewriter.finish(&rewrite)?;
+    Ok(rewrite.len())
+}

@@ -1,0 +1,151 @@
+//! How often something took how long: the one histogram of the server's own durations.
+//!
+//! Durations are in ticks ([`crate::base::ticks`]). The buckets are those of HDR histograms, eight to a doubling, so that a
+//! bucket is an eighth of its value wide at most; a count is an index from the position of the highest bit and the
+//! three bits below it.
+
+use crate::base::narrowing::{size, whole_u64};
+use crate::base::ticks;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Eight for each doubling, up to 2^41 ticks.
+const BUCKETS: usize = 312;
+
+/// Counts of durations that are noted while others read them.
+#[derive(Debug)]
+pub struct Counts([AtomicU64; BUCKETS]);
+
+/// Counts of durations as they were at one time.
+#[derive(Debug, Default, Clone)]
+pub struct Histogram(Vec<u64>);
+
+/// Adds to a counter that only this thread changes.
+#[inline]
+pub fn add(counter: &AtomicU64, value: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Counts {
+    /// No durations.
+    pub const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; BUCKETS])
+    }
+
+    /// Notes a duration. Only one thread may call this. O(1), no shared cache line.
+    #[inline]
+    pub fn note(&self, ticks: u64) {
+        add(&self.0[bucket_of(ticks)], 1);
+    }
+
+    /// Notes a duration, where several threads do. O(1)
+    #[inline]
+    pub fn note_among_others(&self, ticks: u64) {
+        self.0[bucket_of(ticks)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Forgets all, where they were noted by [`note_among_others`](Self::note_among_others).
+    pub fn reset(&self) {
+        self.0.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+}
+
+impl Histogram {
+    /// Adds what was counted.
+    pub fn add(&mut self, counts: &Counts) {
+        self.0.resize(BUCKETS, 0);
+        self.0.iter_mut().zip(&counts.0).for_each(|(sum, count)| *sum += count.load(Ordering::Relaxed));
+    }
+
+    /// Takes off what had been counted before.
+    pub fn take_off(&mut self, before: &Self) {
+        self.0.iter_mut().zip(&before.0).for_each(|(count, before)| *count -= before);
+    }
+
+    /// How many durations were counted.
+    pub fn len(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Whether none was.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The duration in ticks below or at which this share of all lies, to an eighth.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let wanted = whole_u64((self.len() as f64 * share).ceil()).max(1);
+        let mut seen = 0;
+        let bucket = self.0.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        bucket.map_or(0, |bucket| start_of(bucket + 1) - 1)
+    }
+
+    /// For each power of two in microseconds from the first that has some to the last: how many took no longer.
+    pub fn by_powers(&self) -> Vec<(u64, u64)> {
+        let per_us = ticks::per_us();
+        let mut powers: Vec<(u64, u64)> = Vec::new();
+        let mut seen = 0;
+        for (bucket, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+            seen += count;
+            let us = whole_u64((start_of(bucket) as f64 / per_us).ceil().max(1.0));
+            let power = us.next_power_of_two();
+            match powers.last_mut() {
+                Some((last, sum)) if *last == power => *sum = seen,
+                _ => powers.push((power, seen)),
+            }
+        }
+        powers
+    }
+}
+
+/// The bucket of a duration.
+#[inline]
+fn bucket_of(ticks: u64) -> usize {
+    if ticks < 8 {
+        return size(ticks);
+    }
+    let shift = (60 - ticks.leading_zeros()) as usize;
+    ((shift << 3) + size(ticks >> shift)).min(BUCKETS - 1)
+}
+
+/// The least duration of a bucket.
+fn start_of(bucket: usize) -> u64 {
+    if bucket < 16 {
+        return bucket as u64;
+    }
+    (8 + (bucket & 7) as u64) << ((bucket >> 3) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_duration_lies_in_its_bucket() {
+        for ticks in (0..5000).chain([1 << 20, (1 << 33) + 12345, 1 << 40]) {
+            let bucket = bucket_of(ticks);
+            assert!(start_of(bucket) <= ticks && ticks < start_of(bucket + 1), "{ticks} in {bucket}");
+            assert!(start_of(bucket + 1) - start_of(bucket) <= 1 + ticks / 8, "{bucket} is too wide");
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_come_from_the_counts() {
+        let mut histogram = Histogram(vec![0; BUCKETS]);
+        histogram.0[bucket_of(100)] = 99;
+        histogram.0[bucket_of(1_000_000)] = 1;
+        assert!((100..=112).contains(&histogram.quantile(0.5)));
+        assert!((100..=112).contains(&histogram.quantile(0.99)));
+        assert!((1_000_000..1_130_000).contains(&histogram.quantile(0.999)));
+        assert_eq!(histogram.len(), 100);
+    }
+}

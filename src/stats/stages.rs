@@ -1,0 +1,284 @@
+//! Where the time of a request goes: INFO stages.
+//!
+//! One read in so many (`stages-sample`, on average: which ones is drawn) is watched on its way through the server, and
+//! the time of each stage goes into a histogram. A read that is not watched costs a countdown, and each of its steps a
+//! comparison. What follows is the way of a read's requests, in order:
+//!
+//! | stage | from | to |
+//! |---|---|---|
+//! | read | before the system call that reads | its end |
+//! | parse | a read's requests are looked at | they stand in batches (actor), or have run (mutex, dashmap) less queue, execute and log |
+//! | queue | a batch is sent | its shard begins with it (actor); all waiting for locks (mutex, dashmap) |
+//! | execute | there | the last of the batch's commands has run (actor); all running of commands (mutex, dashmap) |
+//! | log | the shard's turn has run | its records stand in the log's buffer (actor); all appending to it (mutex, dashmap) |
+//! | return | the batch has run | its connection has it (actor), less log: the rest of the shard's turn is in it |
+//! | sync | the connection has the replies | the log allows to show them; where there is a log |
+//! | reorder | there | the turn of its last reply has come; for a command in parts, its first part is back to its last (actor) |
+//! | write | before the system call that takes the replies, or the first of them | its end |
+//!
+//! Times are those of a read's whole part in a stage, not of one command: a pipeline's depth is in them. What a
+//! connection does between two of its stages is in none. A transaction is a batch of its own; one over several shards
+//! logs within execute.
+
+use crate::base::ticks;
+use crate::stats::histogram::{Counts, Histogram};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// One read in so many is watched; 0 for none: `stages-sample`.
+pub static SAMPLE: AtomicU32 = AtomicU32::new(0);
+
+static STAGES: [Times; Stage::ALL.len()] = [const { Times::new() }; Stage::ALL.len()];
+
+thread_local! {
+    /// Reads of this thread until one is watched.
+    static LEFT: Cell<u32> = const { Cell::new(1) };
+}
+
+/// A stage of a request's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The system call that reads.
+    Read,
+    /// Parsing, routing, and putting into batches.
+    Parse,
+    /// Waiting for the owner of the data.
+    Queue,
+    /// Running the commands.
+    Execute,
+    /// Handing the records to the log.
+    Log,
+    /// The way back from the owner.
+    Return,
+    /// Waiting for the log.
+    Sync,
+    /// Waiting for the replies before.
+    Reorder,
+    /// The system call that writes.
+    Write,
+}
+
+impl Stage {
+    /// All, in their order.
+    pub const ALL: [Self; 9] = [
+        Self::Read,
+        Self::Parse,
+        Self::Queue,
+        Self::Execute,
+        Self::Log,
+        Self::Return,
+        Self::Sync,
+        Self::Reorder,
+        Self::Write,
+    ];
+
+    /// The name as INFO shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Parse => "parse",
+            Self::Queue => "queue",
+            Self::Execute => "execute",
+            Self::Log => "log",
+            Self::Return => "return",
+            Self::Sync => "sync",
+            Self::Reorder => "reorder",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Whether the read that begins now is watched.
+#[inline]
+pub fn watches_next_read() -> bool {
+    let sample = SAMPLE.load(Ordering::Relaxed);
+    sample != 0 && is_drawn(sample)
+}
+
+/// Draws the distance to the next: a fixed one might meet the same connection again and again.
+fn is_drawn(sample: u32) -> bool {
+    let distance_max = sample.saturating_mul(2) - 1;
+    LEFT.with(|left| {
+        // It was drawn for another sample, perhaps.
+        let now = left.get().min(distance_max);
+        let is_drawn = now <= 1;
+        left.set(if is_drawn { fastrand::u32(1..=distance_max) } else { now - 1 });
+        is_drawn
+    })
+}
+
+/// Notes how many ticks a stage took. O(1)
+pub fn note(stage: Stage, ticks: u64) {
+    let times = &STAGES[stage as usize];
+    times.counts.note_among_others(ticks);
+    times.sum.fetch_add(ticks, Ordering::Relaxed);
+    times.max.fetch_max(ticks, Ordering::Relaxed);
+}
+
+/// Notes a stage that began at `start` and ends now; gives its end.
+pub fn note_since(stage: Stage, start: u64) -> u64 {
+    let end = ticks::now();
+    // Another core's counter may be a little behind.
+    note(stage, end.saturating_sub(start));
+    end
+}
+
+/// What has been noted of a stage since the start, or since [`reset`].
+pub fn figures(stage: Stage) -> Figures {
+    let times = &STAGES[stage as usize];
+    let mut histogram = Histogram::default();
+    histogram.add(&times.counts);
+    let per_us = ticks::per_us();
+    let count = histogram.len();
+    let max = times.max.load(Ordering::Relaxed);
+    let us = |ticks: u64| ticks as f64 / per_us;
+    let quantile = |share| if count == 0 { 0.0 } else { us(histogram.quantile(share).min(max)) };
+    Figures {
+        count,
+        mean_us: us(times.sum.load(Ordering::Relaxed)) / count.max(1) as f64,
+        p50_us: quantile(0.5),
+        p99_us: quantile(0.99),
+        p999_us: quantile(0.999),
+        max_us: us(max),
+    }
+}
+
+/// Forgets all times.
+pub fn reset() {
+    STAGES.iter().for_each(Times::reset);
+}
+
+/// The times of one stage, in ticks. All threads write them: only those of reads that are watched come here.
+#[derive(Debug)]
+struct Times {
+    counts: Counts,
+    sum: AtomicU64,
+    max: AtomicU64,
+}
+
+impl Times {
+    const fn new() -> Self {
+        Self { counts: Counts::new(), sum: AtomicU64::new(0), max: AtomicU64::new(0) }
+    }
+
+    fn reset(&self) {
+        self.counts.reset();
+        self.sum.store(0, Ordering::Relaxed);
+        self.max.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A stage in figures: microseconds, to an eighth where they are quantiles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "they say what they are")]
+pub struct Figures {
+    pub count: u64,
+    pub mean_us: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub max_us: f64,
+}
+
+/// As INFO shows it.
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { count, mean_us, p50_us, p99_us, p999_us, max_us } = self;
+        write!(f, "count={count},mean={mean_us:.3},p50={p50_us:.3},p99={p99_us:.3},p999={p999_us:.3},max={max_us:.3}")
+    }
+}
+
+/// The stages of a read whose commands run where it was read: summed up over its commands.
+#[derive(Debug, Default)]
+pub struct Laps {
+    /// Whether the read is watched.
+    is_on: bool,
+    queue: u64,
+    execute: u64,
+    log: u64,
+}
+
+impl Laps {
+    /// Begins a read that is watched.
+    pub fn begin(&mut self) {
+        *self = Self { is_on: true, ..Self::default() };
+    }
+
+    /// When a lap begins; nothing for a read that is not watched.
+    #[inline]
+    pub fn start(&self) -> Option<u64> {
+        self.is_on.then(ticks::now)
+    }
+
+    /// Ends a lap; the next begins.
+    #[inline]
+    pub fn lap(&mut self, stage: Stage, start: &mut Option<u64>) {
+        if let Some(since) = start {
+            let now = ticks::now();
+            let took = now.saturating_sub(*since);
+            *since = now;
+            match stage {
+                Stage::Queue => self.queue += took,
+                Stage::Execute => self.execute += took,
+                Stage::Log => self.log += took,
+                _ => unreachable!("a command that runs here has no other stages"),
+            }
+        }
+    }
+
+    /// The ticks of all laps.
+    pub fn sum(&self) -> u64 {
+        self.queue + self.execute + self.log
+    }
+
+    /// Ends the read, and notes its stages if it was watched and ran a command; gives whether it was.
+    pub fn end(&mut self, has_run: bool, has_logged: bool) -> bool {
+        if !self.is_on {
+            return false;
+        }
+        let Self { queue, execute, log, .. } = std::mem::take(self);
+        if has_run {
+            note(Stage::Queue, queue);
+            note(Stage::Execute, execute);
+            if has_logged {
+                note(Stage::Log, log);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_read_in_so_many_is_watched_on_average_and_each_at_one() {
+        let drawn = |sample: u32, reads: u32| (0..reads).filter(|_| is_drawn(sample)).count();
+        let many = drawn(64, 64_000);
+        assert!((800..1_250).contains(&many), "{many} of 64,000");
+        is_drawn(u32::MAX);
+        assert_eq!(drawn(1, 100), 100, "what was drawn for another sample is forgotten");
+    }
+
+    #[test]
+    fn figures_are_those_of_what_was_noted() {
+        ticks::begin();
+        let per_us = ticks::per_us();
+        // No other test of this binary notes anything.
+        reset();
+        (1..=1_000).for_each(|us| note(Stage::Queue, (f64::from(us) * per_us) as u64));
+        let found = figures(Stage::Queue);
+        assert_eq!(found.count, 1_000);
+        for (found, wanted) in [(found.mean_us, 500.5), (found.max_us, 1_000.0)] {
+            assert!((found / wanted - 1.0).abs() < 0.02, "{found} for {wanted}");
+        }
+        for (found, wanted) in [(found.p50_us, 500.0), (found.p99_us, 990.0), (found.p999_us, 999.0)] {
+            assert!((wanted * 0.98..=wanted * 1.15).contains(&found), "{found} for {wanted}");
+        }
+        assert_eq!(figures(Stage::Execute).count, 0);
+        reset();
+        let none = figures(Stage::Queue);
+        assert_eq!((none.count, none.mean_us, none.p50_us, none.max_us), (0, 0.0, 0.0, 0.0));
+    }
+}

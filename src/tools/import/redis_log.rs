@@ -1,0 +1,247 @@
+//! The log of a Redis: commands as clients send them, in one file or in several.
+//!
+//! ```text
+//! file appendonly.aof.1.base.rdb seq 1 type b
+//! file appendonly.aof.1.incr.aof seq 1 type i          appendonly.aof.manifest
+//! ```
+//!
+//! A file of type `h` is history: the base file has it. A tail that is no whole command, or a transaction that does not
+//! end, is what a crash leaves; Redis cuts it as well.
+
+use crate::aof::MANIFEST;
+use crate::base::limits::LEN_MAX;
+use crate::commands;
+use crate::keyspace::{Databases, Keyspace};
+use crate::rdb::too_few_databases;
+use crate::resp::{Args, Limits, Reply, RequestParser, Step, parse_u64, split_line};
+use std::path::{Path, PathBuf};
+
+/// The longest argument: what is held.
+const ARGUMENT_MAX: usize = LEN_MAX;
+
+/// The files of a log in a directory, in their order.
+pub fn files(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let manifest = manifest_in(dir)?;
+    let describe = |reason: String| format!("{}: {reason}", manifest.display());
+    let text = std::fs::read(&manifest).map_err(|error| describe(error.to_string()))?;
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let mut files = Vec::new();
+    for line in lines {
+        let file = file_of(line).ok_or_else(|| describe(format!("not understood: {}", line.escape_ascii())))?;
+        files.extend(file.map(|name| manifest.with_file_name(name)));
+    }
+    Ok(files)
+}
+
+fn manifest_in(dir: &Path) -> Result<PathBuf, String> {
+    find_manifest(dir)?.ok_or_else(|| format!("{}: there is no manifest of a log in it", dir.display()))
+}
+
+/// The manifest of a log of Redis in a directory, if there is one. Ours is none.
+pub fn find_manifest(dir: &Path) -> Result<Option<PathBuf>, String> {
+    let describe = |error: std::io::Error| format!("{}: {error}", dir.display());
+    let paths = std::fs::read_dir(dir).map_err(describe)?.map(|entry| entry.map(|entry| entry.path()));
+    let paths = paths.collect::<Result<Vec<_>, _>>().map_err(describe)?;
+    let is_of_redis = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "manifest") && path.file_name().is_some_and(|name| name != MANIFEST)
+    };
+    let mut manifests = paths.into_iter().filter(is_of_redis);
+    match (manifests.next(), manifests.next()) {
+        (manifest, None) => Ok(manifest),
+        (_, Some(_)) => Err(format!("{}: there are several manifests in it", dir.display())),
+    }
+}
+
+/// The file that a line of the manifest names, unless it is history.
+fn file_of(line: &[u8]) -> Option<Option<String>> {
+    let words = split_line(line)?;
+    let (mut name, mut kind) = (None, None);
+    for pair in words.chunks(2) {
+        let [key, value] = pair else { return None };
+        match key.as_slice() {
+            b"file" => name = Some(String::from_utf8(value.clone()).ok()?),
+            b"type" => kind = Some(value.clone()),
+            _ => {}
+        }
+    }
+    // A name is no path: nothing else is opened.
+    let name = name.filter(|name| !name.contains('/'))?;
+    match kind?.as_slice() {
+        b"b" | b"i" => Some(Some(name)),
+        b"h" => Some(None),
+        _ => None,
+    }
+}
+
+/// Commands that are replayed.
+pub struct RedisLog<'a> {
+    bytes: &'a [u8],
+    position: usize,
+    /// How many commands were applied.
+    pub applied: u64,
+    /// How many commands about scripts and functions were passed over.
+    pub scripts: u64,
+}
+
+impl<'a> RedisLog<'a> {
+    /// The log that begins at a position of a file.
+    pub fn new(bytes: &'a [u8], position: usize) -> Self {
+        Self { bytes, position, applied: 0, scripts: 0 }
+    }
+
+    /// Applies every command; tells `note` up to where. The error says what is wrong, and where.
+    pub fn replay(&mut self, keyspace: &mut Keyspace<Databases>, note: &mut dyn FnMut(usize)) -> Result<(), String> {
+        let mut replies = Vec::new();
+        let mut parser = RequestParser::default();
+        // Where the last transaction that was looked at ends: one that begins within it has the same end.
+        let mut end = 0;
+        while let Some(len) = self.next_command(&mut parser)? {
+            let start = self.position;
+            let args = parser.args(&self.bytes[start..]);
+            self.position += len;
+            note(self.position);
+            let is = |name: &str| args.len() == 1 && args.is(0, name);
+            if is("MULTI") {
+                if self.position > end {
+                    let Some(found) = self.end_of_transaction()? else {
+                        // Nothing of it counts.
+                        self.position = start;
+                        break;
+                    };
+                    end = found;
+                }
+            } else if args.is(0, "FUNCTION") || args.is(0, "SCRIPT") {
+                // They change no key. What calls them is refused.
+                self.scripts += 1;
+            } else if !is("EXEC") {
+                apply(keyspace, args, &mut replies).map_err(|reason| format!("at byte {start}: {reason}"))?;
+                self.applied += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes at the end that are no whole command or transaction, and were left out.
+    pub fn cut_bytes(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// What was left out, if anything, in words.
+    pub fn left_out(&self) -> String {
+        let cut = match self.cut_bytes() {
+            0 => String::new(),
+            cut => format!("; the last {cut} bytes are no whole command or transaction, and were left out"),
+        };
+        let scripts = match self.scripts {
+            0 => String::new(),
+            scripts => format!("; {scripts} commands about functions were left out: scripts are not supported"),
+        };
+        cut + &scripts
+    }
+
+    /// The length of the next command; none at the end, or where it is cut off.
+    fn next_command(&mut self, parser: &mut RequestParser) -> Result<Option<usize>, String> {
+        const LIMITS: Limits = Limits { bulk_len_max: ARGUMENT_MAX, authenticated: true };
+        loop {
+            let rest = &self.bytes[self.position..];
+            match rest.first() {
+                None => return Ok(None),
+                // A note about the time.
+                Some(b'#') => match rest.iter().position(|&byte| byte == b'\n') {
+                    Some(end) => self.position += end + 1,
+                    None => return Ok(None),
+                },
+                Some(b'*') => match parser.parse(rest, LIMITS) {
+                    Ok(Step::Request(len)) => return Ok(Some(len)),
+                    Ok(Step::Nothing(len)) => self.position += len,
+                    Ok(Step::Incomplete) => return Ok(None),
+                    Err(error) => {
+                        let within = within(parser.args(rest));
+                        return Err(format!(
+                            "at byte {}: {error}{within}; {ARGUMENT_MAX} bytes are held at most",
+                            self.position
+                        ));
+                    }
+                },
+                Some(_) => return Err(format!("at byte {}: no command begins there", self.position)),
+            }
+        }
+    }
+
+    /// Where the EXEC stands of the transaction whose commands come next; none where it is cut off.
+    fn end_of_transaction(&self) -> Result<Option<usize>, String> {
+        let mut ahead = Self::new(self.bytes, self.position);
+        let mut parser = RequestParser::default();
+        while let Some(len) = ahead.next_command(&mut parser)? {
+            if parser.args(&ahead.bytes[ahead.position..]).is(0, "EXEC") {
+                return Ok(Some(ahead.position));
+            }
+            ahead.position += len;
+        }
+        Ok(None)
+    }
+}
+
+/// Which command an error is in, as far as its arguments are known.
+fn within(args: Args<'_>) -> String {
+    match (args.get(0), args.get(1)) {
+        (Some(name), Some(key)) => format!(" in {} of the key {}", name.escape_ascii(), key.escape_ascii()),
+        _ => String::new(),
+    }
+}
+
+fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), String> {
+    let name = args.get(0).expect("a request has a name");
+    if args.is(0, "SELECT") {
+        let number = args.get(1).and_then(parse_u64).ok_or("selects no database")?;
+        let known = usize::try_from(number).ok().filter(|&number| number < keyspace.databases());
+        keyspace.select(known.ok_or_else(|| too_few_databases(number))?);
+        return Ok(());
+    }
+    let found = commands::find_of(args).map_err(|error| error.to_string())?;
+    let is_right = |id: &commands::CommandId| {
+        let command = commands::command(*id);
+        command.is_write() && command.accepts(args.len())
+    };
+    let id = found.filter(is_right);
+    let id = id.ok_or_else(|| format!("the command {} is not known here", name.escape_ascii()))?;
+    replies.clear();
+    commands::execute(id, keyspace, args, &mut Reply::new(replies, false));
+    match replies.first() {
+        Some(b'-') => {
+            let reason = String::from_utf8_lossy(replies);
+            Err(format!("{} fails{}: {}", name.escape_ascii(), within(args), reason.trim_end()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    /// What is applied of a log with so many MULTI that one EXEC ends, and how long it takes: the shortest of some times.
+    fn replay_nested(depth: usize) -> (u64, f64) {
+        let log = ["*1\r\n$5\r\nMULTI\r\n".repeat(depth), "*1\r\n$4\r\nEXEC\r\n".into()].concat();
+        let times = (0..3).map(|_| {
+            let store = Databases::of_part(1, 0, 1);
+            let mut keyspace = Keyspace::of_replay(store);
+            let start = Instant::now();
+            let mut redis_log = RedisLog::new(log.as_bytes(), 0);
+            redis_log.replay(&mut keyspace, &mut |_| {}).expect("it is a log");
+            assert_eq!(redis_log.left_out(), "");
+            (redis_log.applied, start.elapsed().as_secs_f64())
+        });
+        times.min_by(|one, other| one.1.total_cmp(&other.1)).expect("there are some")
+    }
+
+    #[test]
+    fn nested_transactions_take_time_that_grows_with_their_number_and_not_with_its_square() {
+        let (few, many) = (replay_nested(500), replay_nested(16 * 500));
+        assert_eq!((few.0, many.0), (0, 0));
+        // A look at the rest for each would take 256 times as long.
+        assert!(many.1 < 80.0 * few.1, "{few:?}, {many:?}");
+    }
+}

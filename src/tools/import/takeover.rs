@@ -1,0 +1,279 @@
+//! A server that starts with a log where a Redis was: what the Redis has left becomes a log of ours, once.
+//!
+//! | in the directories, in this order | what a start does |
+//! |---|---|
+//! | a log of ours | goes on with it, and says so where a snapshot of somebody else's is there |
+//! | a log of ours, and a log of Redis beside it in the same directory | is refused: nobody knows which one counts |
+//! | a log of Redis (`appendonlydir/` with its manifest, or `appendonly.aof` of before version 7) | takes that over |
+//! | a snapshot (`dbfilename`) | takes that over |
+//!
+//! It is taken over by the machinery of `shardrace import`, and what it was made of is kept under another name:
+//!
+//! ```text
+//! 1. all of it is read; what cannot be is a reason to refuse the start, and nothing is changed
+//! 2. shardrace.takeover says which files get which names; then as an import (see `aof::unfinished`)
+//! 3. when the manifest names the new log, the files get their names, and shardrace.takeover goes
+//! ```
+//!
+//! Before the manifest of 3 the Redis could be started again, and a start of ours begins anew; after it a start of ours
+//! goes on with 3. The file holds a line `FROM` and a line `TO` for each move, both below `--dir`.
+
+use super::redis_log::{self, find_manifest};
+use super::{Import, Target};
+use crate::aof::{self, Disk, Log, LogControl, Manifest, Progress, TAKEOVER, remove_import};
+use crate::rdb::file_is_ours;
+use crate::snapshot::name_aside;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The log of a Redis before version 7, under `--dir`.
+const OLD_LOG: &str = "appendonly.aof";
+
+/// Where a server starts that has a log.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// `--dir`.
+    pub dir: &'a Path,
+    /// The name of the snapshot in it.
+    pub snapshot: &'a str,
+    /// The log that is to be, whose directory the caller has the lock of.
+    pub log: &'a Log<'a>,
+    /// Where the log lives.
+    pub disk: &'a Arc<dyn Disk>,
+    /// Where INFO finds how far the reading is.
+    pub control: &'a LogControl,
+}
+
+/// Takes over what a Redis has left, where there is no log of ours. The error says what cannot be taken over, and what to
+/// do.
+pub fn take_over(place: &Place<'_>) -> Result<(), String> {
+    let dir = place.log.dir;
+    let pending = Moves::read(place)?;
+    if Manifest::is_of_unfinished_import(&**place.disk, dir)? {
+        if pending.is_none() {
+            // An import by hand: the start is refused for that.
+            return Ok(());
+        }
+        remove_import(place.log)?;
+    } else if !Manifest::read(&**place.disk, dir)?.chains().is_empty() {
+        if let Some(moves) = pending {
+            moves.make(place);
+        }
+        return look_beside(place);
+    }
+    match Source::find(place)? {
+        Some(source) => source.take_over(place),
+        None => forget(dir),
+    }
+}
+
+/// Forgets a takeover that did not come to its end: something else is done with the directory of the log.
+pub fn forget(dir: &Path) -> Result<(), String> {
+    let path = dir.join(TAKEOVER);
+    match std::fs::remove_file(&path) {
+        Ok(()) => sync_dir(dir).map_err(|error| format!("can't sync {}: {error}", dir.display())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("can't remove {}: {error}", path.display())),
+    }
+}
+
+/// What is beside a log of ours, and does not count.
+fn look_beside(place: &Place<'_>) -> Result<(), String> {
+    let dir = place.log.dir.display();
+    if let Some(manifest) = find_manifest(place.log.dir)? {
+        return Err(format!(
+            "{} names a log of Redis beside a log of this server, which was not made of it: a Redis was started there \
+             since. Refusing to choose. To go on with the log of this server, move the other one away: mkdir \
+             {dir}.redis && mv {dir}/{}* {dir}.redis/. To go on with that of the Redis, take ours away: mkdir {dir}.ours \
+             && mv {dir}/shardrace.* {dir}/chain-* {dir}.ours/",
+            manifest.display(),
+            manifest.file_stem().unwrap_or_default().to_string_lossy()
+        ));
+    }
+    let snapshot = place.dir.join(place.snapshot);
+    if snapshot.is_file() && !file_is_ours(&snapshot).unwrap_or(false) {
+        tracing::warn!(
+            "{} is of another server, and not loaded: the log in {dir} counts. The first SAVE or BGSAVE keeps it under \
+             another name.",
+            snapshot.display()
+        );
+    }
+    Ok(())
+}
+
+/// What a Redis has left.
+enum Source {
+    /// The directory of a log, which is that of ours, and its manifest.
+    Log(PathBuf),
+    /// The one file of a log.
+    OldLog(PathBuf),
+    Snapshot(PathBuf),
+}
+
+impl Source {
+    /// What a Redis with a log would load; and where it would load nothing, the snapshot.
+    fn find(place: &Place<'_>) -> Result<Option<Self>, String> {
+        if let Some(manifest) = find_manifest(place.log.dir)? {
+            return Ok(Some(Self::Log(manifest)));
+        }
+        let (old, snapshot) = (place.dir.join(OLD_LOG), place.dir.join(place.snapshot));
+        Ok(match () {
+            () if old.is_file() => Some(Self::OldLog(old)),
+            () if snapshot.is_file() => Some(Self::Snapshot(snapshot)),
+            () => None,
+        })
+    }
+
+    fn take_over(&self, place: &Place<'_>) -> Result<(), String> {
+        let mut import = Import::new(place.log.databases);
+        tracing::info!("There is no log of this server yet: taking over {}", self.path().display());
+        self.read_into(&mut import, place).map_err(|reason| self.refusal(&reason))?;
+        let moves = self.moves(place).map_err(|reason| self.refusal(&reason))?;
+        moves.write(place)?;
+        let Log { dir, layout, boot, .. } = place.log;
+        let target =
+            Target { disk: Arc::clone(place.disk), dir: dir.to_path_buf(), layout: layout.clone(), boot: boot.clone() };
+        if let Err(reason) = import.write_log(&target) {
+            return Err(match forget(dir) {
+                Ok(()) => self.refusal(&reason),
+                Err(left) => format!("{}; {left}", self.refusal(&reason)),
+            });
+        }
+        import.report.lines().for_each(|line| tracing::info!("{line}"));
+        drop(import);
+        moves.make(place);
+        look_beside(place)
+    }
+
+    fn read_into(&self, import: &mut Import, place: &Place<'_>) -> Result<(), String> {
+        let path = self.path();
+        let files = if path.is_dir() { redis_log::files(path)? } else { vec![path.to_owned()] };
+        let len = |path: &PathBuf| std::fs::metadata(path).map_or(0, |file| file.len());
+        import.progress = Some(Progress::new(path.display().to_string(), files.iter().map(len).sum(), place.control));
+        match self {
+            Self::Snapshot(path) => import.read_snapshot_file(path)?,
+            Self::Log(_) | Self::OldLog(_) => import.read(path)?,
+        }
+        import.refusal.take().map_or(Ok(()), |reason| Err(format!("{}: {reason}", path.display())))
+    }
+
+    /// A file, or a directory.
+    fn path(&self) -> &Path {
+        match self {
+            Self::Log(manifest) => manifest.parent().expect("it was found in a directory"),
+            Self::OldLog(path) | Self::Snapshot(path) => path,
+        }
+    }
+
+    fn refusal(&self, reason: &str) -> String {
+        let path = self.path().display();
+        format!(
+            "the data of another server cannot be taken over: {reason}. Nothing of it was changed. To start without it, \
+             move it away: mv {path} {path}.away"
+        )
+    }
+
+    /// The files, and the names that they are to be kept under.
+    fn moves(&self, place: &Place<'_>) -> Result<Moves, String> {
+        let path = self.path();
+        let moves = match self {
+            // The next snapshot replaces it, as it would have before.
+            Self::Snapshot(path) if file_is_ours(path).unwrap_or(false) => Vec::new(),
+            Self::OldLog(_) | Self::Snapshot(_) => vec![(path.to_owned(), name_aside(path, "redis"))],
+            Self::Log(manifest) => {
+                let aside = name_aside(path, "redis");
+                let names = files_of_log(manifest).map_err(|error| format!("{}: {error}", path.display()))?;
+                names.into_iter().map(|name| (path.join(&name), aside.join(&name))).collect()
+            }
+        };
+        Moves::new(moves, place.dir)
+    }
+}
+
+/// The names of all files of a log of Redis: they begin with its name, as that of its manifest does.
+fn files_of_log(manifest: &Path) -> io::Result<Vec<String>> {
+    let log_name = manifest.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let dir = manifest.parent().expect("it was found in a directory");
+    let names =
+        std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    names.retain(|name| name.starts_with(&log_name));
+    Ok(names)
+}
+
+/// Which files get which names, below `--dir`.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Moves(Vec<(String, String)>);
+
+impl Moves {
+    fn new(moves: Vec<(PathBuf, PathBuf)>, dir: &Path) -> Result<Self, String> {
+        let below = |path: &Path| {
+            let name = path.strip_prefix(dir).ok().and_then(Path::to_str).filter(|name| !name.contains('\n'));
+            name.map(str::to_owned).ok_or_else(|| format!("{}: not a name that can be noted", path.display()))
+        };
+        let moves = moves.iter().map(|(from, to)| Ok((below(from)?, below(to)?)));
+        moves.collect::<Result<_, String>>().map(Self)
+    }
+
+    /// Those that a takeover noted; none where there is no note.
+    fn read(place: &Place<'_>) -> Result<Option<Self>, String> {
+        let path = place.log.dir.join(TAKEOVER);
+        let bytes = place.disk.read(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let moves = lines.chunks(2).map(|lines| match lines {
+            [from, to] => Ok(((*from).to_owned(), (*to).to_owned())),
+            _ => Err(format!("{}: is damaged", path.display())),
+        });
+        moves.collect::<Result<_, _>>().map(|moves| Some(Self(moves)))
+    }
+
+    fn write(&self, place: &Place<'_>) -> Result<(), String> {
+        let text: String = self.0.iter().map(|(from, to)| format!("{from}\n{to}\n")).collect();
+        let dir = place.log.dir;
+        aof::replace(&**place.disk, dir, TAKEOVER, text.as_bytes())
+            .map_err(|error| format!("can't write {}: {error}", dir.join(TAKEOVER).display()))
+    }
+
+    /// Gives the files their names. Where one cannot get it, the next start tries again: no snapshot is written over
+    /// another server's, and no log over a file that is not ours.
+    fn make(&self, place: &Place<'_>) {
+        let made = self.0.iter().try_for_each(|(from, to)| move_aside(&place.dir.join(from), &place.dir.join(to)));
+        let log_dir = place.log.dir;
+        let made = made.and_then(|()| self.sync(place)).map_err(|error| error.to_string());
+        if let Err(reason) = made.and_then(|()| forget(log_dir)) {
+            tracing::warn!("What was taken over keeps its name for now: {reason}");
+        }
+    }
+
+    fn sync(&self, place: &Place<'_>) -> io::Result<()> {
+        let mut dirs = vec![place.dir.to_owned(), place.log.dir.to_owned()];
+        dirs.extend(self.0.iter().filter_map(|(_, to)| place.dir.join(to).parent().map(Path::to_owned)));
+        dirs.sort();
+        dirs.dedup();
+        dirs.iter().try_for_each(|dir| sync_dir(dir))
+    }
+}
+
+/// Gives a file another name, unless a start before this one has.
+fn move_aside(from: &Path, to: &Path) -> io::Result<()> {
+    let with_path = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", from.display()));
+    match from.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(with_path(error)),
+        Ok(_) if to.symlink_metadata().is_ok() => {
+            let reason = format!("{} is there already", to.display());
+            return Err(with_path(io::Error::new(ErrorKind::AlreadyExists, reason)));
+        }
+        Ok(_) => {}
+    }
+    tracing::info!("{} was taken over, and is kept as {}", from.display(), to.display());
+    to.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::rename(from, to)).map_err(with_path)
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}

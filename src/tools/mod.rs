@@ -1,0 +1,5 @@
+//! What is done without a running server: `shardrace import`, `shardrace check-aof`, the generated documents.
+
+pub mod check_aof;
+pub mod docs;
+pub mod import;
