@@ -1,6 +1,6 @@
 //! Servers whose consistency is tested, and for how long.
 
-use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, seed};
+use crate::harness::{Client, EVERY_ENGINE, RedisOracle, Server, Setup, another_batching, seed};
 use std::time::{Duration, Instant};
 
 /// A server in one shape.
@@ -10,6 +10,8 @@ pub enum Scenario {
     Redis,
     /// Ours, as it comes.
     Atomic(Setup),
+    /// Ours, with the commands of a read run another way.
+    Batched(Setup, [&'static str; 4]),
     /// Ours, with commands over several keys scattered without order.
     Relaxed(Setup),
 }
@@ -22,10 +24,21 @@ impl Scenario {
         match self {
             Self::Redis => Running::Redis(RedisOracle::start()),
             Self::Atomic(setup) => Running::Ours(Server::start(setup, &flags)),
+            Self::Batched(setup, batching) => {
+                let server = Server::start(setup, &[&flags[..], &batching].concat());
+                let info = server.info();
+                assert_eq!([&info["batching"], &info["prefetch"]], [batching[1], batching[3]]);
+                Running::Ours(server)
+            }
             Self::Relaxed(setup) => {
                 Running::Ours(Server::start(setup, &[&flags[..], &["--multi-key", "relaxed"]].concat()))
             }
         }
+    }
+
+    /// The same, with the commands of a read run this way; none where that is not asked.
+    fn batched(self, batching: [&'static str; 4]) -> Option<Self> {
+        if let Self::Atomic(setup) = self { Some(Self::Batched(setup, batching)) } else { None }
     }
 }
 
@@ -73,10 +86,13 @@ pub enum Verdict {
     Undecided(String),
 }
 
-/// Checks that no attempt finds an anomaly, for as long as the tests run. An attempt is given a seed of its own.
+/// Checks that no attempt finds an anomaly, for as long as the tests run; on ours also with the commands of a read run
+/// another way, which the seed chooses. An attempt is given a seed of its own.
 pub fn never(scenarios: &[Scenario], attempt: impl Fn(&Running, u64) -> Verdict) {
     let seed = seed();
-    for scenario in scenarios {
+    let batched = scenarios.iter().filter_map(|scenario| scenario.batched(another_batching(seed)));
+    let scenarios: Vec<Scenario> = scenarios.iter().copied().chain(batched).collect();
+    for scenario in &scenarios {
         let running = scenario.start();
         let end = Instant::now() + length_of_tests() / scenarios.len() as u32;
         for step in 0.. {

@@ -1,7 +1,7 @@
 //! The crash loop: servers that are killed while clients write, and machines that lose power.
 
 use super::book::Loss;
-use super::harness::{Client, EVERY_ENGINE, Server, Setup, request, seed};
+use super::harness::{Client, EVERY_ENGINE, Server, Setup, another_batching, request, seed};
 use super::history::{Broken, History, Kind, Promise, check};
 use super::model::{State, read_state};
 use super::process::Machine;
@@ -222,6 +222,14 @@ fn must_be_found(scenario: &Scenario, kinds: &[Kind]) {
 fn what_was_promised_survives_kills_and_power_losses() {
     let scenarios = POLICIES.iter().flat_map(|policy| EVERY_ENGINE.map(|setup| Scenario::new(&[setup], policy)));
     never(&scenarios.collect::<Vec<_>>());
+}
+
+/// What a read's commands do together is promised as if each were alone.
+#[test]
+fn what_was_promised_survives_kills_and_power_losses_however_the_commands_of_a_read_run() {
+    let batching = another_batching(seed());
+    let scenario = |setup| Scenario { flags: batching.to_vec(), ..Scenario::new(&[setup], "always") };
+    never(&EVERY_ENGINE.map(scenario));
 }
 
 #[test]

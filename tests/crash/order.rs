@@ -4,7 +4,7 @@
 //! Every write carries a token, which strace shows in the request, in the log and in the reply to whoever reads it.
 
 use super::harness::server::{BINARY, arguments};
-use super::harness::{Client, Data, EVERY_ENGINE, Server, Setup, request, wait_until};
+use super::harness::{Client, Data, EVERY_ENGINE, Server, Setup, another_batching, request, seed, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ struct Order {
 }
 
 /// Starts a server under strace, which writes to this file.
-fn start_traced(setup: Setup, policy: &str, trace: &Path) -> Server {
+fn start_traced(setup: Setup, flags: &[&str], trace: &Path) -> Server {
     let version = Command::new("strace").arg("-V").output();
     assert!(version.is_ok_and(|output| output.status.success()), "the test needs strace: install the package strace");
     let data = Data::new();
@@ -29,16 +29,16 @@ fn start_traced(setup: Setup, policy: &str, trace: &Path) -> Server {
     // -D: the server is the child, and strace the grandchild, so that killing the child kills the server.
     command.args(["-D", "-f", "-q", "-y", "-s", "100000"]);
     command.args(["-e", "trace=recvfrom,sendto,pwrite64,fsync,fdatasync", "-o"]);
-    command.arg(trace).arg(BINARY).args(arguments(&data, setup)).args(["--appendfsync", policy]).env_remove("RUST_LOG");
+    command.arg(trace).arg(BINARY).args(arguments(&data, setup)).args(flags).env_remove("RUST_LOG");
     // Where ptrace is not permitted strace says so on stderr, and the panic repeats it.
     Server::spawn(&mut command, data, setup)
 }
 
 /// Writes and reads over so many connections, and looks at what the server did.
-fn order_of(setup: Setup, policy: &str, clients: usize, writes: usize) -> Order {
+fn order_of(setup: Setup, flags: &[&str], clients: usize, writes: usize) -> Order {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace");
-    let server = start_traced(setup, policy, &trace);
+    let server = start_traced(setup, flags, &trace);
     std::thread::scope(|scope| {
         for client in 0..clients {
             let mut connection = server.client();
@@ -192,11 +192,13 @@ fn tokens_of(text: &str) -> impl Iterator<Item = String> {
     pieces.filter(is_token).map(str::to_owned).collect::<BTreeSet<_>>().into_iter()
 }
 
+const ALWAYS: [&str; 2] = ["--appendfsync", "always"];
+
 #[test]
 fn under_always_no_reply_is_sent_before_its_fsync() {
     for setup in EVERY_ENGINE {
         for (clients, writes) in [(1, 60), (50, 12)] {
-            let order = order_of(setup, "always", clients, writes);
+            let order = order_of(setup, &ALWAYS, clients, writes);
             let Order { acknowledged, violations, fsyncs } = &order;
             println!(
                 "{setup:?}, {clients} clients: {fsyncs} fsyncs for {acknowledged} writes, {:.2} for each",
@@ -214,9 +216,19 @@ fn under_always_no_reply_is_sent_before_its_fsync() {
 }
 
 #[test]
+fn under_always_no_reply_is_sent_before_its_fsync_however_the_commands_of_a_read_run() {
+    let batching = another_batching(seed());
+    println!("{}", batching.join(" "));
+    for setup in EVERY_ENGINE {
+        let order = order_of(setup, &[&ALWAYS[..], &batching].concat(), 20, 10);
+        assert!(order.violations.is_empty() && order.fsyncs > 0, "{setup:?}, {batching:?}: {order:?}");
+    }
+}
+
+#[test]
 fn the_trace_shows_replies_that_do_not_wait_for_an_fsync() {
     for setup in [EVERY_ENGINE[0], EVERY_ENGINE[4]] {
-        let order = order_of(setup, "everysec", 4, 30);
+        let order = order_of(setup, &["--appendfsync", "everysec"], 4, 30);
         println!("{setup:?}: {} violations in {} writes", order.violations.len(), order.acknowledged);
         assert!(order.violations.len() > 60, "{setup:?}: {order:?}");
     }

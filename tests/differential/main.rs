@@ -29,7 +29,7 @@ mod run;
 mod scans;
 mod shrink;
 
-use harness::{EVERY_ENGINE, Setup};
+use harness::{EVERY_BATCHING, EVERY_ENGINE, Setup};
 use run::{Plan, run};
 use std::time::Duration;
 
@@ -53,10 +53,26 @@ fn check(engine: &str) {
     let at_least = Duration::from_secs(if is_soak { number("SOAK_SECONDS").unwrap_or(0) } else { 0 });
     let units = if is_soak { 1_000_000 } else { 50_000 };
     let units = number("DIFFERENTIAL_COMMANDS").map_or(units, |number| number as usize);
-    let plan = Plan { seed: seed(), setup: setup(engine), units, at_least, tamper: None };
+    agrees(Plan { seed: seed(), setup: setup(engine), flags: &[], units, at_least, tamper: None });
+}
+
+fn agrees(plan: Plan) {
     match run(plan) {
-        Ok(requests) => println!("{engine}: {requests} requests agree"),
+        Ok(requests) => println!("{}: {requests} requests agree", plan.setup.engine),
         Err(failure) => panic!("{failure}"),
+    }
+}
+
+/// A short run on each engine, each with another way to run the commands of a read than the default, by the seed.
+#[test]
+fn the_engines_agree_with_redis_however_the_commands_of_a_read_run() {
+    let seed = seed();
+    for (index, engine) in ["mutex", "dashmap", "actor"].into_iter().enumerate() {
+        let others = &EVERY_BATCHING[1..];
+        let flags = &others[(seed as usize + index) % others.len()];
+        println!("{engine}: {}", flags.join(" "));
+        let (setup, at_least) = (setup(engine), Duration::ZERO);
+        agrees(Plan { seed, setup, flags, units: 4_000, at_least, tamper: None });
     }
 }
 

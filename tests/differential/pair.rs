@@ -21,6 +21,7 @@ pub struct Pair {
     /// Not there while it starts again.
     server: Option<Server>,
     setup: Setup,
+    flags: &'static [&'static str],
     links: Vec<Link>,
     databases: usize,
     tamper: Option<Tamper>,
@@ -45,12 +46,12 @@ pub struct Difference {
 
 impl Pair {
     /// Starts both.
-    pub fn start(setup: Setup, tamper: Option<Tamper>) -> Self {
-        let server = Server::start(setup, &[]);
+    pub fn start(setup: Setup, flags: &'static [&'static str], tamper: Option<Tamper>) -> Self {
+        let server = Server::start(setup, flags);
         let databases = server.client().value(&["CONFIG", "GET", "databases"]).elements()[1].text();
         let oracle = RedisOracle::start_with(&["--databases", &databases]);
         let databases = databases.parse().expect("CONFIG GET gives a number");
-        let mut pair = Self { oracle, server: Some(server), setup, links: Vec::new(), databases, tamper };
+        let mut pair = Self { oracle, server: Some(server), setup, flags, links: Vec::new(), databases, tamper };
         pair.connect();
         pair
     }
@@ -81,8 +82,8 @@ impl Pair {
     /// Forgets everything.
     pub fn clear(&mut self) {
         // One that did not start from its log has lost it.
-        let setup = self.setup;
-        self.server.get_or_insert_with(|| Server::start(setup, &[]));
+        let (setup, flags) = (self.setup, self.flags);
+        self.server.get_or_insert_with(|| Server::start(setup, flags));
         let (mut ours, mut oracle) = self.clients();
         ours.expect("FLUSHALL", "+OK\r\n");
         oracle.expect("FLUSHALL", "+OK\r\n");
@@ -100,8 +101,8 @@ impl Pair {
     fn restart(&mut self) -> Result<(), Box<Difference>> {
         self.links.clear();
         let data = self.server.take().expect("it runs").kill();
-        let setup = self.setup;
-        let again = std::panic::catch_unwind(AssertUnwindSafe(|| data.start(setup, &[])));
+        let (setup, flags) = (self.setup, self.flags);
+        let again = std::panic::catch_unwind(AssertUnwindSafe(|| data.start(setup, flags)));
         let Ok(server) = again else {
             return Err(Box::new(Difference {
                 at: "the restart".into(),

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 fn find(tamper: fn(&Request) -> Option<Request>) -> Box<Failure> {
     let seed = super::seed();
-    let plan = Plan { seed, setup: setup("mutex"), units: 50_000, at_least: Duration::ZERO, tamper: Some(tamper) };
+    let (setup, at_least, tamper) = (setup("mutex"), Duration::ZERO, Some(tamper));
+    let plan = Plan { seed, setup, flags: &[], units: 50_000, at_least, tamper };
     let failure = run(plan).expect_err("the planted bug is found");
     println!("{failure}");
     failure

@@ -19,6 +19,8 @@ const UNITS_PER_TURN: usize = 150;
 pub struct Plan {
     pub seed: u64,
     pub setup: Setup,
+    /// Of our server.
+    pub flags: &'static [&'static str],
     pub units: usize,
     /// Goes on until then, even when the units are done.
     pub at_least: Duration,
@@ -38,7 +40,7 @@ pub struct Failure {
 pub fn run(plan: Plan) -> Result<usize, Box<Failure>> {
     let _guard = SeedShown(plan);
     let start = Instant::now();
-    let mut pair = Pair::start(plan.setup, plan.tamper);
+    let mut pair = Pair::start(plan.setup, plan.flags, plan.tamper);
     let mut generator = Generator::new(plan.seed);
     let mut units_done = 0;
     let mut requests = 0;
@@ -99,7 +101,7 @@ struct SeedShown(Plan);
 impl Drop for SeedShown {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("SEED={} {:?}", self.0.seed, self.0.setup);
+            println!("SEED={} {:?} {}", self.0.seed, self.0.setup, self.0.flags.join(" "));
         }
     }
 }

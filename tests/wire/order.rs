@@ -1,6 +1,6 @@
 //! Reply order: a reply belongs to a request by its position alone.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Value, effort, request, seed};
+use crate::harness::{Client, EVERY_ENGINE, Server, Value, another_batching, effort, request, seed};
 
 const KEYS: usize = 300;
 const LIST_LEN: usize = 3_000;
@@ -188,6 +188,24 @@ fn replies_keep_request_order_when_shards_finish_out_of_order() {
             for connection in 0..CONNECTIONS {
                 let server = &server;
                 scope.spawn(move || run_connection(server, seed, connection, requests));
+            }
+        });
+    }
+}
+
+#[test]
+fn replies_keep_request_order_however_the_commands_of_a_read_run() {
+    const CONNECTIONS: usize = 4;
+    let seed = seed();
+    let batching = another_batching(seed);
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?} with {batching:?}");
+        let server = Server::start(setup, &[&batching[..], &["--appendonly", "no"]].concat());
+        fill(&mut server.client());
+        std::thread::scope(|scope| {
+            for connection in 0..CONNECTIONS {
+                let server = &server;
+                scope.spawn(move || run_connection(server, seed, connection, effort("ORDER_REQUESTS", 600)));
             }
         });
     }

@@ -47,6 +47,11 @@ fn batching_by_environment() -> Option<[&'static str; 4]> {
     Some(EVERY_BATCHING[number % EVERY_BATCHING.len()])
 }
 
+/// One that is not the default, by the seed: what long tests run on besides.
+pub fn another_batching(seed: u64) -> [&'static str; 4] {
+    EVERY_BATCHING[1 + (seed % (EVERY_BATCHING.len() as u64 - 1)) as usize]
+}
+
 /// Runs a test on a fresh server of every engine.
 pub fn on_every_engine(test: impl Fn(&Server)) {
     for setup in EVERY_ENGINE {
