@@ -14,7 +14,13 @@ use crate::sweep::Sweep;
 use crate::usl::{Fit, Law};
 
 /// The metrics that get a verdict.
-pub const JUDGED: [Metric; 4] = [Metric::OpsPerSec, Metric::P99Us, Metric::SingleKeyP99Us, Metric::ServerCpuUsPerOp];
+const JUDGED: [Metric; 4] = [Metric::OpsPerSec, Metric::P99Us, Metric::SingleKeyP99Us, Metric::ServerCpuUsPerOp];
+
+/// The metrics that get a verdict in a sweep: more of them take more to decide each.
+pub fn judged(sweep: &Sweep) -> Vec<Metric> {
+    let fairness = sweep.fairness.then_some(Metric::SlowestConnection);
+    JUDGED.into_iter().chain(fairness).collect()
+}
 
 /// Draws behind the intervals of crossings and of the law's parameters.
 const RESAMPLES: usize = 1_000;
@@ -105,7 +111,8 @@ pub fn comparisons<'a>(summary: &'a Summary, sweep: &'a Sweep) -> Vec<Comparison
         let load = rest(sweep, &axis, &subject.point);
         let partner = |one: &&&PointSummary| is_baseline(&one.point) && rest(sweep, &axis, &one.point) == load;
         if let Some(&baseline) = points.iter().find(partner) {
-            found.extend(JUDGED.iter().filter_map(|&metric| comparison(summary.seed, subject, baseline, metric)));
+            let judged = judged(sweep).into_iter();
+            found.extend(judged.filter_map(|metric| comparison(summary.seed, subject, baseline, metric)));
         }
     }
     compare::correct(&mut found.iter_mut().map(|one| &mut one.difference).collect::<Vec<_>>());

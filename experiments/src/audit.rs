@@ -121,6 +121,7 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
     if !percentiles.is_sorted() || one.errors > one.requests || one.rss_prefilled_bytes > one.rss_peak_bytes {
         found.push("percentiles, errors or memory do not grow as they must".to_owned());
     }
+    found.extend(fairness(trial, one));
     found.extend(mix(trial, one));
     found.extend(generator(trial, one));
     found.extend(latency(trial, one));
@@ -134,6 +135,19 @@ fn of_trial(sweep: &Sweep, trial: &Trial, one: &Observation) -> Vec<String> {
 fn is_short_of(one: &Observation, sliced: u64) -> bool {
     let covered = one.slices.len() as f64 * 0.1 / one.seconds;
     covered > 0.8 && (sliced as f64) < 0.5 * covered * one.requests as f64
+}
+
+/// Jain's index of n connections lies between 1/n and 1, and none waits longest that waits less than the middle one.
+fn fairness(trial: &Trial, one: &Observation) -> Option<String> {
+    let found = one.fairness?;
+    let clients = f64::from(trial.point.clients);
+    let holds = (1.0 / clients - 1e-6..=1.0 + 1e-6).contains(&found.jain) && found.slowest >= 1.0 - 1e-6;
+    (!holds).then(|| {
+        format!(
+            "of {clients} connections the slowest waits {} times as long, Jain's index is {}",
+            found.slowest, found.jain
+        )
+    })
 }
 
 /// GETs among the requests.
@@ -165,8 +179,7 @@ fn generator(trial: &Trial, one: &Observation) -> Option<String> {
 /// Little's law: in flight by throughput is the mean latency.
 fn latency(trial: &Trial, one: &Observation) -> Option<String> {
     let point = &trial.point;
-    let is_open = ["rate", "rate-limiting"].iter().any(|flag| point.loadgen.contains_key(*flag));
-    if point.has_own_commands() || is_open {
+    if point.has_own_commands() || point.is_open_loop() {
         return None;
     }
     let in_flight = f64::from(point.clients) * f64::from(point.pipeline);
@@ -210,6 +223,7 @@ fn machine(run: &RunRecord, observations: &Observations) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observation::Fairness;
     use crate::testing::{self, observation};
 
     /// What is changed, and how verify names it.
@@ -253,7 +267,7 @@ mod tests {
 
     #[test]
     fn one_changed_figure_of_a_trial_contradicts_the_others() {
-        let changes: [Change<Observation>; 11] = [
+        let changes: [Change<Observation>; 13] = [
             (|one| one.ops_per_sec *= 2.0, "a second, not"),
             (|one| one.requests *= 2, "a second, not"),
             (|one| one.seconds /= 2.0, "a second, not"),
@@ -265,6 +279,8 @@ mod tests {
             (|one| one.generator_cpu_us_per_op *= 2.0, "/proc"),
             (|one| one.server_cores = 7.0, "cores were in use"),
             (|one| one.foreign_cores = 0.5, "disturbed"),
+            (|one| one.fairness = Some(Fairness { jain: 1.2, slowest: 1.5 }), "Jain"),
+            (|one| one.fairness = Some(Fairness { jain: 0.9, slowest: 0.5 }), "Jain"),
         ];
         for (change, word) in changes {
             let (run, mut observations) = measured();

@@ -34,11 +34,37 @@ pub struct Chart {
 pub struct Series {
     /// Its colour.
     pub colour: (u8, u8, u8),
-    /// Its place among the lines of this colour: the first is drawn through with full dots, the others are dashed, each
-    /// finer than the one before, with hollow dots.
+    /// Its place among the lines of its server: see [`Look`].
     pub rank: usize,
     /// Its points, from left to right.
     pub marks: Vec<Mark>,
+}
+
+/// What tells lines of one server apart, without their colour: dashes, each finer than the one before, and shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Length of the dashes; none where the line is drawn through.
+    pub dash: Option<u32>,
+    /// What its points look like.
+    pub shape: Shape,
+}
+
+/// The shape of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they are what they are called")]
+pub enum Shape {
+    Dot,
+    Ring,
+    Triangle,
+    Cross,
+}
+
+impl Look {
+    /// Of the line of this rank.
+    pub fn of(rank: usize) -> Self {
+        const SHAPES: [Shape; 4] = [Shape::Dot, Shape::Ring, Shape::Triangle, Shape::Cross];
+        Self { dash: (rank > 0).then(|| (10 / rank as u32).max(1)), shape: SHAPES[rank % SHAPES.len()] }
+    }
 }
 
 /// A figure at a position.
@@ -121,14 +147,26 @@ impl Chart {
             chart.draw_series(self.elements(series, shift, step * 0.45))?;
             let at = |mark: &Mark| (mark.x + shift, self.scale.height(mark.value));
             let stroke = colour(series).stroke_width(2);
-            if series.rank == 0 {
-                chart.draw_series(LineSeries::new(series.marks.iter().map(at), stroke))?;
-                chart.draw_series(series.marks.iter().map(|mark| Circle::new(at(mark), 3, stroke.filled())))?;
-            } else {
-                let dash = (10 / series.rank as u32).max(1);
-                chart.draw_series(DashedLineSeries::new(series.marks.iter().map(at), dash, 4, stroke))?;
-                chart.draw_series(series.marks.iter().map(|mark| Circle::new(at(mark), 3, WHITE.filled())))?;
-                chart.draw_series(series.marks.iter().map(|mark| Circle::new(at(mark), 3, stroke)))?;
+            let look = Look::of(series.rank);
+            match look.dash {
+                None => chart.draw_series(LineSeries::new(series.marks.iter().map(at), stroke)).map(drop)?,
+                Some(dash) => {
+                    chart.draw_series(DashedLineSeries::new(series.marks.iter().map(at), dash, 4, stroke)).map(drop)?;
+                }
+            }
+            let places = series.marks.iter().map(at);
+            match look.shape {
+                Shape::Dot => {
+                    chart.draw_series(places.map(|place| Circle::new(place, 3, stroke.filled()))).map(drop)?
+                }
+                Shape::Ring => {
+                    chart.draw_series(places.clone().map(|place| Circle::new(place, 3, WHITE.filled()))).map(drop)?;
+                    chart.draw_series(places.map(|place| Circle::new(place, 3, stroke))).map(drop)?;
+                }
+                Shape::Triangle => {
+                    chart.draw_series(places.map(|place| TriangleMarker::new(place, 5, stroke.filled()))).map(drop)?;
+                }
+                Shape::Cross => chart.draw_series(places.map(|place| Cross::new(place, 4, stroke))).map(drop)?,
             }
         }
         Ok(())

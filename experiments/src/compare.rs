@@ -75,6 +75,7 @@ pub fn smallest_effect(metric: Metric) -> f64 {
     match metric {
         Metric::OpsPerSec | Metric::ServerCpuUsPerOp | Metric::GeneratorCpuUsPerOp | Metric::ServerRssPeakMib => 0.05,
         Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us => 0.10,
+        Metric::JainIndex | Metric::SlowestConnection => 0.10,
     }
 }
 
@@ -129,6 +130,7 @@ impl Verdict {
             }
             Metric::ServerCpuUsPerOp | Metric::GeneratorCpuUsPerOp => ("cheaper", "dearer"),
             Metric::ServerRssPeakMib => ("smaller", "larger"),
+            Metric::JainIndex | Metric::SlowestConnection => ("more even", "less even"),
         };
         match self {
             Self::Better => better,

@@ -344,7 +344,9 @@ fn factors_of(sweep: &Sweep) -> Vec<Factor> {
         }
         levels
     };
-    first.factors.keys().map(|name| factor(name, levels(name), true)).collect()
+    // One that a short form leaves at a single level is none.
+    let all = first.factors.keys().map(|name| factor(name, levels(name), true));
+    all.filter(|one| one.levels.len() > 1).collect()
 }
 
 /// Whether a dimension is a factor of the load. Mixes of commands are analysed apart.
@@ -400,7 +402,10 @@ fn squares(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::results::RunFolder;
     use crate::testing;
 
     const DESIGN: &str = "question='?'\nservers=['mutex', 'actor']\nclients=[50]\npipeline=[1, 16]\n\
@@ -506,6 +511,29 @@ mod tests {
         }
         let planted = effect(one, &["server", "batching"], "read").ratio;
         assert!(planted.high < 1.0, "{planted:?}");
+    }
+
+    /// What `make planted` measured: docs/results/planted.md.
+    #[test]
+    fn a_cost_that_was_planted_in_the_mutex_engine_is_attributed_to_its_lock_and_batching() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/planted-20261124");
+        let run = RunFolder::open(&folder).unwrap();
+        let summary = Summary::of(&run.record, &run.observations().unwrap()).unwrap();
+        for (metric, dearer) in [(Metric::OpsPerSec, false), (Metric::ServerCpuUsPerOp, true)] {
+            let one = &of(&summary, &run.record.setup.sweeps[0], metric)[0];
+            let planted = effect(one, &["server", "batching"], "read");
+            let excludes_one = if dearer { planted.ratio.high < 1.0 } else { planted.ratio.low > 1.0 };
+            assert!(excludes_one, "{metric:?}: {planted:?}");
+            for other in ["prefetch", "pipeline"] {
+                let found = one.effects.iter().find(|effect| effect.factors == ["server", other]).unwrap();
+                assert!(found.share < planted.share / 10.0, "{metric:?}: {found:?}");
+            }
+            let prefetch = effect(one, &["server", "prefetch"], "yes").ratio;
+            assert!(prefetch.low < 1.0 && 1.0 < prefetch.high, "{metric:?}: {prefetch:?}");
+            // With one acquisition for a read's batch hardly anything is left of it.
+            let equal = one.loads.last().unwrap().equal_last;
+            assert!(equal.low < 1.0 && 1.0 < equal.high, "{metric:?}: {equal:?}");
+        }
     }
 
     /// Sixteen cells of ten runs that scatter by 2 %, half of them 5 % faster.

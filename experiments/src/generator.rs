@@ -51,6 +51,33 @@ pub struct Measurement {
     /// Why the generator calls its own measurement invalid; empty where it does not.
     #[serde(default)]
     pub faults: Vec<String>,
+    /// What each connection got; none where they were not counted apart.
+    #[serde(default)]
+    pub connections: Option<Connections>,
+}
+
+/// How evenly the connections were served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// How many there were.
+    pub count: u32,
+    /// Those that got a reply.
+    pub served: u32,
+    /// Replies per second of each connection.
+    pub ops_per_sec: Spread,
+    /// Mean latency of each connection that got a reply.
+    pub mean_latency_us: Option<Spread>,
+}
+
+/// A figure over the connections.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle one.
+    pub median: f64,
+    /// The greatest.
+    pub max: f64,
+    /// Jain's index: 1 where all are the same, 1/n where one of n has everything.
+    pub jain: f64,
 }
 
 /// One second of the window.

@@ -4,6 +4,7 @@
 //! its resident memory again. The growth by the number of keys (or of elements, where the shape is one large key) is
 //! the figure; it holds everything: the value, the key, the tables, and what the allocator rounds up or keeps.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +12,7 @@ use loadgen::resp::{Client, Value, encode_request};
 
 use crate::catalog::{self, Definition, Lookup, Server};
 use crate::interrupt::Interrupt;
-use crate::process::RunningServer;
+use crate::process::{Extra, RunningServer};
 use crate::sampler::resident_bytes;
 
 /// Requests that are sent before their replies are read.
@@ -191,7 +192,8 @@ fn measure(server: &Server, shape: &Shape, keys: usize, interrupt: &Interrupt) -
     let is_ours = server.arguments.iter().any(|argument| argument == "--engine");
     let flags: &[String] = if is_ours { &["--appendonly".to_owned(), "no".to_owned()] } else { &[] };
     let folder = tempfile::tempdir().context("no temporary folder")?;
-    let running = RunningServer::start(server, flags, &folder.path().join("server.log"), interrupt)?;
+    let extra = Extra { flags, environment: &BTreeMap::new() };
+    let running = RunningServer::start(server, extra, &folder.path().join("server.log"), interrupt)?;
     let count = if shape.is_one_key { keys.div_ceil(KEYS_PER_ELEMENT) } else { keys };
     let before = resident_bytes(running.pid())?;
     fill(&running, shape, count, interrupt)?;

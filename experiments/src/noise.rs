@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::{self, JUDGED};
+use crate::analysis;
 use crate::compare::{Difference, RUNS_MIN, SIGNIFICANCE, rank_test};
 use crate::dimension::Dimension;
 use crate::observation::Observations;
@@ -75,7 +75,7 @@ pub fn of(summary: &Summary, sweep: &Sweep) -> Vec<Noise> {
     if groups.iter().all(|group| group.equals.len() < 2) {
         return Vec::new();
     }
-    JUDGED.iter().filter_map(|&metric| noise(summary.seed, metric, &groups)).collect()
+    analysis::judged(sweep).into_iter().filter_map(|metric| noise(summary.seed, metric, &groups)).collect()
 }
 
 /// The slowdowns of a sweep in throughput: the lab stops the server, so that is what must fall.

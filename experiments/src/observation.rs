@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::sha256;
-use crate::generator::{Measurement, OutputFiles};
+use crate::generator::{Connections, Measurement, OutputFiles};
 use crate::latencies;
 use crate::results::RunFolder;
 use crate::sampler::{self, Sample};
@@ -111,6 +111,27 @@ pub struct Observation {
     /// Where the time of requests went, where the server says so.
     #[serde(default, skip_serializing_if = "Stages::is_empty")]
     pub stages: Stages,
+    /// How evenly the connections were served; none of fewer than two, and in runs that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<Fairness>,
+}
+
+/// How evenly the connections of a trial were served.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Fairness {
+    /// Jain's index of what each connection got: of its throughput in a closed loop, and of its mean latency in an open one,
+    /// where all have the same rate.
+    pub jain: f64,
+    /// The mean latency of the connection that waited longest, by that of the middle one.
+    pub slowest: f64,
+}
+
+impl Fairness {
+    fn of(found: &Connections, is_open_loop: bool) -> Option<Self> {
+        let latency = found.mean_latency_us.filter(|latency| found.served > 1 && latency.median > 0.0)?;
+        let jain = if is_open_loop { latency.jain } else { found.ops_per_sec.jain };
+        Some(Self { jain: rounded(jain), slowest: rounded(latency.max / latency.median) })
+    }
 }
 
 fn is_zero(bytes: &u64) -> bool {
@@ -170,6 +191,7 @@ impl Observation {
             slices: found.slices().to_vec(),
             stopped_share: attempt.stopped_share.map(rounded),
             stages: stages::parse(&attempt.stages),
+            fairness: found.connections.as_ref().and_then(|one| Fairness::of(one, record.trial.point.is_open_loop())),
         })
     }
 
@@ -289,6 +311,19 @@ pub(crate) fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::Spread;
+
+    #[test]
+    fn fairness_is_of_throughput_in_a_closed_loop_and_of_latency_in_an_open_one() {
+        let spread = |median, max, jain| Spread { median, max, jain };
+        let latency = Some(spread(100.0, 250.0, 0.8));
+        let mut found =
+            Connections { count: 4, served: 4, ops_per_sec: spread(10.0, 12.0, 0.9), mean_latency_us: latency };
+        assert_eq!(Fairness::of(&found, false), Some(Fairness { jain: 0.9, slowest: 2.5 }));
+        assert_eq!(Fairness::of(&found, true), Some(Fairness { jain: 0.8, slowest: 2.5 }));
+        found.served = 1;
+        assert_eq!(Fairness::of(&found, false), None);
+    }
 
     #[test]
     fn figures_keep_seven_digits() {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::rng::Rng;
-use crate::sweep::{FlagValue, Ratio, Sweep};
+use crate::sweep::{FlagValue, RATE, Ratio, Sweep};
 
 /// One place in a sweep's grid: a server under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,11 @@ impl Point {
     /// Whether the generator only connects and closes: then there are no keys.
     pub fn is_storm(&self) -> bool {
         self.loadgen.get("connect-storm").is_some_and(|value| value.as_str() == "true")
+    }
+
+    /// Whether requests are due at a rate, whether or not replies have come.
+    pub fn is_open_loop(&self) -> bool {
+        ["rate", RATE].iter().any(|flag| self.loadgen.contains_key(*flag))
     }
 
     /// A name for people: the server and the load that differs most often.

@@ -28,6 +28,15 @@ pub const CHILD_COMMAND: &str = "child";
 #[derive(Debug)]
 pub struct OwnedChild(pub Child);
 
+/// What a server is started with besides its own arguments.
+#[derive(Debug, Clone, Copy)]
+pub struct Extra<'a> {
+    /// Flags, which follow the arguments.
+    pub flags: &'a [String],
+    /// Variables of its environment.
+    pub environment: &'a BTreeMap<String, String>,
+}
+
 /// A server that has answered PING.
 #[derive(Debug)]
 pub struct RunningServer {
@@ -40,11 +49,11 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Starts `server` with `flags` appended and waits until it answers. Its output goes to `log`.
-    pub fn start(server: &Server, flags: &[String], log: &Path, interrupt: &Interrupt) -> Result<Self> {
+    /// Starts `server` and waits until it answers. Its output goes to `log`.
+    pub fn start(server: &Server, extra: Extra, log: &Path, interrupt: &Interrupt) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("shardrace-trial-").tempdir().context("no temporary folder")?;
         let address = free_address()?;
-        let child = spawn(server, flags, address, folder.path(), log)?;
+        let child = spawn(server, extra, address, folder.path(), log)?;
         let (name, log) = (server.name.clone(), log.to_path_buf());
         let mut running = Self { child, name, address, log, _folder: folder };
         running.wait_for_pong(interrupt)?;
@@ -178,13 +187,15 @@ pub fn tail_of(log: &Path) -> String {
     format!("its log {} ends:\n  {}", log.display(), tail.join("\n  "))
 }
 
-fn spawn(server: &Server, flags: &[String], address: SocketAddr, folder: &Path, log: &Path) -> Result<OwnedChild> {
+fn spawn(server: &Server, extra: Extra, address: SocketAddr, folder: &Path, log: &Path) -> Result<OwnedChild> {
     let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
     let errors = output.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
     let (port, folder_text) = (address.port().to_string(), folder.display().to_string());
-    let arguments = server.arguments.iter().chain(flags);
+    let arguments = server.arguments.iter().chain(extra.flags);
     let filled = arguments.map(|word| word.replace("{port}", &port).replace("{dir}", &folder_text));
-    OwnedChild::spawn(&server.program.path, filled, |command| command.current_dir(folder).stdout(output).stderr(errors))
+    OwnedChild::spawn(&server.program.path, filled, |command| {
+        command.envs(extra.environment).current_dir(folder).stdout(output).stderr(errors)
+    })
 }
 
 /// The kernel picks a port that nothing uses. Another process could take it before the server binds it; the server

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::answers;
 use crate::bootstrap::median;
 use crate::budget;
 use crate::catalog::{self, Absent, Definition, Lookup, Program, Server};
 use crate::claims;
+use crate::factorial;
 use crate::generator::Measurement;
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Point, Trial};
@@ -15,6 +17,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::results::{RunFolder, Setup, now};
 use crate::sampler;
+use crate::summary::{Metric, Summary};
 use crate::sweep::{self, RATE, Sweep};
 use crate::trial::{self, Bench, TrialRecord};
 
@@ -79,7 +82,24 @@ pub fn run(options: &Options) -> Result<()> {
         run.note_end()?;
     }
     let report = report::write(&run, &claims)?;
+    conclude(&run)?;
     eprintln!("report: {}", report.display());
+    Ok(())
+}
+
+/// Says in a few lines what came of it: the answers, and what differences are made of.
+fn conclude(run: &RunFolder) -> Result<()> {
+    let summary = Summary::of(&run.record, &run.observations()?)?;
+    for one in answers::of(&run.record, &summary) {
+        eprintln!("{} {}", one.question, one.headline);
+        one.sentences.iter().for_each(|sentence| eprintln!("  {sentence}"));
+    }
+    for sweep in &run.record.setup.sweeps {
+        for one in factorial::of(&summary, sweep, Metric::OpsPerSec) {
+            eprintln!("throughput, {}:", report::caption(&one));
+            report::effects(&one).rows.iter().for_each(|row| eprintln!("  {}", row.join("  ")));
+        }
+    }
     Ok(())
 }
 

@@ -38,11 +38,15 @@ pub enum Metric {
     ServerRssPeakMib,
     /// The generator's CPU time per reply, in microseconds.
     GeneratorCpuUsPerOp,
+    /// Jain's index of what each connection got.
+    JainIndex,
+    /// Mean latency of the connection that waited longest, by that of the middle one.
+    SlowestConnection,
 }
 
 impl Metric {
     /// Every metric, in the order of the columns.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::OpsPerSec,
         Self::P50Us,
         Self::P99Us,
@@ -51,6 +55,8 @@ impl Metric {
         Self::ServerCpuUsPerOp,
         Self::ServerRssPeakMib,
         Self::GeneratorCpuUsPerOp,
+        Self::JainIndex,
+        Self::SlowestConnection,
     ];
 
     /// The name in JSON and CSV.
@@ -64,17 +70,19 @@ impl Metric {
             Self::ServerCpuUsPerOp => "server_cpu_us_per_op",
             Self::ServerRssPeakMib => "server_rss_peak_mib",
             Self::GeneratorCpuUsPerOp => "generator_cpu_us_per_op",
+            Self::JainIndex => "jain_index",
+            Self::SlowestConnection => "slowest_connection",
         }
     }
 
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
-        self == Self::OpsPerSec
+        matches!(self, Self::OpsPerSec | Self::JainIndex)
     }
 
     /// Whether it changes with the speed of the machine.
     fn drifts(self) -> bool {
-        self != Self::ServerRssPeakMib
+        !matches!(self, Self::ServerRssPeakMib | Self::JainIndex | Self::SlowestConnection)
     }
 
     fn of(self, found: &Observation) -> Option<f64> {
@@ -87,6 +95,8 @@ impl Metric {
             Self::ServerCpuUsPerOp => found.server_cores * 1e6 / found.ops_per_sec,
             Self::ServerRssPeakMib => found.rss_peak_bytes as f64 / MIB,
             Self::GeneratorCpuUsPerOp => found.generator_cpu_us_per_op,
+            Self::JainIndex => return found.fairness.map(|fairness| fairness.jain),
+            Self::SlowestConnection => return found.fairness.map(|fairness| fairness.slowest),
         })
     }
 }

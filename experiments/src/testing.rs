@@ -63,5 +63,6 @@ pub fn observation(trial: &str, rate: f64) -> Observation {
         slices: Vec::new(),
         stopped_share: None,
         stages: Default::default(),
+        fairness: None,
     }
 }

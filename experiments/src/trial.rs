@@ -12,7 +12,7 @@ use crate::catalog::{Program, Server};
 use crate::generator::{self, Measurement, OutputFiles};
 use crate::interrupt::Interrupt;
 use crate::plan::Trial;
-use crate::process::RunningServer;
+use crate::process::{Extra, RunningServer};
 use crate::sampler::{self, Sample, Usage};
 use crate::sweep::Sweep;
 
@@ -114,9 +114,10 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
     let mut prefix = stem.as_os_str().to_owned();
     prefix.push(format!("-a{number}"));
     let files = OutputFiles::new(prefix.into());
-    let flags = bench.server.dialect(bench.sweep.flags_of(&trial.point.variant));
-    let flags = flags.expect("a sweep keeps only servers that take its flags");
-    let mut server = RunningServer::start(bench.server, &flags, &files.server_log(), bench.interrupt)?;
+    let variant = bench.sweep.variant(&trial.point.variant);
+    let flags = bench.server.dialect(&variant.flags).expect("a sweep keeps only servers that take its flags");
+    let extra = Extra { flags: &flags, environment: &variant.environment };
+    let mut server = RunningServer::start(bench.server, extra, &files.server_log(), bench.interrupt)?;
     if bench.sweep.prefills(&trial.point) {
         generator::prefill(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
     }
@@ -125,8 +126,7 @@ fn attempt(bench: &Bench, trial: &Trial, stem: &Path, number: usize) -> Result<A
     }
     let server_rss_bytes_prefilled = sampler::resident_bytes(server.pid())?;
     server.forget_stages()?;
-    let brake = bench.sweep.variant(&trial.point.variant).stopped_percent;
-    let brake = brake.map(|percent| Brake::apply(server.pid(), percent)).transpose()?;
+    let brake = variant.stopped_percent.map(|percent| Brake::apply(server.pid(), percent)).transpose()?;
     let samples = generator::measure(bench.generator, &mut server, bench.sweep, &trial.point, &files, bench.interrupt)?;
     let stages = server.stages();
     let json = files.json();

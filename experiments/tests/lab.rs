@@ -149,7 +149,8 @@ fn figures_in_summary_and_report_equal_the_raw_ones() {
         assert_eq!(one.figures[&Metric::P50Us].median, f64::from(one.point.clients) + 0.25);
         assert_eq!(one.figures[&Metric::P99Us].median, f64::from(one.point.pipeline) + 10.75);
         assert_eq!((one.hit_ratio, one.errors), (Some(0.9), 0));
-        for estimate in one.figures.values() {
+        let is_shown = |metric: &Metric| !matches!(metric, Metric::JainIndex | Metric::SlowestConnection);
+        for (_, estimate) in one.figures.iter().filter(|(metric, _)| is_shown(metric)) {
             assert!(html.contains(&format!("data-value=\"{}\"", estimate.median)), "{}", estimate.median);
         }
         // The lines that a point is said to be made of hold its runs.
@@ -199,13 +200,56 @@ fn a_flag_of_the_generator_is_an_axis_and_a_variant_a_line() {
     }
     let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
     for expected in
-        ["<h3>--keys-per-command 2</h3>", "<h3>--keys-per-command 8</h3>", "</i>one safe<", "<th>--cross-shard</th>"]
+        ["<h3>--keys-per-command 2</h3>", "<h3>--keys-per-command 8</h3>", "</svg>one safe<", "<th>--cross-shard</th>"]
     {
         assert!(html.contains(expected), "{expected}");
     }
-    assert!(!html.contains("</i>two plain<"), "a server with one variant is a line by its name");
+    assert!(!html.contains("</svg>two plain<"), "a server with one variant is a line by its name");
     let csv = fs::read_to_string(lab.out().join("summary.csv")).unwrap();
     assert!(csv.contains(",\"--cross-shard 50 --keys-per-command 8\",1,1501.500,"), "{csv}");
+}
+
+#[test]
+fn a_variant_gives_its_server_an_environment() {
+    let sweep = SWEEP.replace("[1, 10]", "[1]").replace("[1, 16]", "[1]").replace("repeats = 3", "repeats = 1");
+    let variants = "variant = [{ name = 'plain', flags = [] }, \
+        { name = 'told', flags = [], environment = { STUB_WORD = 'aloha' } }]\n";
+    let lab = Lab::new(&(sweep + variants));
+    let output = lab.finish();
+    assert!(output.status.success(), "{}", text(&output));
+    let run = lab.run_folder();
+    for trial in &run.record.order {
+        let log = fs::read_to_string(run.stem(trial).with_file_name("r01-a1.server.log")).unwrap();
+        assert_eq!(log.contains("its environment says aloha"), trial.point.variant == "told", "{log}");
+    }
+    let html = fs::read_to_string(lab.out().join("report.html")).unwrap();
+    assert!(html.contains("Variant told: <code>STUB_WORD=aloha</code>"));
+}
+
+#[test]
+fn how_evenly_connections_are_served_is_kept_and_judged_where_it_is_asked() {
+    let asked =
+        Lab::new(&(SWEEP.replace("[1, 10]", "[10]").replace("repeats = 3", "repeats = 2") + "fairness = true\n"));
+    assert!(asked.finish().status.success());
+    for one in &asked.summary().points {
+        let of = |metric: Metric| one.figures[&metric].median;
+        let slowest = 1.5 + f64::from(one.point.pipeline) - 1.0;
+        assert_eq!((of(Metric::JainIndex), of(Metric::SlowestConnection)), (0.75, slowest));
+    }
+    let html = fs::read_to_string(asked.out().join("report.html")).unwrap();
+    assert!(html.contains("data-value=\"16.5\">16.50<") && html.contains("slowest connection: "), "{html}");
+    assert!(asked.out().join("plots/grid-1-slowest_connection.svg").exists());
+    let document = asked.folder.path().join("fair.md");
+    let query =
+        "<!--lab run out-->?<!--/lab--> <!--lab figure grid slowest_connection server=one pipeline=16-->?<!--/lab-->";
+    fs::write(&document, query).unwrap();
+    assert!(asked.also(&["fill", "fair.md"]).status.success());
+    assert!(fs::read_to_string(&document).unwrap().contains("-->16.50<!--/lab-->"));
+
+    let other = Lab::new(&SWEEP.replace("[1, 10]", "[10]").replace("repeats = 3", "repeats = 1"));
+    assert!(other.finish().status.success());
+    assert!(other.summary().points.iter().all(|one| one.figures.contains_key(&Metric::JainIndex)));
+    assert!(!fs::read_to_string(other.out().join("report.html")).unwrap().contains("slowest connection"));
 }
 
 #[test]
@@ -481,6 +525,15 @@ fn change_a_digit(path: &Path) {
     panic!("{} has no decimal", path.display());
 }
 
+/// Makes the first p99 of raw data a tenth larger, which other figures of the trial allow.
+fn change_a_percentile(path: &Path) {
+    let whole = fs::read_to_string(path).unwrap();
+    let (before, after) = whole.split_once("\"p99_us\":").unwrap();
+    let (p99, after) = after.split_once(',').unwrap();
+    let changed = 1.1 * p99.parse::<f64>().unwrap();
+    fs::write(path, format!("{before}\"p99_us\":{changed},{after}")).unwrap();
+}
+
 /// Each of these went unnoticed before.
 #[test]
 fn verify_catches_every_cheat_that_is_known() {
@@ -539,6 +592,15 @@ fn verify_catches_every_cheat_that_is_known() {
     expected.push((format!("{full}/trials.jsonl"), "the plan has it, the trials do not"));
     edit(&file(&format!("{full}/run.json")), "\"cores\": 2", "\"cores\": 64");
     expected.push((format!("README.md: {full}/run.json has the digest"), ""));
+
+    // A percentile that its histogram does not have, and another file of histograms.
+    let why = "experiments/results/why-20261124";
+    change_a_percentile(&file(&format!("{why}/trials.jsonl")));
+    expected.push((format!("{why}/trials.jsonl"), "the histogram has"));
+    let working_set = file("experiments/results/working-set-20261124/latencies.jsonl");
+    let whole = fs::read_to_string(&working_set).unwrap();
+    fs::write(&working_set, whole.trim_end()).unwrap();
+    expected.push(("working-set-20261124/trials.jsonl".to_owned(), "is not the file that its first line names"));
 
     let output = Command::new(LAB).current_dir(copy.path()).arg("verify").output().unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -1,7 +1,7 @@
 //! What is concluded from figures, as the page shows it: the audit, the noise, verdicts, crossings, scaling.
 
 use super::figures::{probability, short_number, significant, title};
-use crate::analysis::{self, Comparison, JUDGED};
+use crate::analysis::{self, Comparison};
 use crate::claims;
 use crate::compare::{SIGNIFICANCE, Verdict};
 use crate::dimension::Dimension;
@@ -143,7 +143,7 @@ pub(super) fn verdict_counts(comparisons: &[Comparison]) -> String {
         let words: Vec<String> = counted.map(|(count, verdict)| format!("{count} {}", verdict.word(metric))).collect();
         (!words.is_empty()).then(|| format!("{}: {}", title(metric), words.join(", ")))
     };
-    JUDGED.into_iter().filter_map(of_metric).collect::<Vec<_>>().join("; ")
+    Metric::ALL.into_iter().filter_map(of_metric).collect::<Vec<_>>().join("; ")
 }
 
 pub(super) fn crossing_view(axis: &Dimension, one: &analysis::Crossing) -> CrossingView {

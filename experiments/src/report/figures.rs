@@ -1,5 +1,6 @@
 //! Figures as people read them, and the colours of servers.
 
+use crate::chart::{Look, Shape};
 use crate::dimension::Line;
 use crate::results::RunRecord;
 use crate::summary::Metric;
@@ -16,6 +17,8 @@ pub fn title(metric: Metric) -> &'static str {
         Metric::ServerCpuUsPerOp => "server CPU µs/op",
         Metric::ServerRssPeakMib => "peak MiB",
         Metric::GeneratorCpuUsPerOp => "generator CPU µs/op",
+        Metric::JainIndex => "Jain's index",
+        Metric::SlowestConnection => "slowest connection",
     }
 }
 
@@ -27,6 +30,8 @@ pub fn figure(metric: Metric, value: f64) -> String {
         Metric::P50Us | Metric::P99Us | Metric::P999Us | Metric::SingleKeyP99Us => format!("{value:.1}"),
         Metric::ServerCpuUsPerOp | Metric::GeneratorCpuUsPerOp => format!("{value:.2}"),
         Metric::ServerRssPeakMib => format!("{value:.1}"),
+        Metric::JainIndex => format!("{value:.3}"),
+        Metric::SlowestConnection => format!("{value:.2}"),
     }
 }
 
@@ -81,17 +86,13 @@ pub(super) fn colour_of(record: &RunRecord, server: &str) -> (u8, u8, u8) {
 }
 
 /// The colour of a line: its server's. In a sweep of one server every variant has one of its own; where there are more,
-/// later variants of a server are darker and lighter in turn.
+/// every other variant of a server is lighter. None is darker: it would not show on a dark page.
 pub(super) fn colour_of_line(record: &RunRecord, sweep: &Sweep, line: &Line) -> (u8, u8, u8) {
     if sweep.servers.len() == 1 && line.rank > 0 {
         return COLOURS[(line.rank - 1) % COLOURS.len()].1;
     }
     let (red, green, blue) = colour_of(record, &line.server);
-    let shade = |part: u8| match line.rank % 3 {
-        0 => part,
-        1 => (f64::from(part) * 0.6) as u8,
-        _ => (f64::from(part) * 0.5 + 110.0) as u8,
-    };
+    let shade = |part: u8| if line.rank % 2 == 0 { part } else { (f64::from(part) * 0.5 + 90.0) as u8 };
     (shade(red), shade(green), shade(blue))
 }
 
@@ -99,10 +100,20 @@ pub(super) fn line_swatch(record: &RunRecord, sweep: &Sweep, line: &Line) -> Str
     swatch(colour_of_line(record, sweep, line), line.rank)
 }
 
-/// A dot as the plots have it: the first line of a server has full ones, the others hollow ones.
+/// A piece of the line as the plots have it, inline SVG.
 pub(super) fn swatch((red, green, blue): (u8, u8, u8), rank: usize) -> String {
-    let inside = if rank == 0 { format!("rgb({red},{green},{blue})") } else { "transparent".to_owned() };
-    format!("border-color:rgb({red},{green},{blue});background:{inside}")
+    let (colour, look) = (format!("rgb({red},{green},{blue})"), Look::of(rank));
+    let dashes = look.dash.map_or(String::new(), |dash| format!(" stroke-dasharray=\"{dash} 4\""));
+    let mark = match look.shape {
+        Shape::Dot => format!("<circle cx=\"13\" cy=\"6\" r=\"3.5\" fill=\"{colour}\"/>"),
+        Shape::Ring => "<circle cx=\"13\" cy=\"6\" r=\"3.5\" fill=\"#FFFFFF\"/>".to_owned(),
+        Shape::Triangle => format!("<path d=\"M13 1 18 10H8Z\" fill=\"{colour}\"/>"),
+        Shape::Cross => "<path d=\"M9 2 17 10M17 2 9 10\"/>".to_owned(),
+    };
+    format!(
+        "<svg class=\"swatch\" viewBox=\"0 0 26 12\" aria-hidden=\"true\"><g fill=\"none\" stroke=\"{colour}\" \
+         stroke-width=\"2\"><path d=\"M0 6H26\"{dashes}/>{mark}</g></svg>"
+    )
 }
 
 #[cfg(test)]

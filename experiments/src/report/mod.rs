@@ -31,7 +31,7 @@ use crate::summary::Summary;
 use crate::sweep::Sweep;
 
 /// Sweeps in the order of the argument; any other follows.
-const ARGUMENT: [&str; 18] = [
+const ARGUMENT: [&str; 19] = [
     "quick",
     "why",
     "working-set",
@@ -41,6 +41,7 @@ const ARGUMENT: [&str; 18] = [
     "threads",
     "hot-key",
     "large-commands",
+    "fairness",
     "multi-key",
     "ten-thousand",
     "fsync",

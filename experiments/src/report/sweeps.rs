@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::conclusions::{self, CrossingView, ScalingView};
 use super::figures::{colour_of_line, figure, grouped, line_swatch, probability, significant, title};
 use super::why::{self, Table};
-use crate::analysis::{self, Comparison, JUDGED};
+use crate::analysis::{self, Comparison};
 use crate::chart::{Chart, Mark, Scale, Series, Unit};
 use crate::compare::{Verdict, smallest_effect};
 use crate::dimension::{Dimension, Line};
@@ -16,12 +16,18 @@ use crate::summary::{Metric, PointSummary, Summary};
 use crate::sweep::{Sweep, Variant};
 
 /// The plots of a facet.
-const PLOTS: [(Metric, &str, Scale, Unit); 7] = [
+const PLOTS: [(Metric, &str, Scale, Unit); 8] = [
     (Metric::OpsPerSec, "Throughput, operations per second", Scale::Linear, Unit::Count),
     (Metric::P50Us, "Latency p50", Scale::Logarithmic, Unit::Microseconds),
     (Metric::P99Us, "Latency p99", Scale::Logarithmic, Unit::Microseconds),
     (Metric::P999Us, "Latency p99.9", Scale::Logarithmic, Unit::Microseconds),
     (Metric::SingleKeyP99Us, "Latency p99 of the commands of one key", Scale::Logarithmic, Unit::Microseconds),
+    (
+        Metric::SlowestConnection,
+        "Mean latency of the slowest connection by the middle one's",
+        Scale::Linear,
+        Unit::Count,
+    ),
     (Metric::ServerCpuUsPerOp, "Server CPU per operation", Scale::Logarithmic, Unit::Microseconds),
     (Metric::ServerRssPeakMib, "Server memory, peak resident", Scale::Linear, Unit::Mebibytes),
 ];
@@ -170,7 +176,8 @@ fn why_views(summary: &Summary, sweep: &Sweep) -> Vec<WhyView> {
 }
 
 fn variant_view(variant: &Variant) -> (String, String) {
-    let mut flags = variant.flags.join(" ");
+    let environment = variant.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let mut flags = environment.chain(variant.flags.iter().cloned()).collect::<Vec<_>>().join(" ");
     if let Some(percent) = variant.stopped_percent {
         flags.push_str(&format!(", stopped by the lab for {percent} % of the time"));
     }
@@ -216,8 +223,9 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
         Ok(Plot { title: title.to_owned(), file, svg: chart.to_svg()? })
     };
     let stages = stages::names(points.iter().map(|one| &one.stages));
-    let columns: Vec<Metric> = Metric::ALL.into_iter().filter(has).collect();
-    let judged = if comparisons.is_empty() { Vec::new() } else { JUDGED.into_iter().filter(has).collect() };
+    let columns: Vec<Metric> =
+        Metric::ALL.into_iter().filter(|metric| has(metric) && is_shown(sweep, *metric)).collect();
+    let judged = if comparisons.is_empty() { Vec::new() } else { analysis::judged(sweep) };
     Ok(Facet {
         title: place.title.to_owned(),
         x_title: axis.title(),
@@ -235,9 +243,14 @@ fn facet(place: &FacetPlace, points: &[&PointSummary], comparisons: &[Comparison
     })
 }
 
+/// How evenly connections were served is a column where it is asked for; every summary has it.
+fn is_shown(sweep: &Sweep, metric: Metric) -> bool {
+    sweep.fairness || !matches!(metric, Metric::JainIndex | Metric::SlowestConnection)
+}
+
 /// The median and the far tail have plots in open loops, where they are no function of throughput.
 fn is_plotted(sweep: &Sweep, metric: Metric) -> bool {
-    !matches!(metric, Metric::P50Us | Metric::P999Us) || !sweep.rate_percent.is_empty()
+    is_shown(sweep, metric) && (!matches!(metric, Metric::P50Us | Metric::P999Us) || !sweep.rate_percent.is_empty())
 }
 
 fn stage_rows(place: &FacetPlace, lines: &[Line], points: &[&PointSummary], stages: &[String]) -> Vec<StageRow> {

@@ -120,6 +120,9 @@ pub struct Sweep {
     /// The servers differ in nothing but themselves: the loads are among the situations that the answers are about.
     #[serde(default, skip_serializing_if = "is_false")]
     pub situations: bool,
+    /// How evenly connections are served is judged, and shown.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub fairness: bool,
     /// Pairs of servers, subject before baseline, whose difference is taken apart into its factors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub factorial: Vec<(String, String)>,
@@ -146,6 +149,9 @@ pub struct Variant {
     pub name: String,
     /// Appended to each server's command.
     pub flags: Vec<String>,
+    /// Variables of the server's environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// The servers that get them; with none named, those that no other variant names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
@@ -194,6 +200,7 @@ mod defaults {
         vec![Variant {
             name: "no-aof".to_owned(),
             flags,
+            environment: BTreeMap::new(),
             servers: Vec::new(),
             factors: BTreeMap::new(),
             stopped_percent: None,
@@ -232,11 +239,6 @@ impl Sweep {
     pub fn variant(&self, name: &str) -> &Variant {
         let variant = self.variants.iter().find(|variant| variant.name == name);
         variant.expect("a point's variant comes from its sweep")
-    }
-
-    /// The flags of the variant called `name`.
-    pub fn flags_of(&self, name: &str) -> &[String] {
-        &self.variant(name).flags
     }
 
     /// Puts the shares of the capacity in the place of rates, as long as it is not known.
@@ -475,7 +477,7 @@ mod tests {
             (sweep.name.as_str(), &sweep.pipeline[..], sweep.key_maximum.clone()),
             ("small", &[1][..], vec![100_000])
         );
-        assert_eq!(sweep.flags_of("no-aof"), ["--appendonly", "no"]);
+        assert_eq!(sweep.variant("no-aof").flags, ["--appendonly", "no"]);
         assert_eq!(sweep.ratio[0].to_string(), "1:1");
     }
 

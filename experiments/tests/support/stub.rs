@@ -45,6 +45,9 @@ fn tenth(flags: &HashMap<&str, &str>, name: &str) -> Duration {
 
 fn serve(flags: &HashMap<&str, &str>) {
     println!("stub server starts");
+    if let Ok(word) = env::var("STUB_WORD") {
+        println!("its environment says {word}");
+    }
     if flags.contains_key("--crash-at-start") {
         eprintln!("FATAL: the stub was told to crash at start");
         exit(3);
@@ -96,6 +99,8 @@ fn generate(flags: &HashMap<&str, &str>) {
     let (hits, slice) = (9 * misses, (ops_per_sec / 10.0) as u64);
     // What Little's law has for a closed loop.
     let mean_us = 0.95e6 * (clients * pipeline) as f64 / ops_per_sec;
+    // The connection that waits longest waits half as long again as the middle one, and more with a pipeline.
+    let slowest = 15 + 10 * (pipeline - 1);
     // Never below the median.
     let p99 = pipeline + 10;
     let slices = vec![slice.to_string(); (window.as_secs_f64() * 10.0) as usize].join(",");
@@ -104,6 +109,8 @@ fn generate(flags: &HashMap<&str, &str>) {
         "slices_100ms":[{slices}],
         "totals":{{"requests":{requests},"errors":0,"hits":{hits},"misses":{misses},"ops_per_sec":{ops_per_sec},
         "latency_us":{{"mean":{mean_us},"p50":{clients}.25,"p99":{p99}.75,"p99.9":99.5,"max":100.0}}}},
+        "connections":{{"count":{clients},"served":{clients},"ops_per_sec":{{"min":1,"median":2,"max":3,"jain":0.75}},
+        "mean_latency_us":{{"min":1,"median":10,"max":{slowest},"jain":0.5}}}},
         "generator":{{"cpu_us_per_op":1.5,"threads":1}}}}"#,
         window.as_secs_f64()
     );

@@ -4,6 +4,9 @@
 //! A run is one observation: of each metric one value, its logarithm taken, so that a difference of
 //! means is a ratio. Requests and seconds of one run share whatever made that run fast or slow, so
 //! they say nothing about how much runs differ; with fewer than three runs on a side nothing is said.
+//! Welch's degrees of freedom are themselves estimated, by chance too high as often as too low, and with three runs on a
+//! side that matters: they are rounded down, as tables ask for, which keeps false alarms at 5 % whatever the two sides'
+//! spreads are.
 //! Resampling three runs (the percentile bootstrap) says too much: with as few, it takes chance for a
 //! difference in one of five comparisons. The tests simulate both.
 
@@ -173,7 +176,7 @@ fn welch(first: Sample, other: Sample) -> Option<(f64, f64)> {
     let parts = [first, other].map(|sample| (sample.error_squared(), sample.count as f64 - 1.0));
     let error_squared: f64 = parts.iter().map(|(part, _)| part).sum();
     let degrees = error_squared.powi(2) / parts.iter().map(|(part, degrees)| part.powi(2) / degrees).sum::<f64>();
-    let (difference, reach) = (other.mean - first.mean, t_975(degrees) * error_squared.sqrt());
+    let (difference, reach) = (other.mean - first.mean, t_975((degrees + 1e-9).floor()) * error_squared.sqrt());
     Some((difference - reach, difference + reach))
 }
 
@@ -348,6 +351,16 @@ mod tests {
         told.count() as f64 / trials as f64
     }
 
+    /// The worst cases are those where one side varies several times as much as the other.
+    #[test]
+    fn false_alarms_are_five_per_cent_at_most_whatever_the_sides_vary_by() {
+        for (runs, ratio) in [(3, 2.0), (3, 3.0), (3, 4.0), (3, 8.0), (4, 3.0), (5, 4.0)] {
+            let noise = [Noise::Normal(0.5), Noise::Normal(0.5 * ratio)];
+            let alarms = told_apart(by_welch, runs, noise, 0.0, TRIALS);
+            assert!(alarms < 0.05 + 0.003, "{runs} runs, {ratio} times as wide: {alarms}");
+        }
+    }
+
     /// The published table is this simulation's.
     #[test]
     fn false_alarms_are_five_per_cent_and_the_table_in_the_readme_is_theirs() {
@@ -355,8 +368,8 @@ mod tests {
         let row = |runs: usize| {
             let alarms = |noise: [Noise; 2]| told_apart(by_welch, runs, noise, 0.0, TRIALS);
             let alarms = [[Normal(2.0); 2], [Normal(1.0), Normal(5.0)], [Outliers(1.0); 2]].map(alarms);
-            // 20,000 trials are sure to 0.3 points, Welch's degrees of freedom to less than one.
-            assert!(alarms.iter().all(|alarms| *alarms < 0.06), "{runs} runs: {alarms:?}");
+            // 20,000 trials are sure to 0.3 points.
+            assert!(alarms.iter().all(|alarms| *alarms < 0.05 + 0.003), "{runs} runs: {alarms:?}");
             let before = told_apart(by_bootstrap, runs, [Normal(2.0); 2], 0.0, TRIALS / 4);
             let found = [3.0, 10.0].map(|truth| told_apart(by_welch, runs, [Normal(1.0); 2], truth, TRIALS));
             let cells: Vec<String> =
