@@ -17,6 +17,7 @@ pub mod keyspace;
 pub mod pubsub;
 pub mod rdb;
 pub mod resp;
+pub mod scripting;
 pub mod server;
 pub mod snapshot;
 pub mod state;

@@ -109,6 +109,14 @@ impl LogControl {
         self.0.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// There is a reason to look at each request for now, or no more.
+    pub fn look_at_all_while(&self, is_so: bool) {
+        match is_so {
+            true => _ = self.0.refusals.fetch_add(1, Ordering::Relaxed),
+            false => _ = self.0.refusals.fetch_sub(1, Ordering::Relaxed),
+        }
+    }
+
     /// Whether writes are refused because a snapshot could not be written.
     pub fn has_failed_snapshot(&self) -> bool {
         self.0.has_failed_snapshot.load(Ordering::Relaxed)

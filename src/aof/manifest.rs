@@ -21,17 +21,24 @@
 //! when the manifest was written: a file of another segment or another log is told by the salt, and one that somebody cut
 //! by its length. Manifests before format 4 do not say it.
 //!
+//! A line `functions 3` says that the libraries of functions are in `functions-3.rdb`, as FUNCTION DUMP replies them. With
+//! such a line it is format 5.
+//!
 //! While an import is written `unfinished import` stands in the place of the chains, so no server starts with a part of it.
 
 use super::disk::{self, Disk};
 use super::record::Salt;
 use super::unfinished::TAKEOVER;
+use crate::rdb::dump_functions;
+use crate::scripting::Libraries;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Servers that know no format above 1 know nothing of write buffers, and those that know no format above 2 or 3 not of
 /// buffers with this name, these slots and these entries: they would lose what is in them.
 const FORMAT: u32 = 4;
+/// That of a manifest which names libraries of functions: servers that do not know them would lose them.
+const FORMAT_WITH_FUNCTIONS: u32 = 5;
 /// The first format, which this server reads too.
 const FORMAT_MIN: u32 = 1;
 /// The name of the file.
@@ -225,6 +232,8 @@ pub struct Manifest {
     /// The boot in which the log was last written; empty where it is not known.
     pub boot: String,
     chains: Vec<ChainEntry>,
+    /// The number of the file with the libraries of functions; 0 where there is none.
+    functions: u32,
     is_unfinished: bool,
 }
 
@@ -269,7 +278,37 @@ impl Manifest {
 
     /// A manifest of these chains, oldest first.
     pub fn of_chains(boot: String, chains: Vec<ChainEntry>) -> Self {
-        Self { boot, chains, is_unfinished: false }
+        Self { boot, chains, ..Self::default() }
+    }
+
+    /// With the libraries of functions of another one.
+    pub fn with_functions_of(self, other: &Self) -> Self {
+        Self { functions: other.functions, ..self }
+    }
+
+    /// The file with the libraries of functions, where there is one.
+    pub fn functions(&self, dir: &Path) -> Option<PathBuf> {
+        (self.functions > 0).then(|| Self::functions_path(dir, self.functions))
+    }
+
+    /// Writes libraries of functions into a file of their own, which this manifest names then; or names none.
+    pub fn keep_functions(&mut self, disk: &dyn Disk, dir: &Path, libraries: &Libraries) -> io::Result<()> {
+        self.functions = if libraries.is_empty() { 0 } else { self.functions + 1 };
+        let Some(path) = self.functions(dir) else { return Ok(()) };
+        let name = path.file_name().and_then(|name| name.to_str()).expect("it is made of a number");
+        let payload = dump_functions(libraries.sources());
+        disk::replace(disk, dir, name, &payload)
+    }
+
+    fn functions_path(dir: &Path, number: u32) -> PathBuf {
+        dir.join(format!("functions-{number}.rdb"))
+    }
+
+    /// Whether a file has the name of one with libraries of functions.
+    pub fn is_of_functions(path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix("functions-")?.strip_suffix(".rdb"));
+        number.and_then(number_of::<u32>).is_some()
     }
 
     /// That of an import that has not come to its end.
@@ -345,14 +384,20 @@ impl Manifest {
         let chains = self.chains.iter().map(ChainEntry::to_line);
         let unfinished = self.is_unfinished.then(|| format!("{UNFINISHED}\n"));
         let boot = if self.boot.is_empty() { String::new() } else { format!("boot {}\n", self.boot) };
-        let lines = format!("format {FORMAT}\n{boot}{}", unfinished.into_iter().chain(chains).collect::<String>());
+        let format = if self.functions > 0 { FORMAT_WITH_FUNCTIONS } else { FORMAT };
+        let functions = (self.functions > 0).then(|| format!("functions {}\n", self.functions));
+        let lines = unfinished.into_iter().chain(functions).chain(chains).collect::<String>();
+        let lines = format!("format {format}\n{boot}{lines}");
         format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         match text.lines().next().and_then(|line| line.strip_prefix("format ")) {
-            Some(format) if (FORMAT_MIN..=FORMAT).any(|known| format == known.to_string()) => {}
-            Some(format) => return Err(format!("format {format} is not the format {FORMAT} that this server knows")),
+            Some(format) if (FORMAT_MIN..=FORMAT_WITH_FUNCTIONS).any(|known| format == known.to_string()) => {}
+            Some(format) => {
+                let known = FORMAT_WITH_FUNCTIONS;
+                return Err(format!("format {format} is not the format {known} that this server knows"));
+            }
             None => return Err("the first line is not 'format N'".into()),
         }
         let mut lines =
@@ -360,8 +405,11 @@ impl Manifest {
         lines.next();
         let boot = lines.next_if(|line| line.starts_with("boot ")).map_or("", |line| &line["boot ".len()..]).to_owned();
         let is_unfinished = lines.next_if_eq(&UNFINISHED).is_some();
+        let functions = lines.next_if(|line| line.starts_with("functions "));
+        let functions = functions.map_or(Some(0), |line| number_of::<u32>(&line["functions ".len()..]));
+        let functions = functions.ok_or("the number of its libraries of functions is none")?;
         let chains = lines.map(|line| ChainEntry::parse(line).ok_or_else(|| format!("'{line}' is not a chain")));
-        Ok(Self { boot, chains: chains.collect::<Result<_, _>>()?, is_unfinished })
+        Ok(Self { boot, chains: chains.collect::<Result<_, _>>()?, functions, is_unfinished })
     }
 }
 
@@ -437,6 +485,9 @@ mod tests {
         assert_eq!(manifest.continue_as(&actor).number, 3);
         assert_eq!(Manifest::parse(&manifest.to_text()).as_ref(), Ok(&manifest));
         manifest.boot = "b-1".into();
+        manifest.functions = 2;
+        assert_eq!(manifest.functions(Path::new("/dir")), Some("/dir/functions-2.rdb".into()));
+        assert!(manifest.to_text().starts_with("format 5\nboot b-1\nfunctions 2\nchain "));
         for (has_base, first, last) in [(false, 1, 2), (true, 2, 2), (true, 4, 7)] {
             let chain = manifest.last_mut().expect("there are chains");
             let known =
@@ -448,7 +499,7 @@ mod tests {
         let with_check = |lines: &str| format!("{lines}check {:08x}\n", crc32fast::hash(lines.as_bytes()));
         let refused = |text: &str| Manifest::parse(text).expect_err(text);
         assert_eq!(Manifest::parse(&with_check("format 1\n")), Ok(Manifest::default()), "the first format is read");
-        assert!(refused("format 5\n").contains("format 5"));
+        assert!(refused("format 6\n").contains("format 6"));
         assert!(refused(&with_check("format 1\nchain 1 engine actor shards 0\n")).contains("is not a chain"));
         for rest in [
             "base 2",

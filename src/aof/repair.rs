@@ -343,7 +343,7 @@ impl Plan {
         }
         SystemDisk.sync_dir(dir)?;
         let boot = self.boot.clone().unwrap_or_else(|| log.manifest.boot.clone());
-        Manifest::of_chains(boot, chains).write(&SystemDisk, dir)?;
+        Manifest::of_chains(boot, chains).with_functions_of(&log.manifest).write(&SystemDisk, dir)?;
         let segments = gone.into_iter().flat_map(|chain| &chain.segments);
         let files = segments.flat_map(|segment| &segment.paths).filter(|path| path.exists());
         { files }.try_for_each(|path| SystemDisk.remove(path))?;

@@ -2,7 +2,7 @@
 
 use super::record::for_each_effect;
 use crate::base::routing::shard_of;
-use crate::commands::{self, Flags};
+use crate::commands::{self, CommandId, Flags};
 use crate::keyspace::{Effects, Joint, Keyspace, Segmented, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
 use std::fmt;
@@ -233,7 +233,10 @@ fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mu
         return select(keyspace, args);
     }
     let found = commands::find_of(args).map_err(|error| Misfit::Foreign(error.to_string()))?;
-    let id = found.filter(|id| commands::command(*id).is_write());
+    // A script is in the log by what it did.
+    let is_effect =
+        |id: &CommandId| commands::command(*id).is_write() && !commands::command(*id).flags.has(Flags::SCRIPT);
+    let id = found.filter(is_effect);
     let id = id.filter(|id| commands::command(*id).accepts(args.len()));
     let describe = || Misfit::Foreign(format!("holds an effect that is no write: {}", String::from_utf8_lossy(name)));
     let id = id.ok_or_else(describe)?;

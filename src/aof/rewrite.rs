@@ -18,6 +18,7 @@ use super::record::{BEGIN_LEN, Note, SEGMENT_HEADER, Salt, frame_note_onto, segm
 use super::segment::{FileEnd, NextFile, Segment};
 use super::unfinished;
 use super::write_buffer;
+use crate::scripting::{FUNCTIONS, Libraries};
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,7 @@ impl Rewriter {
     /// The same where there is no log, for one in this layout. The manifest does not name it before it is whole; until then
     /// a note of its own does.
     pub fn begin_log(&self, epoch: u64, layout: &Layout) -> io::Result<Rewrite> {
+        FUNCTIONS.hold(|libraries| self.keep_functions(libraries))?;
         let chain = self.manifest.lock().next_chain(layout);
         // The name of the directory may be new.
         self.dir.parent().map_or(Ok(()), |parent| self.disk.sync_dir(parent))?;
@@ -100,6 +102,25 @@ impl Rewriter {
         let parts = self.begin_parts(&chain, |_| Salt(fastrand::u32(..)))?;
         self.disk.sync_dir(&self.dir)?;
         Ok(Rewrite { chain, epoch, parts })
+    }
+
+    /// Writes the libraries of functions into a file of their own, which the manifest names then. Until a log is named by
+    /// one, that is when the log is.
+    pub fn keep_functions(&self, libraries: &Libraries) -> io::Result<()> {
+        let mut manifest = self.manifest.lock();
+        let mut other = manifest.clone();
+        other.keep_functions(&*self.disk, &self.dir, libraries)?;
+        if !other.chains().is_empty() {
+            other.write(&*self.disk, &self.dir)?;
+        }
+        let (old, new) = (manifest.functions(&self.dir), other.functions(&self.dir));
+        *manifest = other;
+        if let Some(old) = old.filter(|old| Some(old) != new.as_ref())
+            && let Err(error) = self.disk.remove(&old)
+        {
+            tracing::warn!("Can't remove {}, which is no part of the log any more: {error}", old.display());
+        }
+        Ok(())
     }
 
     /// Removes what a log has left that could not begin. Its segments have let go of the files.
@@ -148,7 +169,7 @@ impl Rewriter {
         let known = self.known(|_| BEGIN_LEN as u64);
         let number = rewrite.chain.last;
         let chain = ChainEntry { has_base: true, first: number, last: number, known, ..rewrite.chain.clone() };
-        let shorter = Manifest::of_chains(manifest.boot.clone(), vec![chain]);
+        let shorter = Manifest::of_chains(manifest.boot.clone(), vec![chain]).with_functions_of(&manifest);
         shorter.write(&*self.disk, &self.dir).map_err(describe)?;
         let old = std::mem::replace(&mut *manifest, shorter);
         for part in &rewrite.parts {

@@ -58,7 +58,19 @@ fn leftovers(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     let last = manifest.chains().iter().map(|chain| chain.number).max().unwrap_or(0);
     let is_left =
         |path: &PathBuf| ChainEntry::chain_of(path).is_some_and(|chain| chain <= last) && !named.contains(path);
-    list(disk, dir).unwrap_or_default().into_iter().filter(is_left).collect()
+    let files = disk.list(dir).unwrap_or_default().into_iter();
+    files.filter(|path| is_left(path) || is_left_of_functions(path, dir, manifest)).collect()
+}
+
+/// Whether a file holds libraries of functions that are not those which the manifest names.
+fn is_left_of_functions(path: &Path, dir: &Path, manifest: &Manifest) -> bool {
+    Manifest::is_of_functions(path) && manifest.functions(dir).is_none_or(|named| named != path)
+}
+
+/// Every file that has the name of a segment's, or of one with libraries of functions.
+pub fn list_with_functions(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let files = disk.list(dir).map_err(|error| format!("can't read {}: {error}", dir.display()))?.into_iter();
+    Ok(files.filter(|path| ChainEntry::chain_of(path).is_some() || Manifest::is_of_functions(path)).collect())
 }
 
 /// Every file that has the name of a segment's.

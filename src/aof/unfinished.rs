@@ -86,7 +86,7 @@ pub fn remove_import(log: &Log<'_>) -> Result<(), String> {
 /// from starting with what is left.
 fn remove_files(log: &Log<'_>) -> Result<usize, String> {
     let Log { disk, dir, .. } = *log;
-    let files: Vec<PathBuf> = strays::list(disk, dir)?;
+    let files: Vec<PathBuf> = strays::list_with_functions(disk, dir)?;
     for path in &files {
         disk.remove(path).map_err(|error| format!("can't remove {}: {error}", path.display()))?;
     }

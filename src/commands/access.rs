@@ -55,8 +55,10 @@ pub fn of(row: &Command) -> Access {
         | "xgroup|createconsumer" => same(INSERT),
         "hdel" | "lrem" | "ltrim" | "srem" | "xautoclaim" | "xdel" | "xgroup|delconsumer" | "xgroup|destroy"
         | "xtrim" | "zrem" | "zremrangebylex" | "zremrangebyrank" | "zremrangebyscore" => same(DELETE),
-        "bitfield" | "decr" | "decrby" | "getex" | "getset" | "hincrby" | "hincrbyfloat" | "incr" | "incrby"
-        | "incrbyfloat" | "move" | "set" | "setbit" | "zincrby" => same(READ_UPDATE),
+        "bitfield" | "decr" | "decrby" | "eval" | "evalsha" | "fcall" | "getex" | "getset" | "hincrby"
+        | "hincrbyfloat" | "incr" | "incrby" | "incrbyfloat" | "move" | "set" | "setbit" | "zincrby" => {
+            same(READ_UPDATE)
+        }
         "blmpop" | "blpop" | "brpop" | "bzmpop" | "bzpopmax" | "bzpopmin" | "getdel" | "lmpop" | "lpop" | "rpop"
         | "spop" | "zmpop" | "zpopmax" | "zpopmin" => same(TAKE),
         "mset" | "psetex" | "restore" | "setex" => same(OVERWRITE),

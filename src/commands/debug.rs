@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The log of this process, which has one server: commands know no server.
@@ -56,7 +56,7 @@ impl OpenLog {
     }
 }
 
-const HELP: [&str; 23] = [
+const HELP: [&str; 25] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DIGEST",
     "    Output a hex signature representing the current DB content.",
@@ -76,11 +76,21 @@ const HELP: [&str; 23] = [
     "    Save the RDB on disk, and replace the data by what the file gives back.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Whether expired keys are removed though nobody asks for them.",
+    "SET-DISABLE-DENY-SCRIPTS <0|1>",
+    "    Whether scripts may call DEBUG.",
     "SLEEP <seconds>",
     "    Reply after <seconds>; other connections are served meanwhile, unless it is in a transaction.",
     "HELP",
     "    Print this help.",
 ];
+
+/// Whether scripts may call DEBUG.
+static IS_FOR_SCRIPTS: AtomicBool = AtomicBool::new(false);
+
+/// Whether scripts may call DEBUG.
+pub fn is_for_scripts() -> bool {
+    IS_FOR_SCRIPTS.load(Ordering::Relaxed)
+}
 
 /// DEBUG subcommand [argument ...]: O(1); DIGEST, RELOAD and LOADAOF O(N), N = bytes of all keys
 pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -112,6 +122,10 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
         3 if args.is(1, "SET-ACTIVE-EXPIRE") => {
             EXPIRES_ACTIVELY.store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
+            reply.ok();
+        }
+        3 if args.is(1, "SET-DISABLE-DENY-SCRIPTS") => {
+            IS_FOR_SCRIPTS.store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
             reply.ok();
         }
         // By itself it is the connection that sleeps. A transaction holds up everybody who wants its shards.

@@ -109,7 +109,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_about_keys = row.group == Group::Generic && !is_sort && !is_container && row.name != "wait";
     [
         ("@keyspace", is_about_keys || row.request == Request::AllShards),
-        ("@read", row.flags.has(Flags::READONLY)),
+        ("@read", row.flags.has(Flags::READONLY) && !row.flags.has(Flags::SCRIPT)),
         ("@write", row.flags.has(Flags::WRITE)),
         ("@set", row.group == Group::Set || is_sort),
         ("@sortedset", row.group == Group::SortedSet || is_sort),
@@ -128,6 +128,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@dangerous", is_admin || DANGEROUS.contains(&row.name)),
         ("@connection", is_about_connections && !is_container),
         ("@transaction", row.group == Group::Transactions),
+        ("@scripting", row.group == Group::Scripting && !is_container),
     ]
     .into_iter()
     .filter(|&(_, belongs)| belongs)
@@ -356,7 +357,8 @@ fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
     if !row.accepts(request.len()) {
         return Err(CommandError::Text("ERR Invalid number of arguments specified for command"));
     }
-    if row.keys.told(request).is_none() {
+    // Scripts may do without.
+    if row.keys.told(request).is_none() && row.keys != Keys::SCRIPT {
         return Err(CommandError::Text("ERR Invalid arguments specified for command"));
     }
     Ok(row)

@@ -56,7 +56,8 @@ pub fn find_of(args: Args<'_>) -> Result<Option<CommandId>, CommandError> {
 /// Whether the subcommands of a command run over the keyspace.
 fn is_keyspace_container(id: CommandId) -> bool {
     let row = command(id);
-    row.request == Request::Local && matches!(row.name, "cluster" | "memory" | "object" | "xgroup" | "xinfo")
+    row.request == Request::Local
+        && matches!(row.name, "cluster" | "function" | "memory" | "object" | "script" | "xgroup" | "xinfo")
 }
 
 /// The subcommand `name` of `container`.

@@ -40,7 +40,9 @@ impl Command {
 
     /// Whether the command may change data.
     pub fn is_write(&self) -> bool {
-        self.flags.has(Flags::WRITE) || self.flags.has(Flags::CACHES)
+        self.flags.has(Flags::WRITE)
+            || self.flags.has(Flags::CACHES)
+            || (self.flags.has(Flags::SCRIPT) && !self.flags.has(Flags::READONLY))
     }
 
     /// Whether a request needs every shard at once.
@@ -100,6 +102,8 @@ impl Flags {
     pub const BLOCKING: Self = Self(1 << 12);
     /// Publishes or subscribes.
     pub const PUBSUB: Self = Self(1 << 13);
+    /// Runs a script, which decides while it runs what it does, and to which keys.
+    pub const SCRIPT: Self = Self(1 << 14);
     /// Runs when all requests before it have their replies: it tells of them. Not shown.
     pub const TELLS: Self = Self(1 << 24);
     /// May begin or end the showing of messages, which come right behind its reply. Runs when all requests before it
@@ -119,7 +123,7 @@ impl Flags {
     pub const NOT_QUEUED: Self = Self(1 << 31);
 
     /// The names in the order of the bits.
-    pub const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 15] = [
         "write",
         "readonly",
         "denyoom",
@@ -134,6 +138,7 @@ impl Flags {
         "skip_slowlog",
         "blocking",
         "pubsub",
+        "no_mandatory_keys",
     ];
 
     /// Both sets together.
@@ -221,6 +226,8 @@ impl Keys {
     pub const SORT_RO: Self = Self { options: OptionKeys::SortReadOnly, ..Self::ONE };
     /// Every key of every database.
     pub const EVERYTHING: Self = Self { options: OptionKeys::Everything, ..Self::NONE };
+    /// The second argument says how many keys follow, and there may be others.
+    pub const SCRIPT: Self = Self { options: OptionKeys::Everything, ..Self::COUNTED_SECOND };
     /// A subcommand names a key.
     pub const DEBUG: Self = Self { options: OptionKeys::Debug, ..Self::NONE };
 
@@ -287,6 +294,9 @@ impl Keys {
         }
         let first = usize::from(self.count_at) + 1;
         let count = args.get(first - 1).and_then(parse_i64).and_then(|count| usize::try_from(count).ok())?;
+        if count == 0 && self.options == OptionKeys::Everything {
+            return Some(0..0);
+        }
         (1..=args.len() - first).contains(&count).then_some(first..first + count)
     }
 }
@@ -410,6 +420,8 @@ pub enum Group {
     PubSub,
     /// Several commands as one.
     Transactions,
+    /// Commands that a program decides upon while it runs.
+    Scripting,
     /// The connection.
     Connection,
     /// The server.
@@ -434,6 +446,7 @@ impl Group {
             Self::Stream => "stream",
             Self::PubSub => "pubsub",
             Self::Transactions => "transactions",
+            Self::Scripting => "scripting",
             Self::Connection => "connection",
             Self::Server => "server",
             Self::Cluster => "cluster",

@@ -4,8 +4,9 @@ use super::row::{Command, Flags, Group, Keys, Request, Response};
 use super::server::LocalFn;
 use super::transaction as transactions;
 use super::{
-    Outcome, bitfield, bits, blocking, cluster, debug, expiry, geo, hashes, hyperloglog, keys, lcs, list_edits, lists,
-    memory, object, observing, pubsub, saving, scan, server, sets, sort, sorted_sets, streams, strings, transfer,
+    Outcome, bitfield, bits, blocking, cluster, debug, expiry, functions, geo, hashes, hyperloglog, keys, lcs,
+    list_edits, lists, memory, object, observing, pubsub, saving, scan, scripting, server, sets, sort, sorted_sets,
+    streams, strings, transfer,
 };
 use crate::base::narrowing::low_u16;
 use crate::keyspace::{Keyspace, Store};
@@ -74,6 +75,13 @@ const WAITING_MOVE: Flags = WAITING_POP.and(Flags::DENYOOM);
 const WAITING_READ: Flags = READ.and(Flags::BLOCKING).and(Flags::DEFERS);
 const WAITING_TAKE: Flags = SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS);
 const STATUS: Flags = Flags::LOADING.and(Flags::STALE);
+const SCRIPT: Flags = Flags::NOSCRIPT.and(Flags::STALE).and(Flags::SKIP_MONITOR).and(Flags::SCRIPT).and(Flags::CROSSES);
+/// They have a place in the order of scripts.
+const SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::CROSSES);
+/// They see what the requests before them have changed of scripts and libraries.
+const TELLS_OF_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::TELLS);
+const LIBRARIES: Flags = SCRIPTS.and(Flags::WRITE);
+const SCRIPT_READ: Flags = SCRIPT.and(Flags::READONLY);
 const SLOW_LOG: Flags = Flags::ADMIN.and(STATUS);
 const ADMIN: Flags = CONNECTION.and(Flags::ADMIN);
 const PUBSUB: Flags = STATUS.and(Flags::PUBSUB).and(Flags::MESSAGES);
@@ -175,6 +183,8 @@ command_table! {
         ("unsubscribe", -1, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = channels", "[channel [channel ...]]", "Listens to channels no more.") => pubsub::unsubscribe;
         ("psubscribe", -2, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = patterns", "pattern [pattern ...]", "Listens to all channels that match patterns.") => pubsub::psubscribe;
         ("punsubscribe", -1, SUBSCRIBE, PubSub, "2.0.0", "O(N), N = patterns", "[pattern [pattern ...]]", "Listens no more to channels that match patterns.") => pubsub::punsubscribe;
+        ("function", -2, NONE, Scripting, "7.0.0", "as the subcommand", "subcommand", "Commands about libraries of functions.") => server::container;
+        ("script", -2, NONE, Scripting, "2.6.0", "as the subcommand", "subcommand", "Commands about scripts.") => server::container;
         ("pubsub", -2, NONE, PubSub, "2.8.0", "as the subcommand", "subcommand", "Commands about channels.") => server::container;
         ("cluster", -2, NONE, Cluster, "3.0.0", "as the subcommand", "subcommand", "Commands about the cluster that this server is the one node of.") => server::container;
         ("readonly", 1, STATUS.and(Flags::FAST), Cluster, "3.0.0", "O(1)", "", "Replies OK in a cluster: there are no replicas.") => cluster::no_matter;
@@ -193,9 +203,15 @@ command_table! {
         ("blmpop", -5, SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS), COUNTED_SECOND, Joint, First, List, "7.0.0", "O(N+M), N = keys, M = elements taken", "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]", "Takes elements from the first list that has some, or waits for some.") => blocking::blmpop;
         ("blmove", 6, WAITING_MOVE, TWO, Joint, First, List, "6.2.0", "O(1)", "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout", "Moves an element from one list to another, or waits for one.") => blocking::blmove;
         ("brpoplpush", 4, WAITING_MOVE, TWO, Joint, First, List, "2.2.0", "O(1)", "source destination timeout", "Moves an element from the tail of one list to the head of another, or waits for one.") => blocking::brpoplpush;
-        ("debug", -2, ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED), DEBUG, Joint, First, Server, "1.0.0", "as the subcommand", "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SLEEP seconds | HELP>", "For tests of clients; see enable-debug-command.") => debug::debug;
+        ("debug", -2, ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED), DEBUG, Joint, First, Server, "1.0.0", "as the subcommand", "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SET-DISABLE-DENY-SCRIPTS <0 | 1> | SLEEP seconds | HELP>", "For tests of clients; see enable-debug-command.") => debug::debug;
         ("save", 1, Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI).and(Flags::CROSSES).and(Flags::DEFERS), EVERYTHING, Joint, First, Server, "1.0.0", "O(N), N = bytes of all keys", "", "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.") => saving::save;
         ("bgsave", -1, Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::CROSSES).and(Flags::DEFERS), EVERYTHING, Joint, First, Server, "1.0.0", "O(1), and in slices O(N), N = bytes of all keys", "[SCHEDULE]", "Writes a snapshot of all databases to `dbfilename` while commands run.") => saving::bgsave;
+        ("eval", -3, SCRIPT, SCRIPT, Joint, First, Scripting, "2.6.0", "as the script does", "script numkeys [key [key ...]] [arg [arg ...]]", "Runs a script of Lua, as one step.") => scripting::eval;
+        ("evalsha", -3, SCRIPT, SCRIPT, Joint, First, Scripting, "2.6.0", "as the script does", "sha1 numkeys [key [key ...]] [arg [arg ...]]", "Runs a script that is known, by the SHA1 of its source.") => scripting::evalsha;
+        ("eval_ro", -3, SCRIPT_READ, SCRIPT, Joint, First, Scripting, "7.0.0", "as the script does", "script numkeys [key [key ...]] [arg [arg ...]]", "Runs a script that writes nothing.") => scripting::eval_ro;
+        ("evalsha_ro", -3, SCRIPT_READ, SCRIPT, Joint, First, Scripting, "7.0.0", "as the script does", "sha1 numkeys [key [key ...]] [arg [arg ...]]", "Runs a script that is known and writes nothing.") => scripting::evalsha_ro;
+        ("fcall", -3, SCRIPT, SCRIPT, Joint, First, Scripting, "7.0.0", "as the function does", "function numkeys [key [key ...]] [arg [arg ...]]", "Calls a function of a library, as one step.") => functions::fcall;
+        ("fcall_ro", -3, SCRIPT_READ, SCRIPT, Joint, First, Scripting, "7.0.0", "as the function does", "function numkeys [key [key ...]] [arg [arg ...]]", "Calls a function that writes nothing.") => functions::fcall_ro;
         ("set", -3, WRITE, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", "Sets a key to a string, whatever it held.") => strings::set;
         ("get", 2, READ_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key", "The string of a key.") => strings::get;
         ("getset", 3, WRITE_FAST, ONE, OneShard, First, String, "1.0.0", "O(1)", "key value", "Sets a key and replies what it held.") => strings::getset;
@@ -378,6 +394,12 @@ command_table! {
         ("xautoclaim", -6, SHRINK_FAST, ONE, OneShard, First, Stream, "6.2.0", "O(M log N), M = entries looked at, N = entries not acknowledged", "key group consumer min-idle-time start [COUNT count] [JUSTID]", "Gives entries of a group that wait long to another consumer.") => streams::xautoclaim;
     }
     keyspace_subcommands {
+        ("function|delete", 3, LIBRARIES, EVERYTHING, Joint, Scripting, "7.0.0", "O(N), N = functions of the library", "library-name", "Removes a library with its functions.") => functions::delete;
+        ("function|flush", -2, LIBRARIES, EVERYTHING, Joint, Scripting, "7.0.0", "O(N), N = functions", "[ASYNC | SYNC]", "Removes all libraries.") => functions::flush;
+        ("function|load", -3, LIBRARIES.and(Flags::DENYOOM), EVERYTHING, Joint, Scripting, "7.0.0", "O(N), N = bytes of the library", "[REPLACE] function-code", "Adds a library, which registers its functions.") => functions::load;
+        ("function|restore", -3, LIBRARIES.and(Flags::DENYOOM), EVERYTHING, Joint, Scripting, "7.0.0", "O(N), N = bytes of the libraries", "serialized-value [FLUSH | APPEND | REPLACE]", "Adds the libraries of a payload of FUNCTION DUMP.") => functions::restore;
+        ("script|flush", -2, SCRIPTS, EVERYTHING, Joint, Scripting, "2.6.0", "O(N), N = scripts", "[ASYNC | SYNC]", "Forgets all scripts.") => scripting::flush;
+        ("script|load", 3, SCRIPTS.and(Flags::STALE), EVERYTHING, Joint, Scripting, "2.6.0", "O(N), N = bytes of the script", "script", "Makes a script known, without running it.") => scripting::load;
         ("memory|usage", -3, READ, OF_SUBCOMMAND, OneShard, Server, "4.0.0", "O(N), N = samples", "key [SAMPLES count]", "About how many bytes a key takes with its value.") => memory::usage;
         ("object|encoding", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "2.2.3", "O(1)", "key", "How the value of a key is kept.") => object::encoding;
         ("object|refcount", 3, READ, OF_SUBCOMMAND, OneShard, Generic, "2.2.3", "O(1)", "key", "How many references there are to the value of a key.") => object::refcount;
@@ -444,6 +466,14 @@ command_table! {
         ("command|getkeys", -3, STATUS, Server, "2.8.13", "O(N), N = arguments", "command [arg [arg ...]]", "The keys of a request.") => super::introspection::command_getkeys;
         ("command|getkeysandflags", -3, STATUS, Server, "7.0.0", "O(N), N = arguments", "command [arg [arg ...]]", "The keys of a request, and what becomes of them.") => super::introspection::command_getkeysandflags;
         ("command|list", -2, STATUS, Server, "7.0.0", "O(N), N = commands", "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "The names of the commands.") => super::introspection::command_list;
+        ("function|dump", 2, TELLS_OF_SCRIPTS, Scripting, "7.0.0", "O(N), N = bytes of the libraries", "", "All libraries as a payload for FUNCTION RESTORE.") => super::functions::dump;
+        ("function|list", -2, TELLS_OF_SCRIPTS, Scripting, "7.0.0", "O(N), N = functions", "[LIBRARYNAME library-name-pattern] [WITHCODE]", "The libraries and their functions.") => super::functions::list;
+        ("function|stats", 2, Flags::NOSCRIPT, Scripting, "7.0.0", "O(1)", "", "The function that runs, and how many there are.") => super::functions::stats;
+        ("function|kill", 2, Flags::NOSCRIPT, Scripting, "7.0.0", "O(1)", "", "Ends the function that runs, unless it has written.") => super::functions::kill;
+        ("function|help", 2, STATUS, Scripting, "7.0.0", "O(N), N = subcommands", "", "What the subcommands do.") => super::introspection::help;
+        ("script|exists", -3, TELLS_OF_SCRIPTS, Scripting, "2.6.0", "O(N), N = scripts named", "sha1 [sha1 ...]", "Which scripts are known.") => super::scripting::exists;
+        ("script|kill", 2, Flags::NOSCRIPT, Scripting, "2.6.0", "O(1)", "", "Ends the script that runs, unless it has written.") => super::scripting::kill;
+        ("script|help", 2, STATUS, Scripting, "5.0.0", "O(N), N = subcommands", "", "What the subcommands do.") => super::introspection::help;
         ("pubsub|channels", -2, PUBSUB, PubSub, "2.8.0", "O(N), N = channels that have subscribers", "[pattern]", "The channels that have subscribers.") => pubsub::channels;
         ("pubsub|numpat", 2, PUBSUB, PubSub, "2.8.0", "O(1)", "", "How many patterns have subscribers.") => pubsub::numpat;
         ("pubsub|numsub", -2, PUBSUB, PubSub, "2.8.0", "O(N), N = channels named", "[channel [channel ...]]", "How many subscribers channels have.") => pubsub::numsub;

@@ -194,6 +194,7 @@ directives! {
     ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, QUERY_BYTES_MAX), "1gb", true, "Bytes of a request that has not ended");
     ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
     NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
+    BusyReplyThreshold = ("busy-reply-threshold", Kind::Integer(0, i64::MAX as u64), "5000", true, "Milliseconds that a script may run before other connections are told that it does, and may end it with SCRIPT KILL; 0 for ever");
     SlowlogLogSlowerThan = ("slowlog-log-slower-than", Kind::Signed(-1, i64::MAX), "10000", true, "Microseconds from which on a command is kept in the slow log; -1 for never");
     SlowlogMaxLen = ("slowlog-max-len", Kind::Integer(0, i64::MAX as u64), "128", true, "Entries of the slow log at most");
     LatencyMonitorThreshold = ("latency-monitor-threshold", Kind::Integer(0, i64::MAX as u64), "0", true, "Milliseconds from which on a command is kept for LATENCY; 0 for never");
@@ -242,8 +243,7 @@ directives! {
         ("maxmemory-eviction-tenacity", Kind::Integer(0, 100), "10", Ignored, "Keys are evicted in slices of their own, beside the commands");
         ("maxmemory-clients", Kind::MemoryOrPercent, "0", Refused, "The buffers of connections have no limit in common, only one each (`client-output-buffer-limit`, `client-query-buffer-limit`)");
         ("tracking-table-max-keys", Kind::Integer(0, i64::MAX as u64), "1000000", Ignored, "There is no client-side caching");
-        ("busy-reply-threshold", Kind::Integer(0, i64::MAX as u64), "5000", Ignored, NO_SCRIPTS);
-        ("lua-replicate-commands", Kind::Line, "", Ignored, NO_SCRIPTS);
+        ("lua-replicate-commands", Kind::Line, "", Ignored, SCRIPTS_BY_EFFECTS);
         ("list-max-ziplist-entries", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
         ("list-max-ziplist-value", Kind::Line, "", Ignored, "`list-max-listpack-size` says how large a listpack is");
         ("shutdown-on-sigint", Kind::Words, "default", Ignored, "A signal ends the server as SHUTDOWN does");
@@ -356,7 +356,7 @@ const NO_DEFRAGMENTATION: &str = "Memory is not defragmented: the allocator's bi
 const NO_LAZY_FREEING: &str = "What is removed is freed by whoever removes it";
 const NO_PINNING: &str = "Threads are not bound to processors";
 const NO_SYSLOG: &str = "Log lines go to a file or to standard error";
-const NO_SCRIPTS: &str = "There are no scripts";
+const SCRIPTS_BY_EFFECTS: &str = "What a script did is logged, never the script";
 const NO_TITLE: &str = "The process keeps its title";
 const NO_TLS: &str = "There is no TLS: what is sent could be read on the way";
 const NO_USERS: &str = "There is no user but the default one, with its password (`requirepass`)";
@@ -366,6 +366,7 @@ const JEMALLOC_THREAD: &str = if cfg!(feature = "jemalloc") { "yes" } else { "no
 
 /// Other names, and the names of the directives that they mean.
 pub const ALIASES: [(&str, &str); 19] = [
+    ("lua-time-limit", "busy-reply-threshold"),
     ("list-max-ziplist-size", "list-max-listpack-size"),
     ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
     ("hash-max-ziplist-value", "hash-max-listpack-value"),
@@ -384,7 +385,6 @@ pub const ALIASES: [(&str, &str); 19] = [
     ("min-slaves-max-lag", "min-replicas-max-lag"),
     ("cluster-slave-no-failover", "cluster-replica-no-failover"),
     ("cluster-slave-validity-factor", "cluster-replica-validity-factor"),
-    ("lua-time-limit", "busy-reply-threshold"),
 ];
 
 /// The directives that are limits of small collections.

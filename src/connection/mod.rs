@@ -4,7 +4,7 @@
 //! needs. The task waits for whatever it can go on with: bytes to read, room to write, replies that are back.
 
 mod deferred;
-mod monitor;
+pub mod monitor;
 use crate::base::buffers;
 use crate::base::narrowing::size;
 use crate::base::pressure::PRESSURE;
@@ -17,6 +17,7 @@ use crate::engine::{GATHERED_BYTES_MAX, LoadingSession, Session};
 use crate::keyspace::Class;
 use crate::resp::Output;
 use crate::resp::{Args, CommandError, Limits, RequestParser, Step, quoted};
+use crate::scripting::busy;
 use crate::server::Server;
 use crate::state::clients::Client;
 use crate::stats::calls;
@@ -698,7 +699,7 @@ impl<S: Session> Requests<S> {
                 session.reply_here(state.context.resp3, out.buffer(), |reply| reply.error(error));
             }
             Ok((id, command)) => {
-                if server.pause.holds(|| may_write(command, state) || may_publish(id, state)) {
+                if server.pause.holds(|| may_change(id, args, state) || may_publish(id, state)) {
                     if server.pause.has_ended_for_good() {
                         // It would be in no snapshot.
                         state.is_closing = true;
@@ -895,13 +896,17 @@ fn accepted<S: Session>(
     if state.is_monitor() && (command.is_write() || command.flags.has(Flags::READONLY)) {
         return Err(CommandError::Text("ERR Replica can't interact with the keyspace"));
     }
-    if !PRESSURE.is_free()
-        && may_need_memory(command, state)
-        && !server.finds_room(args.byte_len(), || session.make_room(args.byte_len()))
-    {
-        return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
+    if !PRESSURE.is_free() && may_need_memory(command, state) {
+        let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));
+        if command.flags.has(Flags::SCRIPT) {
+            // It may do without, and finds out when it first needs some.
+            commands::scripting::note_memory(!has_room);
+        } else if !has_room {
+            return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
+        }
     }
     if server.log_control.may_refuse() {
+        must_not_wait_for_script(command, args)?;
         must_be_of_one_slot(server, command, args, state)?;
         must_be_writable(server, command, state)?;
     }
@@ -940,19 +945,22 @@ const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot"
 /// Refuses what may write where the last snapshot, or the log, could not be written.
 #[cold]
 fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState) -> Result<(), CommandError> {
-    const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist \
-                               to disk. Commands that may modify the data set are disabled, because this instance is \
-                               configured to report errors during writes if RDB snapshotting fails \
-                               (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the \
-                               RDB error.";
-    let may_write = may_write(command, state);
-    if server.log_control.has_failed_snapshot() && (may_write || command.name == "ping") {
-        return Err(CommandError::Text(NO_SNAPSHOT));
-    }
-    match server.log_control.failure().filter(|_| may_write) {
-        Some(reason) => Err(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}"))),
-        None => Ok(()),
-    }
+    // A script is refused when it writes.
+    let may_write = may_write(command, state) && !command.flags.has(Flags::SCRIPT);
+    let is_refused = may_write || (command.name == "ping" && server.log_control.has_failed_snapshot());
+    server.refuses_writes().filter(|_| is_refused).map_or(Ok(()), Err)
+}
+
+/// While a script runs for too long, only what needs no data is taken on.
+#[cold]
+fn must_not_wait_for_script(command: &Command, args: Args<'_>) -> Result<(), CommandError> {
+    let is_allowed = match command.name {
+        "auth" | "hello" | "quit" | "reset" | "multi" | "discard" | "unwatch" => true,
+        "script|kill" | "function|kill" | "function|stats" => true,
+        "shutdown" => args.from(1).iter().any(|option| option.eq_ignore_ascii_case(b"NOSAVE")),
+        _ => false,
+    };
+    if is_allowed || !busy::is_busy() { Ok(()) } else { Err(CommandError::Text(busy::busy_reply())) }
 }
 
 /// Whether a command runs while the data is loaded; one that is not right says so itself.
@@ -992,6 +1000,18 @@ fn may_write(command: &Command, state: &ConnectionState) -> bool {
     command.is_write() || (command.name == "exec" && ends_writes())
 }
 
+/// The same, where it counts that a script may say of itself that it writes nothing.
+fn may_change(id: CommandId, args: Args<'_>, state: &ConnectionState) -> bool {
+    let may_one =
+        |id, args| commands::command(id).is_write() && !commands::scripting::declares_that_it_writes_nothing(id, args);
+    match &state.multi {
+        Some(multi) if commands::command(id).name == "exec" => {
+            multi.transaction.commands().any(|(id, args)| may_one(id, args))
+        }
+        _ => may_one(id, args),
+    }
+}
+
 /// Whether a command, or one of the transaction that it ends, sends messages. To Redis, which sends them to its replicas
 /// too, that is almost a change.
 fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
@@ -1002,7 +1022,8 @@ fn may_publish(id: CommandId, state: &ConnectionState) -> bool {
 /// Whether a command, or one of the transaction that it ends, may need memory.
 fn may_need_memory(command: &Command, state: &ConnectionState) -> bool {
     let ends_such = || state.multi.as_ref().is_some_and(|multi| multi.transaction.needs_memory());
-    command.flags.has(Flags::DENYOOM) || (command.name == "exec" && ends_such())
+    let needs_it = command.flags.has(Flags::DENYOOM) || command.flags.has(Flags::SCRIPT);
+    needs_it || (command.name == "exec" && ends_such())
 }
 
 #[cold]

@@ -1,11 +1,11 @@
 //! What MONITOR shows: a line for each command, as it is taken on.
 
-use crate::commands::{self, CommandId, ConnectionState, Flags};
+use crate::commands::{self, Command, CommandId, ConnectionState, Flags};
 use crate::resp::Args;
 use crate::server::Server;
 use crate::state::clients::Client;
 use bytes::Bytes;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// Shows a request to those who watch, EXEC behind the commands that it runs. Commands that administer the server are
 /// not shown.
@@ -21,11 +21,26 @@ pub fn show(server: &Server, client: &Client, state: &ConnectionState, id: Comma
 fn show_one(server: &Server, client: &Client, database: u16, id: CommandId, args: Args<'_>) {
     // One that has no such subcommand is shown as it is.
     let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
-    if command.flags.has(Flags::ADMIN) || command.flags.has(Flags::SKIP_MONITOR) {
+    // Redis shows scripts itself, before what they call.
+    let is_hidden = command.flags.has(Flags::SKIP_MONITOR) && !command.flags.has(Flags::SCRIPT);
+    if command.flags.has(Flags::ADMIN) || is_hidden {
         return;
     }
+    show_line(server, database.into(), &client.address, command, args);
+}
+
+/// Shows what a script calls.
+#[cold]
+pub fn show_called(server: &Server, database: usize, id: CommandId, args: Args<'_>) {
+    let command = commands::command(id);
+    if !command.flags.has(Flags::ADMIN) && !command.flags.has(Flags::SKIP_MONITOR) {
+        show_line(server, database, &"lua", command, args);
+    }
+}
+
+fn show_line(server: &Server, database: usize, who: &dyn Display, command: &Command, args: Args<'_>) {
     let now_us = server.clock.now_us();
-    let mut line = format!("+{}.{:06} [{} {}]", now_us / 1_000_000, now_us % 1_000_000, database, client.address);
+    let mut line = format!("+{}.{:06} [{database} {who}]", now_us / 1_000_000, now_us % 1_000_000);
     for (position, argument) in args.iter().enumerate() {
         let shown = if commands::is_secret(command, args, position) { b"(redacted)".as_slice() } else { argument };
         line.push_str(" \"");

@@ -14,6 +14,7 @@ use crate::commands::{self, CommandId, Context, Transaction};
 use crate::keyspace::{Effects, LogMark};
 use crate::resp::{Args, Reply};
 use crate::resp::{FULL, Output};
+use crate::scripting::busy;
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::{self, Laps, Stage};
 use std::ops::Range;
@@ -56,6 +57,7 @@ pub async fn end_epochs(segment: Arc<Segment>, clock: Clock) {
 pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
     loop {
         let debt = PRESSURE.debt_to_pay().await;
+        busy::ended().await;
         let evicted = engine.evict(debt);
         engine.segment().commit(engine.segment().appended());
         match evicted.keys {

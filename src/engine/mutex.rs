@@ -16,6 +16,7 @@ use crate::commands::{self, CommandId, Transaction};
 use crate::keyspace::{Databases, Effects, Evictable, Keyspace, Store};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
+use crate::scripting::busy;
 use crate::stats::latency;
 use crate::stats::stages::Stage;
 use hdrhistogram::Histogram;
@@ -274,6 +275,7 @@ impl Engine for MutexEngine {
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
         let period = period(hz);
         loop {
+            busy::ended().await;
             let slice = {
                 let mut owned = self.owned.lock();
                 let keyspace = &mut owned.keyspace;

@@ -150,6 +150,16 @@ impl<S: Store> Keyspace<S> {
         self.began_at = ticks::now();
     }
 
+    /// When the running command began.
+    pub fn began_at(&self) -> u64 {
+        self.began_at
+    }
+
+    /// Goes on with a command that began then, and has run others.
+    pub fn start_timing_at(&mut self, began_at: u64) {
+        self.began_at = began_at;
+    }
+
     /// The ticks since the running command began, which ends now; the next begins.
     #[inline]
     pub fn end_timing(&mut self) -> u64 {

@@ -269,6 +269,22 @@ impl PubSub {
         self.space(kind).and_then(|space| space.part(name).lock().get(name).map(Subscribers::len)).unwrap_or(0)
     }
 
+    /// How many would get a message: of a channel, by patterns too. O(M), M = patterns
+    pub fn receivers(&self, channel: &[u8], is_shard: bool) -> usize {
+        if is_shard {
+            return self.subscribers(Kind::ShardChannel, channel);
+        }
+        let by_pattern = match self.pattern_count() {
+            0 => 0,
+            _ => {
+                let patterns = self.patterns.read();
+                let matching = patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
+                matching.map(|(_, subscribers)| subscribers.len()).sum()
+            }
+        };
+        self.subscribers(Kind::Channel, channel) + by_pattern
+    }
+
     /// The channels that have subscribers and match a pattern, if one is given. O(N), N = channels.
     pub fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Arc<[u8]>> {
         let parts = self.space(kind).map(|space| &*space.parts).unwrap_or_default();

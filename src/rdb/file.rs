@@ -15,12 +15,14 @@ const MAGIC: &[u8] = b"REDIS";
 const MAGIC_OF_VALKEY: &[u8] = b"VALKEY";
 /// The name of the first note in a file that was written here.
 const OUR_NOTE: &str = "shardrace-ver";
+/// What a library of functions begins with.
+pub const FUNCTION: u8 = 0xF5;
 /// Versions before this have no checksum.
 const FIRST_WITH_CRC: u32 = 5;
 
 mod opcode {
     pub const SLOT_INFO: u8 = 0xF4;
-    pub const FUNCTION: u8 = 0xF5;
+    pub const FUNCTION: u8 = super::FUNCTION;
     pub const MODULE_AUX: u8 = 0xF7;
     pub const IDLE: u8 = 0xF8;
     pub const FREQUENCY: u8 = 0xF9;
@@ -48,8 +50,8 @@ impl std::fmt::Debug for Digest {
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Begins a snapshot of a Unix time in seconds.
-    pub fn begin(out: W, created_s: u64) -> io::Result<Self> {
+    /// Begins a snapshot of a Unix time in seconds, with libraries of functions by their sources.
+    pub fn begin<'a>(out: W, created_s: u64, libraries: impl Iterator<Item = &'a [u8]>) -> io::Result<Self> {
         let mut file = Self { out, digest: Digest(CRC64.digest()) };
         let mut start = format!("REDIS{VERSION:04}").into_bytes();
         let created = created_s.to_string();
@@ -63,6 +65,7 @@ impl<W: Write> FileWriter<W> {
             write_raw(&mut start, name.as_bytes());
             write_raw(&mut start, value.as_bytes());
         }
+        write_functions(&mut start, libraries);
         file.write(&start)?;
         Ok(file)
     }
@@ -84,6 +87,14 @@ impl<W: Write> FileWriter<W> {
     /// What it is written to.
     pub fn out(&self) -> &W {
         &self.out
+    }
+}
+
+/// Writes libraries of functions. O(N), N = bytes
+pub fn write_functions<'a>(out: &mut Vec<u8>, sources: impl Iterator<Item = &'a [u8]>) {
+    for source in sources {
+        out.push(FUNCTION);
+        write_raw(out, source);
     }
 }
 
@@ -148,8 +159,8 @@ pub struct FileSummary {
     pub keys: u64,
     /// How many bytes the snapshot takes: a log may follow it.
     pub len: usize,
-    /// The names of the libraries of functions, which were passed over.
-    pub libraries: Vec<String>,
+    /// The sources of the libraries of functions.
+    pub libraries: Vec<Box<[u8]>>,
     /// The modules whose own data, beside keys, was passed over.
     pub modules: Vec<String>,
     /// Keys with values of modules, which were passed over.
@@ -168,15 +179,8 @@ impl FileSummary {
 
     /// What was passed over beside keys, in words; none where nothing was.
     pub fn left_out(&self) -> Option<String> {
-        let mut words = Vec::new();
-        if !self.libraries.is_empty() {
-            let names = self.libraries.join(", ");
-            words.push(format!("function libraries are not loaded: scripts are not supported ({names})"));
-        }
-        if !self.modules.is_empty() {
-            words.push(format!("data of modules is not loaded ({})", self.modules.join(", ")));
-        }
-        (!words.is_empty()).then(|| words.join("; "))
+        let modules = self.modules.join(", ");
+        (!modules.is_empty()).then(|| format!("data of modules is not loaded ({modules})"))
     }
 
     /// Refuses a file with keys that cannot be held.
@@ -336,7 +340,7 @@ impl FileReader<'_> {
                     _ => {}
                 }
             }
-            opcode::FUNCTION => self.summary.libraries.push(library_name(&reader.string()?)),
+            opcode::FUNCTION => self.summary.libraries.push(reader.string()?.as_ref().into()),
             opcode::MODULE_AUX => {
                 let module = module_name(reader.length()?);
                 pass_over_module(reader)?;
@@ -372,14 +376,6 @@ impl FileReader<'_> {
         let end = self.len - self.reader.left();
         take(FileKey { database: self.database, key, value, expire_at, end }).map_err(Stop::Refused)
     }
-}
-
-/// The name of a library of functions, which its code begins with: `#!lua name=NAME`.
-fn library_name(code: &[u8]) -> String {
-    let line = code.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    let name = line.split_whitespace().find_map(|word| word.strip_prefix("name="));
-    name.unwrap_or("without a name").escape_default().to_string()
 }
 
 /// The name of a module: nine characters of six bits each, before ten bits of a version.

@@ -38,7 +38,7 @@ mod ziplist;
 pub use decode::Loaded;
 pub use file::{FileKey, FileKeys, FileSummary, FileWriter, file_is_ours, is_snapshot, read_file};
 pub use load::{LoadedSnapshot, load, too_few_databases, twice};
-pub use payload::{Refusal, dump, dump_exactly, undump};
+pub use payload::{Refusal, dump, dump_exactly, dump_functions, undump, undump_functions};
 
 use crc::{CRC_64_REDIS, Crc, Table};
 

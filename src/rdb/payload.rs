@@ -2,6 +2,7 @@
 
 use super::decode::Loaded;
 use super::encode::{write_kind, write_value};
+use super::file::{FUNCTION, write_functions};
 use super::reader::Reader;
 use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_EXACT, VERSION_MAX, kind, stream};
 use crate::keyspace::{Object, Value};
@@ -45,8 +46,34 @@ fn end(mut payload: Vec<u8>, version: u16) -> Vec<u8> {
     payload
 }
 
-/// The value of a payload. O(N)
-pub fn undump(payload: &[u8]) -> Result<Loaded, Refusal> {
+/// The payload of libraries of functions. O(N), N = bytes
+pub fn dump_functions<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    write_functions(&mut payload, sources);
+    end(payload, VERSION)
+}
+
+/// The sources of a payload of libraries of functions; the error is a reply. O(N), N = bytes
+pub fn undump_functions(payload: &[u8]) -> Result<Vec<Box<[u8]>>, &'static str> {
+    /// What libraries before the first Redis with functions began with.
+    const EARLY_FUNCTION: u8 = 0xF6;
+    let (libraries, _) = without_footer(payload).map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
+    let mut reader = Reader::within(libraries, EXPANSION_MAX);
+    let mut sources = Vec::new();
+    while reader.left() > 0 {
+        match reader.byte() {
+            Ok(FUNCTION) => {}
+            Ok(EARLY_FUNCTION) => return Err("ERR Pre-GA function format not supported"),
+            _ => return Err("ERR given type is not a function"),
+        }
+        let source = reader.string().map_err(|_| "ERR Failed loading library code")?;
+        sources.push(source.as_ref().into());
+    }
+    Ok(sources)
+}
+
+/// What stands before the version and the checksum, which are right, and the version.
+fn without_footer(payload: &[u8]) -> Result<(&[u8], u16), Refusal> {
     let (rest, crc) = payload.split_last_chunk::<CRC_LEN>().ok_or(Refusal::Footer)?;
     let (value, version) = rest.split_last_chunk::<VERSION_LEN>().ok_or(Refusal::Footer)?;
     let version = u16::from_le_bytes(*version);
@@ -54,6 +81,12 @@ pub fn undump(payload: &[u8]) -> Result<Loaded, Refusal> {
     if !is_known || u64::from_le_bytes(*crc) != CRC64.checksum(rest) {
         return Err(Refusal::Footer);
     }
+    Ok((value, version))
+}
+
+/// The value of a payload. O(N)
+pub fn undump(payload: &[u8]) -> Result<Loaded, Refusal> {
+    let (value, version) = without_footer(payload)?;
     let mut reader = Reader::within(value, EXPANSION_MAX);
     reader.is_of_valkey = version == VALKEY;
     let kind = reader.byte().map_err(|_| Refusal::Value)?;

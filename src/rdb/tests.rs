@@ -172,7 +172,7 @@ fn counts_that_are_only_said_cost_nothing() {
 }
 
 fn snapshot(keyspace: &mut Keyspace<Databases>) -> Vec<u8> {
-    let mut file = FileWriter::begin(Vec::new(), keyspace.second()).expect("memory takes it");
+    let mut file = FileWriter::begin(Vec::new(), keyspace.second(), std::iter::empty()).expect("memory takes it");
     let mut keys = FileKeys::at(keyspace.now_ms());
     let mut bytes = Vec::new();
     for database in 0..keyspace.store().in_use() {

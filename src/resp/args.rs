@@ -88,6 +88,11 @@ impl<'a> Args<'a> {
         Args { bytes: self.bytes, spans: &self.spans[start.min(self.spans.len())..] }
     }
 
+    /// The first `len` arguments.
+    pub fn to(&self, len: usize) -> Args<'a> {
+        Args { bytes: self.bytes, spans: &self.spans[..len.min(self.spans.len())] }
+    }
+
     /// All arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let bytes = self.bytes;

@@ -180,6 +180,11 @@ impl<'a> Reply<'a> {
         self.head_since(mark, |reply| reply.map(pairs));
     }
 
+    /// The head of a set whose members have been appended since `mark`. O(N), N = bytes appended since.
+    pub fn set_since(&mut self, mark: usize, len: usize) {
+        self.head_since(mark, |reply| reply.set(len));
+    }
+
     fn head_since(&mut self, mark: usize, write: impl FnOnce(&mut Self)) {
         let end = self.out.len();
         write(self);

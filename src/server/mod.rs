@@ -14,7 +14,7 @@ use crate::base::narrowing::{size, whole_u64};
 use crate::base::parallel::cores;
 use crate::base::pressure::{Look, PRESSURE};
 use crate::base::ticks;
-use crate::commands::ConnectionState;
+use crate::commands::{self, ConnectionState};
 use crate::config::logging::{LogFile, Seldom};
 use crate::config::{Config, Directive, OutputLimit};
 use crate::connection;
@@ -24,6 +24,8 @@ use crate::engine::{
 use crate::keyspace::{Databases, Policy, Table};
 use crate::pubsub::PubSub;
 use crate::rdb;
+use crate::resp::CommandError;
+use crate::scripting::{FUNCTIONS, busy};
 use crate::server::pid_file::PidFile;
 use crate::snapshot::{FileId, Refusal, SAVES};
 use crate::state::clients::{Client, Clients, Labels};
@@ -225,6 +227,7 @@ impl Server {
         self.config.apply_policy();
         limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
         limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
+        busy::THRESHOLD_MS.store(self.config.number(Directive::BusyReplyThreshold), Ordering::Relaxed);
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         let limits = self.config.output_limits();
         self.reply_bytes_max.set(limits.normal.hard_max());
@@ -288,6 +291,43 @@ impl Server {
         make_room();
         let is_paused = limits::is_frozen();
         is_paused || !PRESSURE.is_over() || self.evictable(policy) > 0
+    }
+
+    /// Why nothing may be written now: the last snapshot, or the log, could not be.
+    pub fn refuses_writes(&self) -> Option<CommandError> {
+        const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
+                                   persist to disk. Commands that may modify the data set are disabled, because this \
+                                   instance is configured to report errors during writes if RDB snapshotting fails \
+                                   (stop-writes-on-bgsave-error option). Please check the Redis logs for details \
+                                   about the RDB error.";
+        if self.log_control.has_failed_snapshot() {
+            return Some(CommandError::Text(NO_SNAPSHOT));
+        }
+        let reason = self.log_control.failure()?;
+        Some(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")))
+    }
+
+    /// The same, as a script hears it that may write.
+    pub fn refuses_scripts(&self) -> Option<CommandError> {
+        const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
+                                   persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only \
+                                   scripts.";
+        if self.log_control.has_failed_snapshot() {
+            return Some(CommandError::Text(NO_SNAPSHOT));
+        }
+        let reason = self.log_control.failure()?;
+        Some(CommandError::Owned(format!(
+            "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable \
+             scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: {reason}"
+        )))
+    }
+
+    /// A connection that leads nowhere, for commands that nobody has sent.
+    pub fn unconnected_client(&self) -> Option<Arc<Client>> {
+        let (stream, _) = tokio::net::UnixStream::pair().ok()?;
+        let address = Address::Unix("".into());
+        let accepted = Accepted { stream: Stream::Unix(stream), address: address.clone(), local_address: address };
+        Some(Arc::new(new_client(accepted, 0)))
     }
 
     fn evictable(&self, policy: Policy) -> u64 {
@@ -392,7 +432,7 @@ pub fn run(config: Config, ground: Ground) -> Result<(), String> {
     let cores = cores();
     let threads = threads(&config);
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let listening = Listening::begin(&config)?;
         apply_limits(&config);
         let engine = config.text(Directive::Engine);
@@ -406,7 +446,12 @@ pub fn run(config: Config, ground: Ground) -> Result<(), String> {
                 _ => start.serve(start_actors::<FlumeChannels>).await,
             },
         }
-    })
+    });
+    if busy::is_busy() {
+        // Its thread is not waited for: it ends with the process.
+        runtime.shutdown_background();
+    }
+    result
 }
 
 fn start_actors<C: Channels>(foundation: Foundation) -> Arc<ActorEngine<C>> {
@@ -564,6 +609,7 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
     let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), &|bytes| progress.add(bytes)).map_err(|reason| {
         describe(format!("{reason}. Refusing to start without what it holds: move it away, or put a whole one there"))
     })?;
+    FUNCTIONS.load(loaded.summary.libraries.iter().map(AsRef::as_ref)).map_err(describe)?;
     if let Some(words) = loaded.summary.left_out() {
         tracing::warn!("{}: {words}", path.display());
     }
@@ -647,8 +693,8 @@ impl Start {
         server.listening.end();
         drain(&server, &tasks, &logs, is_saved).await;
         // What was on its way when it was made.
-        let changed = server.metrics().keyspace.changes > SAVES.changes_saved();
-        let saved = if is_saved && changed { background::save(&server, &engine).await } else { true };
+        let changed = || server.metrics().keyspace.changes > SAVES.changes_saved();
+        let saved = if is_saved && changed() { background::save(&server, &engine).await } else { true };
         // The log's own threads write and sync; this one has nothing else left to run.
         let finished = logs.finish(server.log_switch.take());
         server.rewriting.end_log(|| false);
@@ -683,7 +729,8 @@ async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopR
         LastSnapshot::Always => true,
         LastSnapshot::Never => false,
     };
-    if !is_wanted {
+    // One that waits for a script would wait for ever.
+    if !is_wanted || busy::is_busy() {
         return Ok(false);
     }
     tracing::info!("Saving the final RDB snapshot before exiting.");
@@ -737,6 +784,7 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         clock,
         config,
     });
+    commands::scripting::serve(&server);
     // What is replayed is encoded as it was.
     server.apply_config();
     if server.refuses_cross_slot() {
@@ -921,7 +969,7 @@ fn admit(accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
     }
     // A socket that fails here is closed already; its task will see that.
     let _ = accepted.stream.prepare(server.config.number(Directive::TcpKeepalive));
-    let client = Arc::new(new_client(accepted, server));
+    let client = Arc::new(new_client(accepted, server.clients.next_id()));
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
         return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
     }
@@ -953,11 +1001,11 @@ const DENIED: &str = "-DENIED Redis is running in protected mode because protect
     authentication password for the default user. NOTE: You only need to do one of the above things in order for the \
     server to start accepting connections from the outside.\r\n";
 
-fn new_client(accepted: Accepted, server: &Server) -> Client {
+fn new_client(accepted: Accepted, id: u64) -> Client {
     let Accepted { stream, address, local_address } = accepted;
     let now_ms = uptime_ms();
     Client {
-        id: server.clients.next_id(),
+        id,
         address,
         local_address,
         stream,
@@ -1046,6 +1094,9 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
     now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000
 }
 
+/// How long connections are waited for where a script keeps them from ending.
+const DRAIN_BESIDE_SCRIPT: Duration = Duration::from_millis(200);
+
 /// Lets connections answer what they have read, and end. Those that wait for a log that cannot be written end without
 /// their replies, and so do writes that came after the last snapshot.
 async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool) {
@@ -1056,7 +1107,12 @@ async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool
     }
     let close_all = |how: Shutdown| server.clients.list().iter().for_each(|client| client.shut_down(how));
     close_all(Shutdown::Read);
-    if tokio::time::timeout(DRAIN_MAX, tasks.wait()).await.is_err() {
+    let most = if busy::is_busy() { DRAIN_BESIDE_SCRIPT } else { DRAIN_MAX };
+    if tokio::time::timeout(most, tasks.wait()).await.is_err() {
+        if busy::is_busy() {
+            tracing::warn!("A script runs that does not end: what it has changed is lost");
+            return;
+        }
         let why = if logs.control.is_failing() {
             "wait for a log that cannot be written"
         } else {

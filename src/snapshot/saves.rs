@@ -13,6 +13,7 @@ use super::turn::IMAGE;
 use crate::base::clock::{Clock, uptime, uptime_ms};
 use crate::keyspace::{ImageSink, Keyspace, Node, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
+use crate::scripting::{FUNCTIONS, Libraries};
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -310,7 +311,8 @@ impl Saves {
         self.last_try_ms.store(uptime_ms(), Ordering::Relaxed);
         let unfinished = Unfinished { loaded: self.loaded.lock().clone(), ..self.unfinished() };
         let path = unfinished.path.clone();
-        let file = SnapshotFile { saves: self, path, created_s: now_ms / 1000, file: None };
+        let file =
+            SnapshotFile { saves: self, path, created_s: now_ms / 1000, libraries: FUNCTIONS.libraries(), file: None };
         let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0));
         Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
     }
@@ -420,6 +422,8 @@ pub struct SnapshotFile {
     saves: &'static Saves,
     path: PathBuf,
     created_s: u64,
+    /// Those of the moment at which it was begun.
+    libraries: Arc<Libraries>,
     file: Option<FileWriter<File>>,
 }
 
@@ -433,7 +437,7 @@ impl SnapshotFile {
                     return Err(io::Error::other("the server ends"));
                 }
                 self.path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-                FileWriter::begin(File::create(&self.path)?, self.created_s)?
+                FileWriter::begin(File::create(&self.path)?, self.created_s, self.libraries.sources())?
             }
         };
         Ok(self.file.insert(file))

@@ -7,6 +7,7 @@ use crate::commands::COMMANDS;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::rdb::REDIS_VERSION;
+use crate::scripting::{self, FUNCTIONS, SCRIPTS};
 use crate::server::Server;
 use crate::snapshot::SAVES;
 use crate::state::clients::Client;
@@ -136,6 +137,9 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
     let of_clients: u64 = server.clients.list().iter().map(buffers).sum();
     let of_log = metrics.segments.iter().map(|segment| segment.buffered_bytes).sum::<u64>();
+    let (scripts, script_bytes) = SCRIPTS.size();
+    let lua = scripting::lua_bytes();
+    let (libraries, functions, function_bytes) = FUNCTIONS.libraries().size();
     let overhead = server.startup_memory + of_clients + of_log;
     let dataset = memory.allocated.saturating_sub(overhead);
     let of_data = memory.allocated.saturating_sub(server.startup_memory);
@@ -173,20 +177,20 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("mem_clients_normal", &of_clients),
         ("mem_aof_buffer", &of_log),
         ("mem_allocator", &crate::base::memory::ALLOCATOR),
+        ("number_of_cached_scripts", &scripts),
+        ("used_memory_scripts_eval", &script_bytes),
+        ("used_memory_lua", &lua),
+        ("used_memory_vm_eval", &lua),
+        ("used_memory_vm_total", &lua),
+        ("number_of_functions", &functions),
+        ("number_of_libraries", &libraries),
+        ("used_memory_functions", &function_bytes),
+        ("used_memory_scripts", &(script_bytes + function_bytes)),
     ]);
     section.extend(zeros(&[
-        // There are no scripts, no replicas and no other nodes; nothing is defragmented, and nothing freed in the
-        // background.
-        "used_memory_lua",
-        "used_memory_vm_eval",
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
+        // Functions run in the states of Lua that scripts run in; there are no replicas and no other nodes; nothing is
+        // defragmented, and nothing freed in the background.
         "used_memory_vm_functions",
-        "used_memory_vm_total",
-        "used_memory_functions",
-        "used_memory_scripts",
         "mem_replication_backlog",
         "mem_total_replication_buffers",
         "mem_clients_slaves",

@@ -4,7 +4,7 @@ use crate::commands::{COMMANDS, Command, Flags, Group, Request, Response};
 use crate::config::{DIRECTIVES, DirectiveRow, Effect, Kind};
 use std::fmt::Write;
 
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 16] = [
     Group::Generic,
     Group::String,
     Group::Bitmap,
@@ -17,6 +17,7 @@ const GROUPS: [Group; 15] = [
     Group::Stream,
     Group::PubSub,
     Group::Transactions,
+    Group::Scripting,
     Group::Connection,
     Group::Server,
     Group::Cluster,
@@ -28,9 +29,9 @@ pub fn commands_markdown() -> String {
         "# Commands\n\n\
          Written from the command table (`make docs`); a test compares. Replies and error texts are those of Redis 7.2, \
          in RESP2 and RESP3, on all three engines.\n\n\
-         **Not here:** commands that are not listed are unknown commands. Scripting (EVAL, FUNCTION) is not planned for \
-         this version. Every command, and every MULTI block, is atomic and isolated over all of its keys, in all engines \
-         (unless `--multi-key relaxed`).\n\n\
+         **Not here:** commands that are not listed are unknown commands. Every command, \
+         every MULTI block and every script is atomic and isolated over all of its keys, in all engines (unless \
+         `--multi-key relaxed`, which loosens all but scripts).\n\n\
          *Where* says how a command gets to its data: `connection` (needs none), `shard` (the shard of its key), \
          `shards of keys` (each shard that holds one of them, the replies joined as *reply* says), `all shards`.\n",
     );

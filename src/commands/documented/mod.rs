@@ -12,6 +12,7 @@ mod hyperloglogs;
 mod keys;
 mod lists;
 mod pubsub;
+mod scripting;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -239,6 +240,7 @@ fn family(group: Group) -> &'static [Described] {
         Group::Stream => streams::COMMANDS,
         Group::PubSub => pubsub::COMMANDS,
         Group::Transactions => transactions::COMMANDS,
+        Group::Scripting => scripting::COMMANDS,
         Group::Connection => connections::COMMANDS,
         Group::Server => server::COMMANDS,
         Group::Cluster => cluster::COMMANDS,

@@ -28,6 +28,7 @@ use crate::keyspace::{
 };
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
+use crate::scripting::busy;
 use crate::stats::latency;
 use crate::stats::stages::Stage;
 use dashmap::DashMap;
@@ -597,6 +598,7 @@ impl Engine for DashmapEngine {
         let period = period(hz);
         let mut random = self.seeds.lock().fork();
         loop {
+            busy::ended().await;
             let mut all = Slice::default();
             let parts =
                 (0..self.databases.len()).flat_map(|database| (0..self.shards()).map(move |index| (database, index)));

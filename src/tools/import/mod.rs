@@ -23,6 +23,7 @@ use crate::config::{CommandLineEnd, Config, Directive};
 use crate::engine::Logs;
 use crate::keyspace::{Databases, Keyspace, Node, Store};
 use crate::rdb::{self, FileKey, FileSummary, too_few_databases, twice};
+use crate::scripting::FUNCTIONS;
 use crate::server;
 use redis_log::RedisLog;
 use std::ffi::OsString;
@@ -165,6 +166,9 @@ impl Import {
             Ok(())
         })?;
         steps.end(summary.len);
+        if !summary.libraries.is_empty() {
+            FUNCTIONS.load(summary.libraries.iter().map(AsRef::as_ref))?;
+        }
         self.left_out += summary.module_keys;
         self.refusal = self.refusal.take().or(summary.must_have_all_keys().err());
         Ok(summary)
@@ -190,7 +194,12 @@ impl Import {
             self.say(&format!("{}: removed what an import has left that did not come to its end", dir.display()));
         }
         let written = self.write_keys(&recovered, dir, clock.now_ms());
-        let Recovered { segments, threads, manifest, .. } = recovered;
+        let Recovered { segments, threads, mut manifest, .. } = recovered;
+        let written = written.and_then(|written| {
+            let kept = manifest.keep_functions(&**disk, dir, &FUNCTIONS.libraries());
+            kept.map(|()| written)
+                .map_err(|error| format!("can't write the libraries of functions in {}: {error}", dir.display()))
+        });
         // What is not whole is named by no manifest.
         let is_whole = written.is_ok();
         let rewriter = || Arc::new(Rewriter::new(Arc::clone(disk), dir.clone(), manifest, segments));

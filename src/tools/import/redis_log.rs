@@ -10,7 +10,7 @@
 
 use crate::aof::MANIFEST;
 use crate::base::limits::LEN_MAX;
-use crate::commands;
+use crate::commands::{self, Flags};
 use crate::keyspace::{Databases, Keyspace};
 use crate::rdb::too_few_databases;
 use crate::resp::{Args, Limits, Reply, RequestParser, Step, parse_u64, split_line};
@@ -80,7 +80,7 @@ pub struct RedisLog<'a> {
     position: usize,
     /// How many commands were applied.
     pub applied: u64,
-    /// How many commands about scripts and functions were passed over.
+    /// How many commands about scripts were passed over.
     pub scripts: u64,
 }
 
@@ -111,8 +111,8 @@ impl<'a> RedisLog<'a> {
                     };
                     end = found;
                 }
-            } else if args.is(0, "FUNCTION") || args.is(0, "SCRIPT") {
-                // They change no key. What calls them is refused.
+            } else if args.is(0, "SCRIPT") {
+                // It changes no key. What calls scripts is refused.
                 self.scripts += 1;
             } else if !is("EXEC") {
                 apply(keyspace, args, &mut replies).map_err(|reason| format!("at byte {start}: {reason}"))?;
@@ -135,7 +135,7 @@ impl<'a> RedisLog<'a> {
         };
         let scripts = match self.scripts {
             0 => String::new(),
-            scripts => format!("; {scripts} commands about functions were left out: scripts are not supported"),
+            scripts => format!("; {scripts} commands about scripts were left out"),
         };
         cut + &scripts
     }
@@ -202,7 +202,8 @@ fn apply(keyspace: &mut Keyspace<Databases>, args: Args<'_>, replies: &mut Vec<u
     let found = commands::find_of(args).map_err(|error| error.to_string())?;
     let is_right = |id: &commands::CommandId| {
         let command = commands::command(*id);
-        command.is_write() && command.accepts(args.len())
+        // A Redis that logs scripts themselves is an old one.
+        command.is_write() && !command.flags.has(Flags::SCRIPT) && command.accepts(args.len())
     };
     let id = found.filter(is_right);
     let id = id.ok_or_else(|| format!("the command {} is not known here", name.escape_ascii()))?;

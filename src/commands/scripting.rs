@@ -1,0 +1,451 @@
+//! Scripts: EVAL and its kin, which run over the whole keyspace, and SCRIPT, which is about the scripts that are known.
+//!
+//! What a script calls is looked up in the table and run as EXEC runs what was queued: the same functions, the same
+//! effects, one record for all of them.
+
+use super::arguments::integer;
+use super::debug;
+use super::keys::database_number;
+use super::lookup::find;
+use super::row::{Flags, ReadingOptions, Request};
+use super::server::{ConnectionState, LocalCall, Mute, dispatch_local, subcommand};
+use super::{CommandId, Context, Outcome, command, publishes, run_one};
+use crate::base::limits::IS_CLUSTER;
+use crate::base::pressure::PRESSURE;
+use crate::connection::monitor;
+use crate::keyspace::{Keyspace, Store};
+use crate::resp::{Args, CommandError, Reply, quoted};
+use crate::scripting::{self, Calls, FUNCTIONS, Finished, Program, SCRIPTS, Script, ScriptFlags, Sha, busy, sha_of};
+use crate::server::Server;
+use crate::state::clients::Client;
+use crate::stats::calls;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// EVAL script numkeys [key [key ...]] [arg [arg ...]]: as the script does
+pub fn eval<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    run(keyspace, args, reply, By::Source, false)
+}
+
+/// EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]: as the script does
+pub fn eval_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    run(keyspace, args, reply, By::Source, true)
+}
+
+/// EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]: as the script does
+pub fn evalsha<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    run(keyspace, args, reply, By::Sha, false)
+}
+
+/// EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]: as the script does
+pub fn evalsha_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    run(keyspace, args, reply, By::Sha, true)
+}
+
+/// How a script is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Source,
+    Sha,
+}
+
+const NO_SCRIPT: CommandError = CommandError::Text("NOSCRIPT No matching script. Please use EVAL.");
+const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// What a program is told that has said what it may do.
+const OUT_OF_MEMORY_AT_ONCE: &str =
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+
+fn run<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    by: By,
+    is_read_only: bool,
+) -> Outcome {
+    let sha = match by {
+        By::Sha => Some(sha_named(&args[1]).ok_or(NO_SCRIPT)?),
+        By::Source => None,
+    };
+    let keys = keys_counted(integer(&args[2])?, args)?;
+    let script = match sha {
+        Some(sha) => SCRIPTS.get(&sha).ok_or(NO_SCRIPT)?,
+        None => script_of(&args[1])?,
+    };
+    let called = Called { flags: script.flags, is_read_only };
+    run_program(keyspace, Program::Script(&script), called, (keys, args), reply)
+}
+
+/// How many keys a request says that follow.
+pub fn keys_counted(count: i64, args: Args<'_>) -> Result<usize, CommandError> {
+    if count < 0 {
+        return Err(CommandError::Text("ERR Number of keys can't be negative"));
+    }
+    let count = usize::try_from(count).ok().filter(|count| *count <= args.len() - 3);
+    count.ok_or(CommandError::Text("ERR Number of keys can't be greater than number of args"))
+}
+
+/// What a program says of itself, and whether it was called as one that only reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Called {
+    /// What it says of itself.
+    pub flags: ScriptFlags,
+    /// Whether it was called as one that only reads.
+    pub is_read_only: bool,
+}
+
+/// Runs a script or a function, with the keys and arguments that follow the third word of its request.
+pub fn run_program<S: Store>(
+    keyspace: &mut Keyspace<S>,
+    program: Program<'_>,
+    Called { flags, is_read_only }: Called,
+    (keys, args): (usize, Args<'_>),
+    reply: &mut Reply<'_>,
+) -> Outcome {
+    must_be_allowed(flags, is_read_only)?;
+    let database = keyspace.database();
+    let began_at = keyspace.began_at();
+    let mut calls = Caller {
+        keyspace,
+        writes: !(is_read_only || (flags.is_declared && flags.no_writes)),
+        has_written: false,
+        is_short: is_short() && !flags.allow_oom,
+        local: None,
+        watched_on: server().filter(|server| server.pubsub.has_monitors()),
+    };
+    let arguments = args.from(3);
+    let finished = scripting::run(program, arguments.to(keys), arguments.from(keys), &mut calls, reply);
+    keyspace.select(database);
+    keyspace.start_timing_at(began_at);
+    // What it did is in the effects of its commands.
+    keyspace.effects().leave_out_own();
+    match finished.map_err(CommandError::Owned)? {
+        Finished::Replied => Ok(()),
+        Finished::Failed { error, is_counted: false } => Err(CommandError::Owned(error)),
+        Finished::Failed { error, is_counted: true } => {
+            reply.error(error);
+            Ok(())
+        }
+    }
+}
+
+/// The name that a client gives a script, in whatever case.
+fn sha_named(name: &[u8]) -> Option<Sha> {
+    let mut sha = Sha::try_from(name).ok()?;
+    sha.make_ascii_lowercase();
+    Some(sha)
+}
+
+/// A script by its source, known from now on where it is right.
+fn script_of(body: &[u8]) -> Result<Arc<Script>, CommandError> {
+    let sha = sha_of(body);
+    if let Some(script) = SCRIPTS.get(&sha) {
+        return Ok(script);
+    }
+    let script = Arc::new(Script::parse(sha, body).map_err(CommandError::Owned)?);
+    scripting::check(&script).map_err(CommandError::Owned)?;
+    SCRIPTS.add_evaled(&script);
+    Ok(script)
+}
+
+/// Whether a request runs a script, or a function, that says of itself that it writes nothing.
+pub fn declares_that_it_writes_nothing(id: CommandId, args: Args<'_>) -> bool {
+    let flags = match command(id).name {
+        "eval" => ScriptFlags::of(&args[1]),
+        "evalsha" => sha_named(&args[1]).and_then(|sha| SCRIPTS.get(&sha)).map(|script| script.flags),
+        "fcall" => FUNCTIONS.get(&args[1]).map(|(library, place)| library.functions[place].flags),
+        _ => None,
+    };
+    flags.is_some_and(|flags| flags.is_declared && flags.no_writes)
+}
+
+/// Refuses a script that says of itself that it must not run now.
+fn must_be_allowed(flags: ScriptFlags, is_read_only: bool) -> Outcome {
+    if !flags.is_declared {
+        return Ok(());
+    }
+    if flags.no_cluster && IS_CLUSTER.load(Ordering::Relaxed) {
+        return Err(CommandError::Text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
+    }
+    if flags.no_writes {
+        return Ok(());
+    }
+    if let Some(error) = server().and_then(|server| server.refuses_scripts()) {
+        return Err(error);
+    }
+    if is_read_only {
+        return Err(CommandError::Text("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    match is_short() && !flags.allow_oom {
+        true => Err(CommandError::Text(OUT_OF_MEMORY_AT_ONCE)),
+        false => Ok(()),
+    }
+}
+
+/// Whether memory was short when a script was last taken on.
+static IS_SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether memory is short for a script that is taken on.
+pub fn note_memory(is_short: bool) {
+    IS_SHORT.store(is_short, Ordering::Relaxed);
+}
+
+fn is_short() -> bool {
+    !PRESSURE.is_free() && IS_SHORT.load(Ordering::Relaxed)
+}
+
+static SERVER: OnceLock<Weak<Server>> = OnceLock::new();
+
+/// Makes the server known to scripts, which run commands about it.
+pub fn serve(server: &Arc<Server>) {
+    // There is one in a process.
+    _ = SERVER.set(Arc::downgrade(server));
+    busy::tell(|is_so| {
+        if let Some(server) = self::server() {
+            server.log_control.look_at_all_while(is_so);
+        }
+    });
+}
+
+/// The server; none where a log is replayed without one.
+pub fn server() -> Option<Arc<Server>> {
+    SERVER.get().and_then(Weak::upgrade)
+}
+
+/// The connection that commands about the server are run for: a script has none of its own.
+fn script_client(server: &Server) -> Option<Arc<Client>> {
+    static CLIENT: OnceLock<Arc<Client>> = OnceLock::new();
+    if let Some(client) = CLIENT.get() {
+        return Some(Arc::clone(client));
+    }
+    let client = server.unconnected_client()?;
+    Some(Arc::clone(CLIENT.get_or_init(|| client)))
+}
+
+type Refusal = Cow<'static, str>;
+
+/// The commands that a script calls, over the keyspace that it runs in.
+struct Caller<'a, S> {
+    keyspace: &'a mut Keyspace<S>,
+    /// Whether it may write.
+    writes: bool,
+    has_written: bool,
+    /// Whether memory was short when it began.
+    is_short: bool,
+    /// State for commands that run in a connection.
+    local: Option<Box<ConnectionState>>,
+    /// Where MONITOR shows what it calls.
+    watched_on: Option<Arc<Server>>,
+}
+
+impl<S: Store> Calls for Caller<'_, S> {
+    fn call(&mut self, args: Args<'_>, is_resp3: bool, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let named = find(&args[0]).ok_or("ERR Unknown Redis command called from script").inspect_err(|_| count(""))?;
+        let id = runnable(named, args).map_err(|text| refused(named, text))?;
+        self.must_be_allowed(id, args).map_err(|text| refused(id, text))?;
+        if let Some(server) = &self.watched_on {
+            monitor::show_called(server, self.keyspace.database(), id, args);
+        }
+        let reply = &mut Reply::new(out, is_resp3);
+        if command(id).request == Request::Local {
+            return self.call_local(named, id, args, reply);
+        }
+        let slow = self.keyspace.slow().len();
+        let has_replied = run_one(id, self.keyspace, args, reply, true);
+        // The slow log has the script.
+        self.keyspace.slow().truncate(slow);
+        debug_assert!(has_replied, "without a waiter nothing waits");
+        Ok(())
+    }
+
+    fn has_command(&self, args: Args<'_>) -> bool {
+        find(&args[0]).is_some_and(|id| runnable(id, args).is_ok())
+    }
+}
+
+impl<S: Store> Caller<'_, S> {
+    fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>) -> Result<(), Refusal> {
+        let row = command(id);
+        if row.flags.has(Flags::NOSCRIPT) && !(row.name == "debug" && debug::is_for_scripts()) {
+            return Err("This Redis command is not allowed from script".into());
+        }
+        if !self.writes && (row.is_write() || publishes(id)) {
+            return Err("Write commands are not allowed from read-only scripts.".into());
+        }
+        if row.keys.streams_from > 0 && ReadingOptions::of(args).block_at.is_some() {
+            let name = quoted(&args[0], usize::MAX);
+            return Err(format!("{name} command is not allowed with BLOCK option from scripts").into());
+        }
+        let is_write = row.flags.has(Flags::WRITE);
+        if is_write && !self.has_written {
+            self.must_find_room_and_disk(row.flags.has(Flags::DENYOOM))?;
+            self.has_written = true;
+            busy::note_written();
+        }
+        let mut keys = row.keys.positions(args).filter(|_| row.request != Request::Local);
+        if !keys.all(|position| self.keyspace.covers(&args[position])) {
+            return Err("Script attempted to access a key of a shard that it was not lent".into());
+        }
+        Ok(())
+    }
+
+    /// The first write of a script may be refused; later ones are not, since half of what it does would stand.
+    fn must_find_room_and_disk(&self, needs_memory: bool) -> Result<(), Refusal> {
+        if let Some(error) = server().and_then(|server| server.refuses_writes()) {
+            return Err(format!("-{error}").into());
+        }
+        if needs_memory && self.is_short { Err(format!("-{OUT_OF_MEMORY}").into()) } else { Ok(()) }
+    }
+
+    /// Runs a command that needs no data. What such a command changes of its connection, it changes for this script.
+    fn call_local(
+        &mut self,
+        named: CommandId,
+        id: CommandId,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Refusal> {
+        let row = command(id);
+        let own = match row.name {
+            "select" => self.select(args, reply),
+            "time" => {
+                write_time(self.keyspace.now_ms(), reply);
+                Ok(())
+            }
+            _ if publishes(id) => self.publish(row.name == "spublish", args, reply),
+            _ => return self.call_of_connection(named, id, args, reply),
+        };
+        calls::note_run(id.0, 0, true, own.is_err());
+        if let Err(error) = own {
+            calls::note_error(&error);
+            reply.error(error);
+        }
+        Ok(())
+    }
+
+    fn select(&mut self, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+        if integer(&args[1])? != 0 {
+            super::cluster::must_have_databases("SELECT")?;
+        }
+        self.keyspace.select(database_number(&args[1], self.keyspace.databases())?);
+        reply.ok();
+        Ok(())
+    }
+
+    /// Sends a message, in its place among the changes of the script.
+    fn publish(&mut self, is_shard: bool, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+        let receivers = server().map_or(0, |server| server.pubsub.receivers(&args[1], is_shard));
+        // It is sent when the script has ended; who listens now gets it.
+        self.keyspace.publish(&args[1], is_shard, &args[2]);
+        reply.count(receivers);
+        Ok(())
+    }
+
+    fn call_of_connection(
+        &mut self,
+        named: CommandId,
+        id: CommandId,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Refusal> {
+        const NOT_HERE: &str = "ERR This Redis command is not allowed from script";
+        // They ask the owners of the data, which is lent to the script.
+        if matches!(command(id).name, "info" | "stats" | "memory|stats" | "memory|doctor") {
+            return Err(refused(id, "This command is not supported from script"));
+        }
+        let server = server().ok_or(NOT_HERE)?;
+        let client = script_client(&server).ok_or(NOT_HERE)?;
+        let state = self.local.get_or_insert_with(|| Box::new(state_of_scripts()));
+        let database = super::keys::database_id(self.keyspace.database());
+        state.context = Context { resp3: reply.is_resp3(), no_touch: false, database };
+        let mut call =
+            LocalCall { server: &server, client: &client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
+        dispatch_local(named, &mut call, args, reply);
+        Ok(())
+    }
+}
+
+fn state_of_scripts() -> ConnectionState {
+    ConnectionState {
+        context: Context::default(),
+        is_authenticated: true,
+        is_closing: false,
+        multi: None,
+        watched: None,
+        is_synced: false,
+        subscription: None,
+        mute: Mute::Nothing,
+    }
+}
+
+/// The command, or the subcommand, that a script calls.
+fn runnable(named: CommandId, args: Args<'_>) -> Result<CommandId, &'static str> {
+    const ARITY: &str = "Wrong number of args calling Redis command from script";
+    let id = subcommand(named, args).map_err(|error| match error {
+        CommandError::Arity(_) => ARITY,
+        _ => "Unknown Redis command called from script",
+    })?;
+    if command(id).accepts(args.len()) { Ok(id) } else { Err(ARITY) }
+}
+
+fn count(text: &str) {
+    let code = text.strip_prefix('-').and_then(|text| text.split(' ').next());
+    calls::note_error_text(code.unwrap_or("ERR"));
+}
+
+/// Why a command is not run, as the script hears it, and counted as such.
+fn refused(id: CommandId, text: impl Into<Refusal>) -> Refusal {
+    let text = text.into();
+    calls::note_rejected(id.0);
+    count(&text);
+    match text.strip_prefix('-') {
+        Some(whole) => whole.to_owned().into(),
+        None => format!("ERR {text}").into(),
+    }
+}
+
+/// The time of a script is that at which it began, however often it asks.
+fn write_time(now_ms: u64, reply: &mut Reply<'_>) {
+    reply.array(2);
+    reply.bulk((now_ms / 1000).to_string().as_bytes());
+    reply.bulk((now_ms % 1000 * 1000).to_string().as_bytes());
+}
+
+/// SCRIPT LOAD script: O(N), N = bytes of the script
+pub fn load<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let sha = sha_of(&args[2]);
+    let script = Script::parse(sha, &args[2]).map_err(CommandError::Owned)?;
+    if !SCRIPTS.has(&sha) {
+        scripting::check(&script).map_err(CommandError::Owned)?;
+    }
+    SCRIPTS.add_loaded(script);
+    reply.bulk(&sha);
+    Ok(())
+}
+
+/// SCRIPT EXISTS sha1 [sha1 ...]: O(N), N = scripts named
+pub fn exists(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let names = args.from(2);
+    reply.array(names.len());
+    // As they are written: in capital letters none exists.
+    names.iter().for_each(|name| reply.flag(Sha::try_from(name).is_ok_and(|sha| SCRIPTS.has(&sha))));
+    Ok(())
+}
+
+/// SCRIPT FLUSH [ASYNC | SYNC]: O(N), N = scripts
+pub fn flush<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let is_right = args.len() == 2 || (args.len() == 3 && (args.is(2, "SYNC") || args.is(2, "ASYNC")));
+    if !is_right {
+        return Err(CommandError::Text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
+    }
+    SCRIPTS.flush();
+    reply.ok();
+    Ok(())
+}
+
+/// SCRIPT KILL: O(1)
+pub fn kill(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    busy::kill(false).map_err(CommandError::Text)?;
+    reply.ok();
+    Ok(())
+}

@@ -1,0 +1,761 @@
+//! A thread's Lua: compiles scripts and runs them.
+//!
+//! Each thread has a state of its own, made when it runs its first script. What one script leaves in it no other can
+//! see: all that a script can reach and that outlives it cannot be changed (`sandbox.lua`).
+
+use super::busy::Watch;
+use super::conversions::{self, lua_of};
+use super::functions::{self, FUNCTIONS, Library, checked_name};
+use super::libraries;
+use super::patterns;
+use super::raising::{self, OWN_CHUNK, Place};
+use super::registry::{SCRIPTS, Script, ScriptFlags, Sha};
+use crate::resp::{Args, Reply, Span, quoted};
+use mlua::chunk::ChunkMode;
+use mlua::debug::HookTriggers;
+use mlua::{Error, Function, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState};
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of memory that a state may have in use.
+const MEMORY_MAX: usize = 256 * 1024 * 1024;
+/// A state that has more than this in use after a script is thrown away: what a large script took is given back at once.
+const MEMORY_KEPT: usize = 16 * 1024 * 1024;
+/// Instructions between two looks at the time.
+const LOOK_EVERY: u32 = 10_000;
+/// Arguments of a command that a script calls at most, in bytes.
+const CALL_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Scripts of which a thread keeps the compiled code though they are known no more.
+const STALE_MAX: usize = 512;
+
+/// What a script calls: the commands.
+pub trait Calls {
+    /// Runs a command and appends its reply to `out`. The error says why it does not run.
+    fn call(&mut self, args: Args<'_>, is_resp3: bool, out: &mut Vec<u8>)
+    -> std::result::Result<(), Cow<'static, str>>;
+    /// Whether there is such a command: `redis.acl_check_cmd`.
+    fn has_command(&self, args: Args<'_>) -> bool;
+}
+
+/// How a script ended.
+#[derive(Debug)]
+pub enum Finished {
+    /// Its reply is written.
+    Replied,
+    /// It failed with this, code included; nothing is written.
+    Failed {
+        /// What is replied.
+        error: String,
+        /// Whether the errors that were replied count it already.
+        is_counted: bool,
+    },
+}
+
+/// What runs.
+#[derive(Clone, Copy)]
+pub enum Program<'a> {
+    /// A script.
+    Script(&'a Script),
+    /// A function, by its place in its library, and the request that calls it.
+    Function(&'a Library, usize, Args<'a>),
+}
+
+impl Program<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Script(script) => script.name(),
+            Self::Function(library, place, _) => &library.functions[*place].name,
+        }
+    }
+}
+
+thread_local! {
+    static INTERPRETER: RefCell<Option<Interpreter>> = const { RefCell::new(None) };
+}
+
+/// Bytes that the states of Lua of all threads had in use when each last ended a script.
+static LUA_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes that the states of Lua of all threads had in use when each last ended a script.
+pub fn lua_bytes() -> usize {
+    LUA_BYTES.load(Ordering::Relaxed)
+}
+
+/// Checks that a script compiles; the error says what is wrong with it.
+pub fn check(script: &Script) -> std::result::Result<(), String> {
+    with_interpreter(|interpreter| interpreter.compiled(script).map(drop))
+}
+
+/// Runs a library to see what it registers, for no longer than `most`.
+pub fn registered(library: &Library, most: Option<Duration>) -> std::result::Result<Vec<functions::Function>, String> {
+    with_interpreter(|interpreter| {
+        let loaded = interpreter.load(library, most)?;
+        Ok(loaded.into_iter().map(|registered| registered.function).collect())
+    })
+}
+
+/// Runs a script or a function.
+///
+/// # Panics
+/// Within a script: none can run another.
+pub fn run(
+    program: Program<'_>,
+    keys: Args<'_>,
+    arguments: Args<'_>,
+    calls: &mut dyn Calls,
+    reply: &mut Reply<'_>,
+) -> std::result::Result<Finished, String> {
+    with_interpreter(|interpreter| {
+        let function = match program {
+            Program::Script(script) => interpreter.compiled(script)?,
+            Program::Function(library, place, _) => interpreter.callback(library, place)?,
+        };
+        let mark = reply.mark();
+        let finished = interpreter.run(program, &function, (keys, arguments), calls, reply);
+        Ok(finished.unwrap_or_else(|error| {
+            reply.truncate(mark);
+            interpreter.is_spoiled = true;
+            let text = match error.downcast_ref::<raising::Raised>() {
+                Some(raised) => raised.to_string(),
+                None => format!("ERR Error running script {}, {}", program.name(), raising::without_trace(&error)),
+            };
+            Finished::Failed { error: quoted(text.as_bytes(), 200), is_counted: false }
+        }))
+    })
+}
+
+fn with_interpreter<R>(act: impl FnOnce(&mut Interpreter) -> R) -> R {
+    INTERPRETER.with(|slot| {
+        let mut slot = slot.borrow_mut();
+        let flushes = SCRIPTS.flushes();
+        slot.take_if(|interpreter| interpreter.flushes != flushes || interpreter.is_spoiled);
+        let interpreter =
+            slot.get_or_insert_with(|| Interpreter::new(flushes).expect("the sandbox is a program of ours"));
+        act(interpreter)
+    })
+}
+
+struct Interpreter {
+    lua: Lua,
+    /// Runs a function in the sandbox: gives whether it succeeded, and what it returned or failed with.
+    run: Function,
+    /// The same for a function, which is called with its keys and arguments.
+    call: Function,
+    /// Runs a library, which sees nothing but what registers functions.
+    load: Function,
+    handler: Function,
+    /// The environment of scripts.
+    environment: Table,
+    /// What that shows.
+    globals: Table,
+    redis: Table,
+    json: Rc<RefCell<libraries::JsonConfig>>,
+    is_resp3: Rc<Cell<bool>>,
+    watch: Rc<RefCell<Option<Watch>>>,
+    compiled: HashMap<Sha, Function>,
+    /// What libraries have registered, by their numbers.
+    callbacks: HashMap<u64, Vec<Function>>,
+    /// How often the libraries had been changed when those that are gone were forgotten last.
+    changes: u64,
+    loading: Rc<RefCell<Option<Loading>>>,
+    /// How often all scripts had been forgotten when it was made.
+    flushes: u64,
+    /// Whether it is to be thrown away.
+    is_spoiled: bool,
+    /// Its part of [`LUA_BYTES`].
+    noted_bytes: usize,
+    /// The names of chunks: Lua's parser does not keep the collector from them.
+    _names: [LuaString; 3],
+}
+
+/// A library that is being loaded.
+#[derive(Default)]
+struct Loading {
+    registered: Vec<Registered>,
+    /// When it is to have ended.
+    end: Option<Instant>,
+}
+
+/// A function that a library has registered.
+struct Registered {
+    function: functions::Function,
+    callback: Function,
+}
+
+/// The names of the chunks of scripts and of libraries.
+const SCRIPT_CHUNK: &str = "@user_script";
+const LIBRARY_CHUNK: &str = "@user_function";
+
+impl Interpreter {
+    fn new(flushes: u64) -> Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let names =
+            [lua.create_string(SCRIPT_CHUNK)?, lua.create_string(LIBRARY_CHUNK)?, lua.create_string(OWN_CHUNK)?];
+        let watch: Rc<RefCell<Option<Watch>>> = Rc::default();
+        let json = Rc::new(RefCell::new(libraries::JsonConfig::default()));
+        let is_resp3 = Rc::new(Cell::new(false));
+        let native = lua.create_table()?;
+        native.raw_set("shown_error", lua.create_function(|lua, value: Value| raising::shown(lua, value))?)?;
+        let its = Rc::clone(&watch);
+        native.raw_set("end_if_killed", lua.create_function(move |_, ()| end_if_killed(&its))?)?;
+        native.raw_set("unpack", lua.create_function(|lua, values: MultiValue| unpack(lua, &values))?)?;
+        patterns::register(&lua, &native, &watch)?;
+        libraries::register(&lua, &native, &json)?;
+        let redis = redis_table(&lua, &is_resp3)?;
+        native.raw_set("redis", &redis)?;
+        let loading: Rc<RefCell<Option<Loading>>> = Rc::default();
+        native.raw_set("loading", loading_table(&lua, &loading)?)?;
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name(OWN_CHUNK);
+        let (run, call, load, environment, globals): (Function, Function, Function, Table, Table) =
+            sandbox.call(native)?;
+        let handler = lua.create_function(|lua, error: Value| handled(lua, error))?;
+        lua.set_memory_limit(MEMORY_MAX)?;
+        let (hook_watch, hook_loading) = (Rc::clone(&watch), Rc::clone(&loading));
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), move |_, _| {
+            look(&hook_watch).and_then(|()| look_at_loading(&hook_loading)).map(|()| VmState::Continue)
+        })?;
+        Ok(Self {
+            lua,
+            run,
+            call,
+            load,
+            handler,
+            environment,
+            globals,
+            redis,
+            json,
+            is_resp3,
+            watch,
+            compiled: HashMap::new(),
+            callbacks: HashMap::new(),
+            changes: 0,
+            loading,
+            flushes,
+            is_spoiled: false,
+            noted_bytes: 0,
+            _names: names,
+        })
+    }
+
+    /// The function of a script, compiled where this thread has not seen it.
+    fn compiled(&mut self, script: &Script) -> std::result::Result<Function, String> {
+        if let Some(function) = self.compiled.get(&script.sha) {
+            return Ok(function.clone());
+        }
+        let function = self.chunk(script.code(), SCRIPT_CHUNK).map_err(|reason| {
+            quoted(format!("ERR Error compiling script (new function): {reason}").as_bytes(), usize::MAX)
+        })?;
+        if self.compiled.len() > SCRIPTS.size().0 + STALE_MAX {
+            self.compiled.retain(|sha, _| SCRIPTS.has(sha));
+        }
+        self.compiled.insert(script.sha, function.clone());
+        Ok(function)
+    }
+
+    /// Compiles a program; the error says what is wrong with it.
+    fn chunk(&self, code: &[u8], name: &str) -> std::result::Result<Function, String> {
+        // Bytecode is read as text, and so is refused.
+        let code: Cow<'_, [u8]> = if code.first() == Some(&27) { [b" ", code].concat().into() } else { code.into() };
+        let chunk = self.lua.load(&*code).set_name(name).set_mode(ChunkMode::Text);
+        chunk.set_environment(self.environment.clone()).into_function().map_err(|error| match error {
+            Error::SyntaxError { message, .. } => message,
+            other => other.to_string(),
+        })
+    }
+
+    /// What a library has registered here, which has run in this thread or does now.
+    fn callback(&mut self, library: &Library, place: usize) -> std::result::Result<Function, String> {
+        if let Some(callbacks) = self.callbacks.get(&library.id) {
+            return Ok(callbacks[place].clone());
+        }
+        let changes = FUNCTIONS.changes();
+        if self.changes != changes {
+            self.changes = changes;
+            let libraries = FUNCTIONS.libraries();
+            self.callbacks.retain(|id, _| libraries.iter().any(|library| library.id == *id));
+        }
+        let loaded = self.load(library, None)?;
+        let is_same = loaded.iter().map(|registered| &registered.function).eq(&library.functions);
+        let callbacks: Vec<Function> = loaded.into_iter().map(|registered| registered.callback).collect();
+        let callback = callbacks.get(place).filter(|_| is_same).cloned();
+        let callback = callback.ok_or("ERR the library registers other functions than when it was loaded")?;
+        self.callbacks.insert(library.id, callbacks);
+        Ok(callback)
+    }
+
+    /// Runs a library; gives what it registers. The error is a reply.
+    fn load(&mut self, library: &Library, most: Option<Duration>) -> std::result::Result<Vec<Registered>, String> {
+        let shown = |text: String| quoted(text.as_bytes(), usize::MAX);
+        let function = self
+            .chunk(library.code(), LIBRARY_CHUNK)
+            .map_err(|reason| shown(format!("ERR Error compiling function: {reason}")))?;
+        *self.loading.borrow_mut() =
+            Some(Loading { end: most.map(|most| Instant::now() + most), ..Loading::default() });
+        let outcome = self.load.call::<(bool, Value)>((function, &self.handler));
+        let loading = self.loading.borrow_mut().take().expect("it is being loaded");
+        self.note_bytes();
+        let failure = match outcome {
+            Ok((true, _)) => return Ok(loading.registered),
+            Ok((false, Value::Table(error))) => match error.raw_get("err") {
+                Ok(Value::String(text)) => text.to_string_lossy(),
+                _ => "unknown error".into(),
+            },
+            Ok((false, error)) => error.to_string().unwrap_or_default(),
+            Err(error) => raising::without_trace(&error),
+        };
+        Err(shown(format!("ERR Error registering functions: {failure}")))
+    }
+
+    fn run(
+        &mut self,
+        program: Program<'_>,
+        function: &Function,
+        (keys, arguments): (Args<'_>, Args<'_>),
+        calls: &mut dyn Calls,
+        reply: &mut Reply<'_>,
+    ) -> Result<Finished> {
+        let lua = &self.lua;
+        *self.json.borrow_mut() = libraries::JsonConfig::default();
+        self.is_resp3.set(false);
+        let (keys, arguments) = (list(lua, keys)?, list(lua, arguments)?);
+        if let Program::Script(_) = program {
+            self.globals.raw_set("KEYS", &keys)?;
+            self.globals.raw_set("ARGV", &arguments)?;
+        }
+        *self.watch.borrow_mut() = Some(match program {
+            Program::Script(script) => Watch::of_script(script.sha),
+            Program::Function(_, _, request) => Watch::of_function(program.name(), request),
+        });
+        let calls = RefCell::new(Caller { calls, arena: Vec::new(), spans: Vec::new(), reply: Vec::new() });
+        let outcome = lua.scope(|scope| {
+            for (name, raises) in [("call", true), ("pcall", false)] {
+                let function = scope.create_function({
+                    let (calls, is_resp3) = (&calls, &self.is_resp3);
+                    move |lua, values: MultiValue| call(lua, &values, calls, is_resp3.get(), raises)
+                })?;
+                self.redis.raw_set(name, function)?;
+            }
+            let check = scope.create_function(|lua, values: MultiValue| has_command(lua, &values, &calls))?;
+            self.redis.raw_set("acl_check_cmd", check)?;
+            match program {
+                Program::Script(_) => self.run.call::<(bool, Value)>((function, &self.handler)),
+                Program::Function(..) => self.call.call((function, &self.handler, keys, arguments)),
+            }
+        });
+        let look = || look(&self.watch);
+        let finished = outcome.and_then(|(is_success, value)| match is_success {
+            true => conversions::write(&value, self.is_resp3.get(), reply, &look).map(|()| Finished::Replied),
+            false => failed(lua, program.name(), &value),
+        });
+        *self.watch.borrow_mut() = None;
+        let finished = finished?;
+        if let Program::Script(_) = program {
+            self.globals.raw_set("KEYS", Value::Nil)?;
+            self.globals.raw_set("ARGV", Value::Nil)?;
+        }
+        self.note_bytes();
+        Ok(finished)
+    }
+
+    fn note_bytes(&mut self) {
+        let bytes = self.lua.used_memory();
+        self.is_spoiled |= bytes > MEMORY_KEPT;
+        LUA_BYTES.fetch_add(bytes.wrapping_sub(self.noted_bytes), Ordering::Relaxed);
+        self.noted_bytes = bytes;
+    }
+}
+
+impl Drop for Interpreter {
+    fn drop(&mut self) {
+        LUA_BYTES.fetch_sub(self.noted_bytes, Ordering::Relaxed);
+    }
+}
+
+/// Looks at the time of the script that runs; the error ends it.
+fn look(watch: &RefCell<Option<Watch>>) -> Result<()> {
+    watch.borrow().as_ref().map_or(Ok(()), Watch::look).map_err(|reason| raising::reply(reason, false))
+}
+
+fn look_at_loading(loading: &RefCell<Option<Loading>>) -> Result<()> {
+    let is_late = |end: Instant| Instant::now() > end;
+    match loading.borrow().as_ref().and_then(|loading| loading.end).is_some_and(is_late) {
+        true => Err(raising::reply("ERR FUNCTION LOAD timeout", false)),
+        false => Ok(()),
+    }
+}
+
+/// Whoever catches errors lets the end of a script pass.
+fn end_if_killed(watch: &RefCell<Option<Watch>>) -> Result<()> {
+    match watch.borrow().as_ref().and_then(Watch::end) {
+        Some(reason) => Err(raising::reply(reason, false)),
+        None => Ok(()),
+    }
+}
+
+fn list(lua: &Lua, args: Args<'_>) -> Result<Table> {
+    let table = lua.create_table_with_capacity(args.len(), 0)?;
+    for (position, argument) in args.iter().enumerate() {
+        table.raw_set(position + 1, lua.create_string(argument)?)?;
+    }
+    Ok(table)
+}
+
+/// What commands are called with, and where they reply; kept for the calls of a script.
+struct Caller<'a> {
+    calls: &'a mut dyn Calls,
+    arena: Vec<u8>,
+    spans: Vec<Span>,
+    reply: Vec<u8>,
+}
+
+impl Caller<'_> {
+    /// Takes the arguments of a call; the error is in words.
+    fn take(&mut self, lua: &Lua, values: &MultiValue) -> Result<std::result::Result<(), &'static str>> {
+        self.arena.clear();
+        self.spans.clear();
+        if values.is_empty() {
+            return Ok(Err("ERR Please specify at least one argument for this redis lib call"));
+        }
+        for value in values {
+            let start = self.arena.len();
+            if !conversions::write_argument(lua, value, &mut self.arena)? {
+                return Ok(Err("ERR Lua redis lib command arguments must be strings or integers"));
+            }
+            if self.arena.len() > CALL_BYTES_MAX {
+                return Ok(Err("ERR the arguments of a command that a script calls are longer than 512 MB"));
+            }
+            self.spans.push(Span::new(start, self.arena.len() - start));
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// `redis.call`, which raises errors, and `redis.pcall`, which returns them.
+fn call(lua: &Lua, values: &MultiValue, caller: &RefCell<Caller<'_>>, is_resp3: bool, raises: bool) -> Result<Value> {
+    let caller = &mut *caller.borrow_mut();
+    if let Err(text) = caller.take(lua, values)? {
+        return if raises { Err(raising::reply(text, false)) } else { raising::table(lua, text.as_bytes(), false) };
+    }
+    let Caller { calls, arena, spans, reply } = caller;
+    reply.clear();
+    if let Err(reason) = calls.call(Args::new(arena, spans), is_resp3, reply) {
+        let text = conversions::error_text(reason.as_bytes());
+        return if raises { Err(raising::reply(text, true)) } else { raising::table(lua, &text, true) };
+    }
+    if raises && let Some(text) = reply.strip_prefix(b"-") {
+        let text = text.strip_suffix(b"\r\n").expect("a reply has whole lines");
+        return Err(raising::reply(conversions::error_text(text), true));
+    }
+    lua_of(lua, reply)
+}
+
+/// `redis.acl_check_cmd`: there is one user, who may do everything.
+fn has_command(lua: &Lua, values: &MultiValue, caller: &RefCell<Caller<'_>>) -> Result<bool> {
+    let caller = &mut *caller.borrow_mut();
+    caller.take(lua, values)?.map_err(|text| raising::reply(text, false))?;
+    match caller.calls.has_command(Args::new(&caller.arena, &caller.spans)) {
+        true => Ok(true),
+        false => Err(raising::reply("ERR Invalid command passed to redis.acl_check_cmd()", false)),
+    }
+}
+
+/// The error of a script as a table, with the place where it was raised.
+fn handled(lua: &Lua, error: Value) -> Result<Value> {
+    let table = match raising::shown(lua, error)? {
+        Value::Table(table) => table,
+        other => {
+            let mut text = b"ERR ".to_vec();
+            match &other {
+                Value::Nil => text.extend_from_slice(b"nil"),
+                Value::Boolean(value) => text.extend_from_slice(value.to_string().as_bytes()),
+                other => match lua.coerce_string(other.clone())? {
+                    Some(shown) => text.extend_from_slice(&shown.as_bytes()),
+                    None => text.extend_from_slice(raising::type_name(Some(other)).as_bytes()),
+                },
+            }
+            match raising::table(lua, &text, false)? {
+                Value::Table(table) => table,
+                _ => unreachable!("it is a table"),
+            }
+        }
+    };
+    // Between what failed and this there is the function of the library that calls it.
+    if let Some(Place { source, line, .. }) = raising::place(lua, 2, true) {
+        table.raw_set("source", source)?;
+        table.raw_set("line", line.map_or(-1, |line| line as i64))?;
+    }
+    Ok(Value::Table(table))
+}
+
+/// The reply of a script that has failed.
+fn failed(lua: &Lua, name: &str, value: &Value) -> Result<Finished> {
+    let Value::Table(table) = value else {
+        let reason = match raising::shown(lua, value.clone())? {
+            Value::String(text) => text.as_bytes().to_vec(),
+            _ => b"execution failure".to_vec(),
+        };
+        let reason = quoted(&reason, 100);
+        let error = format!("ERR Error running script {name}, {reason}");
+        return Ok(Finished::Failed { error, is_counted: false });
+    };
+    let message = text_of(lua, &table.raw_get("err")?).unwrap_or_else(|| b"ERR unknown error".to_vec());
+    let mut text = quoted(&message, usize::MAX);
+    if let (Some(source), Some(line)) = (text_of(lua, &table.raw_get("source")?), text_of(lua, &table.raw_get("line")?))
+    {
+        let (source, line) = (quoted(&source, usize::MAX), quoted(&line, usize::MAX));
+        text.push_str(&format!(" script: {name}, on {source}:{line}."));
+    }
+    let is_counted = table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);
+    Ok(Finished::Failed { error: text, is_counted })
+}
+
+/// `unpack`: the elements of a table. Lua's own counts them in 32 bits, where their number may overflow.
+fn unpack(lua: &Lua, values: &MultiValue) -> Result<MultiValue> {
+    /// The stack of C has no room for more.
+    const RESULTS_MAX: i64 = 7900;
+    let Some(Value::Table(table)) = values.front() else {
+        let reason = format!("table expected, got {}", raising::type_name(values.front()));
+        return Err(raising::bad_argument(lua, 1, "unpack", &reason));
+    };
+    let first = raising::truncated(raising::number_or(lua, values.get(1), 2, "unpack", 1.0)?);
+    let last = match values.get(2) {
+        None | Some(Value::Nil) => table.raw_len() as i64,
+        last => raising::truncated(raising::number(lua, last, 3, "unpack")?),
+    };
+    match last.checked_sub(first) {
+        Some(distance) if distance < 0 => Ok(MultiValue::new()),
+        Some(distance) if distance < RESULTS_MAX => (first..=last).map(|index| table.raw_get(index)).collect(),
+        _ => Err(raising::error(lua, "too many results to unpack")),
+    }
+}
+
+/// What the table `redis` has at any time.
+fn common_table(lua: &Lua) -> Result<Table> {
+    let redis = lua.create_table()?;
+    for (name, value) in [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)] {
+        redis.raw_set(name, value)?;
+    }
+    let number = crate::rdb::REDIS_VERSION
+        .split('.')
+        .fold(0, |number, part| number << 8 | part.parse::<i64>().expect("a version is numbers"));
+    redis.raw_set("REDIS_VERSION", crate::rdb::REDIS_VERSION)?;
+    redis.raw_set("REDIS_VERSION_NUM", number)?;
+    redis.raw_set("log", lua.create_function(|lua, values: MultiValue| log(lua, &values))?)?;
+    Ok(redis)
+}
+
+/// The table `redis` of a library that is loaded.
+fn loading_table(lua: &Lua, loading: &Rc<RefCell<Option<Loading>>>) -> Result<Table> {
+    let redis = common_table(lua)?;
+    let loading = Rc::clone(loading);
+    let register = lua.create_function(move |lua, values: MultiValue| register(lua, &values, &loading))?;
+    redis.raw_set("register_function", register)?;
+    Ok(redis)
+}
+
+/// `redis.register_function`
+fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Loading>>) -> Result<()> {
+    let fails = |text: &str| raising::reply(format!("ERR {text}"), false);
+    let mut loading = loading.borrow_mut();
+    let loading =
+        loading.as_mut().ok_or_else(|| fails("redis.register_function can only be called on FUNCTION LOAD command"))?;
+    let registered = match values.len() {
+        1 => named_arguments(values.front()),
+        2 => positional_arguments(lua, values),
+        _ => Err("wrong number of arguments to redis.register_function"),
+    };
+    let (name, mut registered) = registered.map_err(fails)?;
+    registered.function.name = checked_name(&name).ok_or_else(|| fails(functions::BAD_NAME))?;
+    let is_same = |other: &Registered| other.function.name.eq_ignore_ascii_case(&registered.function.name);
+    if loading.registered.iter().any(is_same) {
+        return Err(fails("Function already exists in the library"));
+    }
+    loading.registered.push(registered);
+    Ok(())
+}
+
+/// A function with the name that it is to get, which has not been looked at; or what is wrong with it.
+type ToRegister = std::result::Result<(Vec<u8>, Registered), &'static str>;
+
+fn to_register(name: Vec<u8>, callback: Function, description: Option<Box<[u8]>>, flags: ScriptFlags) -> ToRegister {
+    Ok((name, Registered { function: functions::Function { name: String::new(), description, flags }, callback }))
+}
+
+fn positional_arguments(lua: &Lua, values: &MultiValue) -> ToRegister {
+    let name = text_of(lua, &values[0]).ok_or("first argument to redis.register_function must be a string")?;
+    match &values[1] {
+        Value::Function(callback) => to_register(name, callback.clone(), None, ScriptFlags::declared()),
+        _ => Err("second argument to redis.register_function must be a function"),
+    }
+}
+
+fn named_arguments(value: Option<&Value>) -> ToRegister {
+    let Some(Value::Table(table)) = value else {
+        return Err("calling redis.register_function with a single argument is only applicable to Lua table \
+                    (representing named arguments).");
+    };
+    let (mut name, mut callback, mut description, mut flags) = (None, None, None, ScriptFlags::declared());
+    for pair in table.pairs::<Value, Value>() {
+        const NOT_NAMED: &str = "named argument key given to redis.register_function is not a string";
+        let (key, value) = pair.map_err(|_| NOT_NAMED)?;
+        let Value::String(key) = key else { return Err(NOT_NAMED) };
+        match (key.to_string_lossy().to_ascii_lowercase().as_str(), value) {
+            ("function_name", Value::String(text)) => name = Some(text.as_bytes().to_vec()),
+            ("function_name", _) => {
+                return Err("function_name argument given to redis.register_function must be a string");
+            }
+            ("description", Value::String(text)) => description = Some(text.as_bytes().to_vec().into()),
+            ("description", _) => {
+                return Err("description argument given to redis.register_function must be a string");
+            }
+            ("callback", Value::Function(function)) => callback = Some(function),
+            ("callback", _) => {
+                return Err("callback argument given to redis.register_function must be a function");
+            }
+            ("flags", Value::Table(names)) => flags = flags_of(&names)?,
+            ("flags", _) => {
+                return Err("flags argument to redis.register_function must be a table representing function flags");
+            }
+            _ => return Err("unknown argument given to redis.register_function"),
+        }
+    }
+    let name = name.ok_or("redis.register_function must get a function name argument")?;
+    let callback = callback.ok_or("redis.register_function must get a callback argument")?;
+    to_register(name, callback, description, flags)
+}
+
+fn flags_of(names: &Table) -> std::result::Result<ScriptFlags, &'static str> {
+    const UNKNOWN: &str = "unknown flag given";
+    let mut flags = ScriptFlags::declared();
+    for place in 1.. {
+        match names.raw_get(place).map_err(|_| UNKNOWN)? {
+            Value::Nil => break,
+            Value::String(name) if flags.set(&name.as_bytes().to_ascii_lowercase()) => {}
+            _ => return Err(UNKNOWN),
+        }
+    }
+    Ok(flags)
+}
+
+/// A value as a text, where it is one or a number.
+fn text_of(lua: &Lua, value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(_) | Value::Integer(_) | Value::Number(_) => {
+            lua.coerce_string(value.clone()).ok()?.map(|text| text.as_bytes().to_vec())
+        }
+        _ => None,
+    }
+}
+
+/// The table `redis`, but for what calls commands.
+fn redis_table(lua: &Lua, is_resp3: &Rc<Cell<bool>>) -> Result<Table> {
+    let redis = common_table(lua)?;
+    for (name, value) in [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)] {
+        redis.raw_set(name, value)?;
+    }
+    redis.raw_set("sha1hex", lua.create_function(|lua, values: MultiValue| sha1hex(lua, &values))?)?;
+    redis.raw_set("error_reply", lua.create_function(|lua, values: MultiValue| error_reply(lua, &values))?)?;
+    redis.raw_set("status_reply", lua.create_function(|lua, values: MultiValue| status_reply(lua, &values))?)?;
+    redis.raw_set("set_repl", lua.create_function(|lua, values: MultiValue| set_repl(lua, &values))?)?;
+    redis.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
+    redis.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
+    redis.raw_set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
+    let is_resp3 = Rc::clone(is_resp3);
+    let setresp = lua.create_function(move |lua, values: MultiValue| setresp(lua, &values, &is_resp3))?;
+    redis.raw_set("setresp", setresp)?;
+    Ok(redis)
+}
+
+fn sha1hex(lua: &Lua, values: &MultiValue) -> Result<Value> {
+    if values.len() != 1 {
+        return Err(raising::reply("ERR wrong number of arguments", false));
+    }
+    let text = lua.coerce_string(values[0].clone())?;
+    let sha = super::sha_of(&text.map(|text| text.as_bytes().to_vec()).unwrap_or_default());
+    Ok(Value::String(lua.create_string(sha)?))
+}
+
+/// The only argument, which has to be a text.
+fn only_text(values: &MultiValue) -> Option<Vec<u8>> {
+    match (values.len(), values.front()) {
+        (1, Some(Value::String(text))) => Some(text.as_bytes().to_vec()),
+        _ => None,
+    }
+}
+
+const WRONG_ARGUMENTS: &[u8] = b"ERR wrong number or type of arguments";
+
+fn error_reply(lua: &Lua, values: &MultiValue) -> Result<Value> {
+    let Some(text) = only_text(values) else { return raising::table(lua, WRONG_ARGUMENTS, false) };
+    let text: Vec<u8> = text.into_iter().take_while(|&byte| byte != 0).collect();
+    let text = text.strip_prefix(b"-").unwrap_or(&text);
+    let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+    raising::table(lua, &conversions::error_text(&text[..end]), false)
+}
+
+fn status_reply(lua: &Lua, values: &MultiValue) -> Result<Value> {
+    let Some(text) = only_text(values) else { return raising::table(lua, WRONG_ARGUMENTS, false) };
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set("ok", lua.create_string(text)?)?;
+    Ok(Value::Table(table))
+}
+
+fn log(lua: &Lua, values: &MultiValue) -> Result<()> {
+    if values.len() < 2 {
+        return Err(raising::reply("ERR redis.log() requires two arguments or more.", false));
+    }
+    let Some(level) = raising::number_of(lua, values.front())? else {
+        return Err(raising::reply("ERR First argument must be a number (log level).", false));
+    };
+    let level = raising::truncated(level);
+    if !(0..=3).contains(&level) {
+        return Err(raising::reply("ERR Invalid debug level.", false));
+    }
+    let mut words = Vec::new();
+    for value in values.iter().skip(1) {
+        if let Value::String(_) | Value::Integer(_) | Value::Number(_) = value
+            && let Some(text) = lua.coerce_string(value.clone())?
+        {
+            words.push(text.to_string_lossy());
+        }
+    }
+    let text = words.join(" ");
+    match level {
+        0 | 1 => tracing::debug!("{text}"),
+        2 => tracing::info!("{text}"),
+        _ => tracing::warn!("{text}"),
+    }
+    Ok(())
+}
+
+/// What a script changes is always logged: what is in memory and what is on disk are not to differ.
+fn set_repl(lua: &Lua, values: &MultiValue) -> Result<()> {
+    if values.len() != 1 {
+        return Err(raising::reply("ERR redis.set_repl() requires one argument.", false));
+    }
+    let flags = raising::truncated(raising::number_of(lua, values.front())?.unwrap_or(0.0));
+    match flags & !3 {
+        0 => Ok(()),
+        _ => Err(raising::reply(
+            "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+            false,
+        )),
+    }
+}
+
+fn setresp(lua: &Lua, values: &MultiValue, is_resp3: &Cell<bool>) -> Result<()> {
+    if values.len() != 1 {
+        return Err(raising::reply("ERR redis.setresp() requires one argument.", false));
+    }
+    match raising::truncated(raising::number_of(lua, values.front())?.unwrap_or(0.0)) {
+        2 => is_resp3.set(false),
+        3 => is_resp3.set(true),
+        _ => return Err(raising::reply("ERR RESP version must be 2 or 3.", false)),
+    }
+    Ok(())
+}

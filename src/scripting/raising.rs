@@ -1,0 +1,186 @@
+//! Errors that Rust's functions raise in a script.
+//!
+//! What crosses from Rust to Lua is an object of the library in between. No script sees it: `sandbox.lua` and
+//! the interpreter make of it what Redis's functions raise, a text or a table.
+
+use mlua::{Error, Lua, LuaString, Result, Value};
+use std::fmt;
+
+/// The name of what is no part of a script: positions in it are nobody's concern.
+pub const OWN_CHUNK: &str = "=shardrace";
+
+/// What was raised.
+#[derive(Debug, Clone)]
+pub enum Raised {
+    /// A text, with the place in the script where it has one.
+    Text(Vec<u8>),
+    /// The error of a command or of a function of `redis`, code included: a table in Lua.
+    Reply {
+        /// The error.
+        text: Vec<u8>,
+        /// Whether the errors that were replied count it already.
+        is_counted: bool,
+    },
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Text(text) | Self::Reply { text, .. }) = self;
+        f.write_str(&String::from_utf8_lossy(text))
+    }
+}
+
+impl std::error::Error for Raised {}
+
+/// Where in the stack something is.
+pub struct Place {
+    /// The name of the chunk as it was given.
+    pub source: String,
+    /// The name as errors show it.
+    pub shown: String,
+    /// The line; none in a function of Rust or C.
+    pub line: Option<usize>,
+    is_c: bool,
+}
+
+fn place_at(lua: &Lua, level: usize) -> Option<Place> {
+    lua.inspect_stack(level, |debug| {
+        let source = debug.source();
+        let text = |text: Option<std::borrow::Cow<'_, str>>| text.map(std::borrow::Cow::into_owned).unwrap_or_default();
+        Place {
+            source: text(source.source),
+            shown: text(source.short_src),
+            line: debug.current_line(),
+            is_c: source.what == "C",
+        }
+    })
+}
+
+/// Where the function at `level` of the stack stands, or who called it where that is no part of a script.
+pub fn place(lua: &Lua, level: usize, skips_c: bool) -> Option<Place> {
+    let mut level = level;
+    if skips_c && place_at(lua, level)?.is_c {
+        level += 1;
+    }
+    loop {
+        let place = place_at(lua, level)?;
+        if place.source != OWN_CHUNK {
+            return Some(place);
+        }
+        level += 1;
+    }
+}
+
+/// An error in words, with the place of who called the running function.
+pub fn error(lua: &Lua, text: impl AsRef<[u8]>) -> Error {
+    let mut whole = match place(lua, 1, false) {
+        Some(Place { shown, line: Some(line), .. }) => format!("{shown}:{line}: ").into_bytes(),
+        _ => Vec::new(),
+    };
+    whole.extend_from_slice(text.as_ref());
+    Error::external(Raised::Text(whole))
+}
+
+/// The error of a function of `redis`.
+pub fn reply(text: impl Into<Vec<u8>>, is_counted: bool) -> Error {
+    Error::external(Raised::Reply { text: text.into(), is_counted })
+}
+
+/// An argument is not what it should be. That a function is called as a method of counts for no argument.
+pub fn bad_argument(lua: &Lua, number: usize, function: &str, reason: &str) -> Error {
+    let is_method = lua.inspect_stack(0, |debug| debug.names().name_what == Some("method")).unwrap_or(false);
+    match number - usize::from(is_method && number > 0) {
+        0 if is_method => error(lua, format!("calling '{function}' on bad self ({reason})")),
+        number => error(lua, format!("bad argument #{number} to '{function}' ({reason})")),
+    }
+}
+
+/// An error object as a script sees it; anything else is as it is.
+pub fn shown(lua: &Lua, value: Value) -> Result<Value> {
+    let Value::Error(error) = value else { return Ok(value) };
+    match error.downcast_ref::<Raised>() {
+        Some(Raised::Text(text)) => Ok(Value::String(lua.create_string(text)?)),
+        Some(Raised::Reply { text, is_counted }) => table(lua, text, *is_counted),
+        None => Ok(Value::String(lua.create_string(without_trace(&error))?)),
+    }
+}
+
+/// The table that stands for an error.
+pub fn table(lua: &Lua, text: &[u8], is_counted: bool) -> Result<Value> {
+    let table = lua.create_table_with_capacity(0, 2)?;
+    table.raw_set("err", lua.create_string(text)?)?;
+    if is_counted {
+        table.raw_set("ignore_error_stats_update", true)?;
+    }
+    Ok(Value::Table(table))
+}
+
+/// What the library between Rust and Lua has found wrong itself.
+pub fn without_trace(error: &Error) -> String {
+    match error {
+        Error::CallbackError { cause, .. } => without_trace(cause),
+        Error::MemoryError(_) => "not enough memory".to_owned(),
+        Error::RuntimeError(text) => text.split("\nstack traceback").next().unwrap_or_default().to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// An argument as a text, as Lua converts it.
+pub fn text(lua: &Lua, value: Option<&Value>, number: usize, function: &str) -> Result<LuaString> {
+    let converted = match value {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(value @ (Value::Integer(_) | Value::Number(_))) => lua.coerce_string(value.clone())?,
+        _ => None,
+    };
+    converted.ok_or_else(|| wrong_type(lua, value, number, function, "string"))
+}
+
+/// An argument as a number, as Lua converts it.
+pub fn number(lua: &Lua, value: Option<&Value>, number: usize, function: &str) -> Result<f64> {
+    number_of(lua, value)?.ok_or_else(|| wrong_type(lua, value, number, function, "number"))
+}
+
+/// As above, with a default for what is missing or nil.
+pub fn number_or(lua: &Lua, value: Option<&Value>, number: usize, function: &str, default: f64) -> Result<f64> {
+    match value {
+        None | Some(Value::Nil) => Ok(default),
+        value => self::number(lua, value, number, function),
+    }
+}
+
+/// A value as a number, if Lua would convert it.
+pub fn number_of(lua: &Lua, value: Option<&Value>) -> Result<Option<f64>> {
+    match value {
+        #[expect(clippy::cast_precision_loss, reason = "it was made of a double")]
+        Some(Value::Integer(number)) => Ok(Some(*number as f64)),
+        Some(Value::Number(number)) => Ok(Some(*number)),
+        Some(value @ Value::String(_)) => lua.coerce_number(value.clone()),
+        _ => Ok(None),
+    }
+}
+
+/// A number as C converts it to an integer of 64 bits: what does not fit becomes the smallest.
+pub fn truncated(number: f64) -> i64 {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    if (-END..END).contains(&number) { number as i64 } else { i64::MIN }
+}
+
+fn wrong_type(lua: &Lua, value: Option<&Value>, number: usize, function: &str, wanted: &str) -> Error {
+    bad_argument(lua, number, function, &format!("{wanted} expected, got {}", type_name(value)))
+}
+
+/// The name of a value's type, as Lua has it.
+pub fn type_name(value: Option<&Value>) -> &'static str {
+    match value {
+        None => "no value",
+        Some(Value::Nil) => "nil",
+        Some(Value::Boolean(_)) => "boolean",
+        Some(Value::Integer(_) | Value::Number(_)) => "number",
+        Some(Value::String(_)) => "string",
+        Some(Value::Table(_)) => "table",
+        Some(Value::Function(_)) => "function",
+        Some(Value::Thread(_)) => "thread",
+        Some(_) => "userdata",
+    }
+}

@@ -1,0 +1,305 @@
+-- What a script sees of Lua. Runs once for each state; `native` holds functions of Rust.
+--
+-- A table that outlives a script is shown by a stand-in: an empty table that reads through to it and refuses whatever
+-- would change it. Functions that would see the difference (next, rawget, getmetatable ...) are replaced by such that
+-- do not show it.
+local native = ...
+
+local coroutine, math, string, table = coroutine, math, string, table
+local error, next, type, select, tostring, tonumber = error, next, type, select, tostring, tonumber
+local pcall, xpcall, setmetatable, getmetatable = pcall, xpcall, setmetatable, getmetatable
+local rawget, rawset, rawequal = rawget, rawset, rawequal
+local getfenv, setfenv, load, loadstring = getfenv, setfenv, load, loadstring
+local assert, ipairs, collectgarbage, gcinfo = assert, ipairs, collectgarbage, gcinfo
+local byte, rep, sub, floor, concat = string.byte, string.rep, string.sub, math.floor, table.concat
+
+local outside = getfenv(0)
+local READ_ONLY = 'Attempt to modify a readonly table'
+
+-- Stand-ins, and what they stand for.
+local hidden = {}
+local metatables = {}
+
+local function read_only(real)
+  local shown = {}
+  hidden[shown] = real
+  local metatable = {
+    __index = real,
+    __newindex = function() error(READ_ONLY, 2) end,
+  }
+  return setmetatable(shown, metatable), metatable
+end
+
+-- Errors of Rust's functions are objects; scripts see what Redis's functions raise.
+-- The end of a script that runs for too long passes whoever catches errors.
+local shown_error, end_if_killed = native.shown_error, native.end_if_killed
+
+local function caught(err)
+  if type(err) == 'userdata' then err = shown_error(err) end
+  if type(err) == 'table' then
+    local text = err.err
+    if type(text) == 'string' or type(text) == 'number' then return text end
+  end
+  return err
+end
+
+local function finish(ok, ...)
+  if ok then return ok, ... end
+  end_if_killed()
+  return ok, (caught((...)))
+end
+
+local function finish_resume(ok, ...)
+  if ok then return ok, ... end
+  end_if_killed()
+  local err = (...)
+  if type(err) == 'userdata' then err = shown_error(err) end
+  return ok, err
+end
+
+local function finish_xpcall(ok, ...)
+  if not ok then end_if_killed() end
+  return ok, ...
+end
+
+local globals = {}
+local G
+
+globals.assert, globals.error, globals.ipairs = assert, error, ipairs
+globals.rawequal, globals.select, globals.tonumber, globals.tostring = rawequal, select, tonumber, tostring
+globals.type, globals._VERSION = type, _VERSION
+
+function globals.pcall(...)
+  return finish(pcall(...))
+end
+
+function globals.xpcall(f, handler)
+  return finish_xpcall(xpcall(f, function(err)
+    if type(err) == 'userdata' then err = shown_error(err) end
+    return handler(err)
+  end))
+end
+
+function globals.next(t, key)
+  return next(hidden[t] or t, key)
+end
+
+local shown_next = globals.next
+
+function globals.pairs(t)
+  if hidden[t] then return shown_next, t, nil end
+  if type(t) ~= 'table' then
+    error("bad argument #1 to 'pairs' (table expected, got " .. (t == nil and 'nil' or type(t)) .. ')', 2)
+  end
+  return next, t, nil
+end
+
+function globals.rawget(t, key)
+  return rawget(hidden[t] or t, key)
+end
+
+function globals.rawset(t, key, value)
+  if hidden[t] then error(READ_ONLY, 0) end
+  return rawset(t, key, value)
+end
+
+function globals.getmetatable(t)
+  if type(t) == 'string' then return metatables.string end
+  if hidden[t] then return metatables[t] end
+  return getmetatable(t)
+end
+
+function globals.setmetatable(t, metatable)
+  if hidden[t] then error(READ_ONLY, 0) end
+  return setmetatable(t, metatable)
+end
+
+-- Functions that are no script's keep to the state's own environment, which nobody gets to see.
+function globals.getfenv(f)
+  if type(f) == 'number' and f > 0 then f = f + 1 elseif f == nil then f = 2 end
+  local environment = getfenv(f)
+  if environment == outside then return G end
+  return environment
+end
+
+function globals.setfenv(f, environment)
+  if type(f) == 'number' and f > 0 then f = f + 1 end
+  if f == 0 or getfenv(f) == outside then
+    error("'setfenv' cannot change environment of given object", 2)
+  end
+  return setfenv(f, environment)
+end
+
+-- Bytecode is read as text, and so is refused: its first byte stands in no program.
+local function in_sandbox(f, err)
+  if f then
+    setfenv(f, G)
+    return f
+  end
+  return nil, err
+end
+
+-- The name of a chunk ends at a NUL. Lua's parser does not keep the collector from the text of that name, so it has to
+-- be one that somebody holds: what is given to the function, whole.
+local find = native.find
+
+local function held(name)
+  if type(name) == 'number' then name = tostring(name) end
+  local nul = type(name) == 'string' and find(name, '\0', 1, true)
+  if nul then return sub(name, 1, nul - 1) end
+  return name
+end
+
+function globals.loadstring(text, name)
+  name = held(name or text)
+  if type(text) == 'string' and byte(text) == 27 then text = ' ' .. text end
+  return in_sandbox(loadstring(text, name))
+end
+
+function globals.load(reader, name)
+  local is_first = true
+  name = held(name or '=(load)')
+  if type(reader) ~= 'function' then return in_sandbox(load(reader, name)) end
+  return in_sandbox(load(function()
+    local piece = reader()
+    if is_first and type(piece) == 'string' and byte(piece) == 27 then piece = ' ' .. piece end
+    is_first = false
+    return piece
+  end, name))
+end
+
+globals.unpack = native.unpack
+
+function globals.collectgarbage(what, amount)
+  if what == nil or what == 'collect' or what == 'count' or what == 'step' then
+    return collectgarbage(what or 'collect', amount)
+  end
+  return 0
+end
+
+globals.gcinfo = gcinfo
+
+-- The libraries.
+local function copied(library)
+  local copy = {}
+  for name, value in next, library do copy[name] = value end
+  return copy
+end
+
+local strings = copied(string)
+strings.find, strings.match, strings.gmatch = native.find, native.match, native.gmatch
+strings.gfind = native.gmatch
+
+function strings.rep(text, count)
+  if text == '' and type(count) == 'number' then return '' end
+  return rep(text, count)
+end
+
+local substitute, next_match = native.substitute, native.next_match
+
+-- A replacement that is computed is computed here, where it may fail as it likes.
+function strings.gsub(text, pattern, replacement, most)
+  local kind = type(replacement)
+  if kind ~= 'function' and kind ~= 'table' then return substitute(text, pattern, replacement, most) end
+  local pieces, count, at = {}, 0, 1
+  local length = #text
+  local is_anchored = byte(pattern) == 94
+  most = most or length + 1
+  local function replaced(start, stop, first, ...)
+    local value
+    if kind == 'function' then value = replacement(first, ...) else value = replacement[first] end
+    if not value then
+      pieces[#pieces + 1] = sub(text, start, stop)
+    elseif type(value) == 'string' or type(value) == 'number' then
+      pieces[#pieces + 1] = value
+    else
+      error('invalid replacement value (a ' .. type(value) .. ')', 4)
+    end
+  end
+  local function step(start, stop, ...)
+    if not start then return false end
+    pieces[#pieces + 1] = sub(text, at, start - 1)
+    count = count + 1
+    replaced(start, stop, ...)
+    at = stop + 1
+    if stop < start then
+      if start > length then
+        at = length + 1
+        return false
+      end
+      pieces[#pieces + 1] = sub(text, start, start)
+      at = start + 1
+    end
+    return not is_anchored
+  end
+  while count < most and step(next_match(text, pattern, at)) do end
+  pieces[#pieces + 1] = sub(text, at)
+  return concat(pieces), count
+end
+
+local tables = copied(table)
+local insert = table.insert
+
+function tables.insert(t, ...)
+  if hidden[t] then error(READ_ONLY, 0) end
+  if select('#', ...) > 1 then
+    local position = tonumber((...))
+    -- It would move so many elements that are not there.
+    if position and position < -1000000 then error('position out of bounds', 2) end
+  end
+  return insert(t, ...)
+end
+
+local coroutines = copied(coroutine)
+
+function coroutines.resume(...)
+  return finish_resume(coroutine.resume(...))
+end
+
+local maths = copied(math)
+maths.random, maths.randomseed = native.random, native.randomseed
+
+globals.string, globals.table, globals.math = read_only(strings), read_only(tables), read_only(maths)
+globals.coroutine = read_only(coroutines)
+for name, library in next, native.libraries do globals[name] = read_only(library) end
+globals.redis = read_only(native.redis)
+
+getmetatable('').__index = strings
+metatables.string = read_only({ __index = globals.string })
+
+local shows
+G, shows = read_only(globals)
+globals._G = G
+
+local metatable = {
+  __index = function(_, name)
+    if type(name) ~= 'string' and type(name) ~= 'number' then
+      error('Second argument to luaProtectedTableError must be a string or number', 2)
+    end
+    error("Script attempted to access nonexistent global variable '" .. name .. "'", 2)
+  end,
+}
+setmetatable(globals, metatable)
+metatables[G] = read_only(metatable)
+
+local function run(f, handler)
+  setfenv(f, G)
+  return xpcall(f, handler)
+end
+
+local function call(f, handler, keys, arguments)
+  return xpcall(function() return f(keys, arguments) end, handler)
+end
+
+-- A library of functions sees nothing but what registers them while it is loaded.
+local loading = setmetatable({ redis = read_only(setmetatable(native.loading, metatable)) }, metatable)
+
+local function load_library(f, handler)
+  setfenv(f, G)
+  shows.__index, hidden[G] = loading, loading
+  local ok, err = xpcall(f, handler)
+  shows.__index, hidden[G] = globals, globals
+  return ok, err
+end
+
+return run, call, load_library, G, globals
