@@ -32,6 +32,7 @@ SUITES = {
     "django-redis": {"repository": "jazzband/django-redis", "tag": "5.4.0", "socket": "/tmp/redis.sock"},
     # The commit after v5.6.2 that brings the tests of queues that expire: 58 tests.
     "kombu": {"repository": "celery/kombu", "tag": "5cbdaf97"},
+    "rq": {"repository": "rq/rq", "tag": "v2.10"},
 }
 # The actor engine has one shard where it has one thread: several are what it is about.
 FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"]}
@@ -129,12 +130,18 @@ def install_go_redis(directory, _options):
     run(["go", "test", "-c", "-o", "suite.test", "."], cwd=directory)
 
 
+def install_rq(directory, options):
+    needed = ["redis<6.5", "pytest<9", "pytest-timeout", "psutil", "croniter", "sentry-sdk"]
+    pip("rq", options, *needed, str(directory))
+
+
 INSTALL = {
     "redis-py": install_redis_py,
     "ioredis": install_ioredis,
     "go-redis": install_go_redis,
     "django-redis": install_django_redis,
     "kombu": install_kombu,
+    "rq": install_rq,
 }
 
 
@@ -267,12 +274,17 @@ def run_go_redis(directory, options):
     return outcomes_of_junit(file)
 
 
+def run_rq(directory, options):
+    return run_pytest("rq", directory, options, "tests", "-p", "no:cacheprovider", "--timeout=120")
+
+
 RUN = {
     "redis-py": run_redis_py,
     "ioredis": run_ioredis,
     "go-redis": run_go_redis,
     "django-redis": run_django_redis,
     "kombu": run_kombu,
+    "rq": run_rq,
 }
 
 

@@ -36,10 +36,11 @@ unit/type/hash unit/type/stream unit/type/stream-cgroups
 unit/sort unit/expire unit/other unit/multi unit/quit unit/dump unit/pause
 unit/pubsub unit/pubsubshard unit/bitops unit/bitfield unit/geo unit/hyperloglog unit/wait
 unit/introspection unit/introspection-2 unit/slowlog unit/latency-monitor unit/lazyfree
+unit/scripting unit/functions
 unit/maxmemory unit/obuf-limits unit/querybuf unit/networking unit/violations unit/replybufsize
 """.split()
 
-# What server mode adds. Not here: what is about scripts, functions, ACL, tracking, replication (integration/shutdown is,
+# What server mode adds. Not here: what is about ACL, tracking, replication (integration/shutdown is,
 # and unit/wait but for what external mode runs of it), several nodes, TLS, modules, and eviction of clients, which this
 # server does not have; and the files that write a log of Redis's (integration/aof and its kin).
 SERVER = """
@@ -61,7 +62,6 @@ DENIED_TAGS = ["needs:repl"]
 # copy of the suite; the tests themselves are not touched.
 CAUGHT = {
     "tests/support/server.tcl": [
-        ("    r function flush\n", "    catch {r function flush}\n"),
         ("        r config set $param $val\n", "        catch {r config set $param $val}\n"),
         ("        r config set $param $val\n", "        catch {r config set $param $val}\n"),
     ]

@@ -9,7 +9,7 @@
 //! The checker is the crate `adya`, Elle without a JVM. It is young, so it is not taken on trust: a history written by
 //! hand for each anomaly, and a comparison with trying every order.
 
-use crate::harness::{Client, Value, request};
+use crate::harness::{Client, Value, request, script_of};
 use crate::history::{CLIENTS, End, Participant, Recorded, in_order_of_time, on_every_client, some_order_is_accepted};
 use crate::scenario::{Running, Scenario, Verdict, atomic, must_be_found, never, relaxed};
 use adya::history::{History, Interner, Mop, Op, OpType, ReadValue, Scalar};
@@ -70,7 +70,7 @@ struct Transaction {
 /// How clients make a transaction of several operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Isolation {
-    /// MULTI and EXEC.
+    /// MULTI and EXEC, or a script.
     Block,
     /// Not at all: one command after the other. The checker must not like it.
     None,
@@ -96,6 +96,7 @@ impl Appender {
             (Isolation::None, _) => one_by_one(client, operations),
             (Isolation::Block, 0) => discard(client, operations),
             (Isolation::Block, 1..4) => optimistic(client, watched, operations),
+            (Isolation::Block, 4..7) => script(client, operations),
             (Isolation::Block, _) if operations.len() == 1 => one_by_one(client, operations),
             (Isolation::Block, _) => block(client, operations),
         })
@@ -118,6 +119,14 @@ impl Appender {
 
 fn one_by_one(client: &mut Client, mut operations: Vec<Operation>) -> Transaction {
     operations.iter_mut().for_each(|operation| operation.ask(client));
+    Transaction { is_committed: true, operations }
+}
+
+/// The operations as a script, which declares none of its keys.
+fn script(client: &mut Client, mut operations: Vec<Operation>) -> Transaction {
+    let words = script_of(&operations.iter().map(Operation::words).collect::<Vec<_>>());
+    let reply = client.value(&words);
+    operations.iter_mut().zip(reply.elements()).for_each(|(operation, reply)| operation.note(reply));
     Transaction { is_committed: true, operations }
 }
 

@@ -1,6 +1,6 @@
 //! What clients did and were told, and what must be left of it.
 
-use super::harness::{Client, Value, request};
+use super::harness::{Client, Value, request, script_of};
 use super::model::{State, Step, apply, counted, key, mset_keys, next_step, transaction_keys};
 use std::time::{Duration, Instant};
 
@@ -80,9 +80,13 @@ impl History {
             let step = if looks { self.look(connection, clients) } else { Some(self.next_step()) };
             let Some(step) = step else { return };
             let commands: Vec<Vec<u8>> = step.commands.iter().map(|words| request(words)).collect();
-            let replies = if commands.len() > 1 { commands.len() + 2 } else { 1 };
+            // What is one step is a transaction or a script.
+            let is_script = commands.len() > 1 && self.random.bool();
+            let replies = if commands.len() > 1 && !is_script { commands.len() + 2 } else { 1 };
             let mut bytes = commands.concat();
-            if replies > 1 {
+            if is_script {
+                bytes = request(&script_of(&step.commands));
+            } else if replies > 1 {
                 bytes = [request(&["MULTI"]), bytes, request(&["EXEC"])].concat();
             }
             step.commands.iter().for_each(|command| apply(&mut self.state, command));

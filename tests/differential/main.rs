@@ -27,6 +27,7 @@ mod publishing;
 mod requests;
 mod run;
 mod scans;
+mod scripts;
 mod shrink;
 
 use harness::{EVERY_BATCHING, EVERY_ENGINE, Setup};

@@ -299,26 +299,40 @@ fn a_log_of_a_redis_that_cannot_be_read_refuses_the_start_and_stays_as_it_is() {
 }
 
 #[test]
-fn the_names_of_function_libraries_that_are_passed_over_are_said() {
-    let oracle = RedisOracle::start();
+fn libraries_of_functions_are_taken_over_from_a_snapshot_and_from_a_log() {
+    let oracle = RedisOracle::start_with(&["--appendonly", "yes"]);
     let mut client = oracle.client();
-    let code = "#!lua name=mylib\nredis.register_function('f', function() return 1 end)";
-    assert_eq!(client.value(&["FUNCTION", "LOAD", code]).text(), "mylib");
+    let code = |name: &str, function: &str| {
+        format!("#!lua name={name}\nredis.register_function('{function}', function() return '{name}' end)")
+    };
+    assert_eq!(client.value(&["FUNCTION", "LOAD", &code("mylib", "f")]).text(), "mylib");
     client.expect("SET key value", "+OK\r\n");
     client.expect("SAVE", "+OK\r\n");
-    let said = "function libraries are not loaded: scripts are not supported (mylib)";
+    client.value(&["FUNCTION", "LOAD", &code("other", "g")]);
+    client.value(&["FUNCTION", "LOAD", &code("gone", "h")]);
+    client.value(&["FUNCTION", "DELETE", "gone"]);
+    let check = |server: &Server, has_other: bool| {
+        let mut client = server.client();
+        client.expect("GET key", "$5\r\nvalue\r\n");
+        client.expect("FCALL f 0", "$5\r\nmylib\r\n");
+        let other = client.value(&["FCALL", "g", "0"]).text();
+        assert_eq!(other, if has_other { "other" } else { "ERR Function not found" });
+        client.expect("FCALL h 0", "-ERR Function not found\r\n");
+    };
     for setup in ENGINES {
         for flags in [&NO_LOG[..], &[]] {
-            let server = directory_with(oracle.dir(), &["dump.rdb"]).start(setup, flags);
-            server.client().expect("GET key", "$5\r\nvalue\r\n");
-            assert!(server.log().contains(said), "{setup:?}: {}", server.log());
+            check(&directory_with(oracle.dir(), &["dump.rdb"]).start(setup, flags), false);
         }
+        let server = directory_with(oracle.dir(), &["appendonlydir"]).start(setup, &[]);
+        check(&server, true);
+        check(&server.kill().start(setup, &[]), true);
     }
     let data = Data::new();
     let mut import = Command::new(BINARY);
     import.arg("import").arg(oracle.dir().join("dump.rdb")).arg("--dir").arg(data.path());
     let ended = run_to_its_end(&mut import);
-    assert!(ended.status.success() && ended.stdout.contains(said), "{ended:?}");
+    assert!(ended.status.success(), "{ended:?}");
+    check(&data.start(ENGINES[0], &[]), false);
 }
 
 /// A snapshot of another server that was never loaded is no older one of ours.

@@ -8,6 +8,20 @@ use std::time::{Duration, Instant};
 /// How long anything may take before the test fails. Generous: the machine is shared.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A script that runs commands, none of whose keys it declares, and replies what they reply.
+pub fn script_of(commands: &[Vec<String>]) -> Vec<String> {
+    const SCRIPT: &str = "local replies, at = {}, 1
+                          while ARGV[at] do
+                              local words = {}
+                              for word = 1, tonumber(ARGV[at]) do words[word] = ARGV[at + word] end
+                              replies[#replies + 1] = redis.call(unpack(words))
+                              at = at + #words + 1
+                          end
+                          return replies";
+    let words = commands.iter().flat_map(|words| [vec![words.len().to_string()], words.clone()].concat());
+    ["EVAL", SCRIPT, "0"].map(str::to_owned).into_iter().chain(words).collect()
+}
+
 /// The bytes of a request.
 pub fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();

@@ -7,7 +7,7 @@ mod script;
 pub mod server;
 mod value;
 
-pub use client::{Client, DEADLINE, request};
+pub use client::{Client, DEADLINE, request, script_of};
 pub use flow::check_flow;
 pub use oracle::RedisOracle;
 pub use script::{check_same_as_redis, check_script, same_in_any_order, words};

@@ -16,6 +16,8 @@ pub enum Value {
     /// `_`.
     Null,
     Double(Vec<u8>),
+    /// `(`.
+    BigNumber(Vec<u8>),
     Boolean(bool),
     /// The text without its format.
     Verbatim(Vec<u8>),
@@ -64,6 +66,7 @@ impl Value {
             | Self::Error(bytes)
             | Self::Bulk(bytes)
             | Self::Double(bytes)
+            | Self::BigNumber(bytes)
             | Self::Verbatim(bytes) => bytes,
             other => panic!("no string: {other:?}"),
         }
@@ -110,6 +113,7 @@ impl fmt::Debug for Value {
             Self::NullArray => f.write_str("*-1"),
             Self::Null => f.write_str("_"),
             Self::Double(bytes) => text(f, ",", bytes),
+            Self::BigNumber(digits) => text(f, "(", digits),
             Self::Boolean(value) => write!(f, "#{value}"),
             Self::Verbatim(bytes) => text(f, "=", bytes),
             Self::Array(elements) => f.write_str("*").and_then(|()| f.debug_list().entries(elements).finish()),
@@ -131,6 +135,7 @@ fn parse_at(bytes: &[u8], at: &mut usize) -> Option<Value> {
         b':' => Value::Integer(length()),
         b'_' => Value::Null,
         b',' => Value::Double(line.to_vec()),
+        b'(' => Value::BigNumber(line.to_vec()),
         b'#' => Value::Boolean(line == b"t"),
         b'$' if length() < 0 => Value::NullBulk,
         b'*' if length() < 0 => Value::NullArray,

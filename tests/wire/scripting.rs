@@ -1,0 +1,965 @@
+//! Scripts: EVAL and its kin, SCRIPT, and what a script sees of Lua, on every engine and beside redis-server.
+
+use crate::harness::{
+    Client, Data, EVERY_ENGINE, Server, Value, check_same_as_redis, check_script, on_every_engine, script_of, words,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Runs scripts without keys on every engine and on redis-server.
+fn check_scripts(scripts: &[&str]) {
+    let requests = scripts.iter().map(|script| eval(script));
+    check_same_as_redis(&requests.collect::<Vec<_>>());
+}
+
+fn eval(script: &str) -> Vec<Vec<u8>> {
+    [b"EVAL".as_slice(), script.as_bytes(), b"0"].map(<[u8]>::to_vec).to_vec()
+}
+
+fn run(client: &mut Client, script: &str) -> Value {
+    client.value(&["EVAL", script, "0"])
+}
+
+#[test]
+fn values_become_the_replies_that_redis_makes_of_them() {
+    check_scripts(&[
+        "return 1",
+        "return 3.99",
+        "return -3.99",
+        "return -0",
+        "return 1/0",
+        "return -1/0",
+        "return 0/0",
+        "return 2^53",
+        "return 2^63",
+        "return -2^63",
+        "return 'a\\0b'",
+        "return ''",
+        "return true",
+        "return false",
+        "return nil",
+        "return",
+        "return {}",
+        "return {1,2,{3,'four',{false,true}},5.5}",
+        "return {1,nil,3}",
+        "return {1,2,[4]=4}",
+        "return {ok='fine\\r\\nhere'}",
+        "return {err='MY error'}",
+        "return {err='NOSPACE'}",
+        "return {err='two\\nlines here'}",
+        "return {1,{err='ERR within'},{ok='OK'}}",
+        "return {double=3.5}",
+        "return {double=1e100}",
+        "return {double=3}",
+        "return {map={a=1}}",
+        "return {set={a=true}}",
+        "return {big_number='123456789012345678901234567890'}",
+        "return {verbatim_string={format='txt', string='hello'}}",
+        "return {verbatim_string={format='mk', string='hello'}}",
+        "return print",
+        "return function() end",
+        "return coroutine.create(function() end)",
+        "return {ok=1}",
+        "return {err=1}",
+        "local t = {} t[1] = {t} return #t",
+        "redis.setresp(3) return true",
+        "redis.setresp(3) return {true,false}",
+        "redis.setresp(3) return redis.call('hgetall','nothing')",
+        "redis.setresp(3) return redis.call('get','nothing') == nil",
+        "return redis.call('get','nothing') == false",
+        "redis.setresp(4)",
+        "redis.setresp()",
+        "return redis.sha1hex('')",
+        "return redis.sha1hex('abc')",
+        "return redis.sha1hex()",
+        "return redis.error_reply('MY code')",
+        "return redis.error_reply('-MY code')",
+        "return redis.error_reply('nocode')",
+        "return redis.error_reply(1)",
+        "return redis.status_reply('FINE')",
+        "return redis.status_reply()",
+        "return {KEYS[1] == nil, ARGV[1] == nil, #KEYS}",
+        "return tostring(3.0) .. tostring(1e15) .. tostring(1e14) .. tostring(0.1)",
+        "return 'k' .. 1700000000000*4096",
+    ]);
+}
+
+#[test]
+fn commands_in_scripts_reply_and_fail_as_in_redis() {
+    check_scripts(&[
+        "return redis.call('set','k','v')",
+        "return redis.call('get','k')",
+        "return redis.call('SET','n',10)",
+        "return redis.call('incrby','n',5)",
+        "return redis.call('incrbyfloat','n',0.5)",
+        "return redis.call('del','n','k')",
+        "return redis.call('rpush','l',1,2,3)",
+        "return redis.call('lrange','l',0,-1)",
+        "return redis.call('hset','h','a',1,'b',2)",
+        "return redis.call('hmget','h','a','none')",
+        "return redis.call('mset','a',1,'b',2,'c',3,'d',4,'e',5)",
+        "return redis.call('mget','a','b','c','none','e')",
+        "return redis.call('dbsize')",
+        "local k = redis.call('keys','*') table.sort(k) return k",
+        "return redis.call('rename','a','z')",
+        "return redis.call('exists','a','z','b')",
+        "return redis.call('type','l')",
+        "return type(redis.call('type','l').ok)",
+        "return redis.call('get','l')",
+        "return redis.pcall('get','l')",
+        "return redis.pcall('get','l').err",
+        "return redis.call('nosuch')",
+        "return redis.pcall('nosuch')",
+        "return redis.call('get')",
+        "return redis.call('get','a','b')",
+        "return redis.call('mset','a')",
+        "return redis.call('mset','a','b','c')",
+        "return redis.call()",
+        "return redis.pcall()",
+        "return redis.call({})",
+        "return redis.call('get',true)",
+        "return redis.call('get',nil)",
+        "return redis.call('subscribe','x')",
+        "return redis.call('multi')",
+        "return redis.call('eval','return 1',0)",
+        "return redis.call('blpop','nothing',1)",
+        "return redis.call('auth','x')",
+        "return redis.call('debug','sleep',0)",
+        "return redis.call('wait',0,0)",
+        "return redis.call('config','get','hz')",
+        "return redis.call('client','nosuch')",
+        "return redis.call('object','nosuch')",
+        "return redis.call('ping')",
+        "return redis.call('ping','x')",
+        "return redis.call('echo','x')",
+        "return redis.call('publish','c','m')",
+        "return redis.call('select',1)",
+        "return redis.call('select',99)",
+        "redis.call('select',3) redis.call('set','there',1) return redis.call('dbsize')",
+        "return redis.call('get','there')",
+        "local ok, err = pcall(redis.call,'get','l') return {tostring(ok), err}",
+        "local ok, err = pcall(redis.call,'nosuch') return err",
+        "local ok, err = pcall(function() error({err='X y'}) end) return err",
+        "local ok, err = xpcall(function() return redis.call('get','l') end, function(e) return e.err end) return err",
+        "error('text')",
+        "error({err='MY table'})",
+        "error({err='MY table', x=1}, 0)",
+        "error()",
+        "error(12)",
+        "local x = nil; return x.y",
+        "return nosuchglobal",
+        "x = 1",
+        "local t = {}\n\nreturn redis.call('get','l')",
+        "local f = function()\n return redis.call('nosuch')\nend\nf()",
+        "return redis.acl_check_cmd('get','k')",
+        "return redis.acl_check_cmd('nosuch')",
+        "return redis.replicate_commands()",
+        "redis.set_repl(redis.REPL_ALL)",
+        "redis.set_repl(9)",
+        "redis.log(redis.LOG_DEBUG)",
+        "redis.log('x','y')",
+        "redis.log(10,'y')",
+        "redis.log(redis.LOG_DEBUG,'a line')",
+        "return #redis.call('time')",
+        "return redis.call('sort','l','by','nosort','get','#')",
+        "return redis.call('xadd','s','1-1','f','v')",
+        "return redis.call('xrange','s','-','+')",
+        "return redis.call('xread','block',0,'streams','s','$')",
+        "return redis.call('zadd','zs',1.5,'m')",
+        "return redis.call('zscore','zs','m')",
+        "redis.setresp(3) return redis.call('zscore','zs','m')",
+        "redis.setresp(3) return redis.call('hgetall','h').map.a",
+        "redis.setresp(3) redis.call('sadd','set1','m') return redis.call('smembers','set1')",
+        "return redis.call('expire','l',100)",
+        "return redis.call('flushall')",
+        "syntax error",
+        "return (",
+        "return redis.call('set','a','b'",
+        "if",
+        "#!lua\nreturn 1",
+        "#!lua flags=no-writes\nreturn redis.call('get','x')",
+        "#!lua flags=no-writes\nreturn redis.call('set','x','y')",
+        "#!lua flags=no-writes\nreturn redis.pcall('pfcount','x')",
+        "#!lua flags=allow-oom,allow-stale,no-cluster\nreturn redis.call('set','x','y')",
+        "#!lua flags=nosuch\nreturn 1",
+        "#!lua name=x\nreturn 1",
+        "#!js\nreturn 1",
+        "#!lua",
+        "#!lua\n\nerror('x')",
+    ]);
+}
+
+#[test]
+fn the_number_of_keys_the_names_of_scripts_and_their_arguments_are_checked_as_in_redis() {
+    let lines = [
+        "EVAL",
+        "EVAL 'return 1'",
+        "EVAL 'return 1' x",
+        "EVAL 'return 1' -1",
+        "EVAL 'return 1' 1",
+        "EVAL 'return {KEYS,ARGV}' 2 a b c d",
+        "EVAL 'return {KEYS,ARGV}' 0 c d",
+        "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+        "SCRIPT FLUSH",
+        "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+        "EVALSHA short 0",
+        "EVALSHA short x",
+        "SCRIPT LOAD 'return 1'",
+        "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+        "EVALSHA E0E1F9FABFC9D4800C877A703B823AC0578FF8DB 0",
+        "EVALSHA_RO e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+        "SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db x",
+        "SCRIPT EXISTS",
+        "SCRIPT FLUSH ASYNC",
+        "SCRIPT FLUSH SYNC",
+        "SCRIPT FLUSH NOW",
+        "SCRIPT FLUSH NOW NOW",
+        "SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
+        "SCRIPT LOAD 'return ('",
+        "SCRIPT LOAD '#!lua flags=x\nreturn 1'",
+        "SCRIPT LOAD",
+        "SCRIPT NOSUCH",
+        "SCRIPT KILL",
+        "EVAL_RO 'return redis.call(\"set\",KEYS[1],1)' 1 k",
+        "EVAL_RO 'return redis.pcall(\"publish\",\"c\",1)' 0",
+        "EVAL_RO 'return redis.call(\"get\",KEYS[1])' 1 k",
+        "EVAL_RO '#!lua\nreturn 1' 0",
+        "EVAL_RO '#!lua flags=no-writes\nreturn 1' 0",
+        "COMMAND GETKEYS EVAL 'return 1' 2 a b c",
+        "COMMAND GETKEYS EVAL 'return 1' 0",
+        "COMMAND GETKEYS EVAL 'return 1' 3 a",
+        "COMMAND GETKEYS EVALSHA sha 1 a",
+    ];
+    check_same_as_redis(&lines.map(words));
+}
+
+#[test]
+fn the_sandbox_shows_what_redis_shows_and_lets_nothing_be_changed() {
+    check_scripts(&[
+        "return {type(os), type(io)}",
+        "return io",
+        "return os",
+        "return package",
+        "return debug",
+        "return print",
+        "return dofile",
+        "return loadfile",
+        "return require",
+        "return type(string.dump)",
+        "string.x = 1",
+        "string = 1",
+        "redis.call = 1",
+        "_G.x = 1",
+        "rawset(_G, 'x', 1)",
+        "rawset(string, 'x', 1)",
+        "setmetatable(_G, {})",
+        "setmetatable(string, nil)",
+        "getmetatable('').__index = {}",
+        "getmetatable('').x = 1",
+        "getmetatable(_G).__index = nil",
+        "return type(getmetatable(_G).__index)",
+        "return getmetatable('').__index == string",
+        "return ('x'):rep(3)",
+        "return _G.string == string and _G._G == _G",
+        "return rawget(_G, 'nosuch') == nil",
+        "return rawget(string, 'rep') == string.rep",
+        "table.insert(string, 1)",
+        "local n = 0 for k, v in pairs(redis) do n = n + 1 end return n > 10",
+        "local n = 0 for k, v in pairs({1,2,x=3}) do n = n + 1 end return n",
+        "return next({}) == nil and next({5}) == 1",
+        "for k in pairs(nil) do end",
+        "return {select('#', 1, nil, 3), select(2, 'a', 'b')}",
+        "return {pcall(error)}",
+        "local ok, e = pcall(error, 'x') return e",
+        "local ok, e = pcall(function() error('x') end) return e",
+        "return {xpcall(function() return 5 end, function() end)}",
+        "return select(2, xpcall(function() error('x') end, function(e) return 'handled ' .. e end))",
+        "return assert(false, 'no')",
+        "return assert(nil)",
+        "return assert(1, 2)",
+        "return tonumber('0x10') + tonumber('z', 36)",
+        "return loadstring('return 1 + 1')()",
+        "return loadstring('x = 1')()",
+        "return select(2, loadstring('return ('))",
+        "return load(function() return nil end)() == nil",
+        "local f = loadstring('return KEYS') return type(f())",
+        "local co = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 end) return {co(1), co(5)}",
+        "local co = coroutine.create(function() error('in') end) local ok, e = coroutine.resume(co) return e",
+        "local co = coroutine.create(function() return redis.call('ping') end) local ok, r = coroutine.resume(co) return r.ok",
+        "return {math.floor(3.7), math.max(1, 5, 3), math.huge == 1/0, math.pi > 3}",
+        "math.randomseed(42) return {math.random(1000000), math.random(1000000), math.random(10, 20)}",
+        "math.randomseed(7) return tostring(math.random())",
+        "return math.random(0)",
+        "return math.random(5, 1)",
+        "local t = {3,1,2} table.sort(t) return t",
+        "local t = {3,1,2} table.sort(t, function(a, b) return a > b end) return t",
+        "return {table.concat({1,2,3}, ','), table.maxn({1,2,[9]=1}), #table}",
+        "local t = {1,2} table.insert(t, 3) table.insert(t, 1, 0) table.remove(t, 2) return t",
+        "return {unpack({1,2,3})}",
+        "return {unpack({1,2,3}, 2)}",
+        "return {unpack({1,2,3}, 2, 3)}",
+        "return unpack({}, 0, 10000000)",
+        "return {string.byte('abc', 1, -1)}",
+        "return string.char(65, 66)",
+        "return string.format('%5.2f|%d|%s|%q|%x', 3.14159, 42, 'x', 'a\"b', 255)",
+        "return {string.upper('a'), string.lower('B'), string.len('abc'), string.reverse('abc'), string.sub('abcdef', 2, -2)}",
+        "return _VERSION",
+        "return type(collectgarbage('count'))",
+        "return type(gcinfo())",
+        "return #redis.REDIS_VERSION > 0 and redis.REDIS_VERSION_NUM >= 0x00070000",
+        "return {redis.LOG_DEBUG, redis.LOG_VERBOSE, redis.LOG_NOTICE, redis.LOG_WARNING}",
+        "return {redis.REPL_NONE, redis.REPL_AOF, redis.REPL_SLAVE, redis.REPL_REPLICA, redis.REPL_ALL}",
+    ]);
+}
+
+/// As in Redis 7.2; in 7.0 it goes on.
+#[test]
+fn time_stands_still_in_a_script() {
+    on_every_engine(|server| {
+        let script = "local a = redis.call('time') for i = 1, 1e6 do end local b = redis.call('time')
+                      return a[1] == b[1] and a[2] == b[2] and 1";
+        assert_eq!(run(&mut server.client(), script).integer(), 1);
+    });
+}
+
+#[test]
+fn shutdown_nosave_ends_the_server_though_a_script_does_not_end() {
+    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1) {
+        println!("on {setup:?}");
+        let data = Data::new();
+        let flags = ["--busy-reply-threshold", "200", "--appendonly", "yes", "--appendfsync", "always"];
+        let server = data.start(setup, &flags);
+        let mut client = server.client();
+        client.expect("SET kept 1", "+OK\r\n");
+        let mut looping = server.client();
+        looping.send(&crate::harness::request(&["EVAL", "redis.call('set', 'lost', 1) while true do end", "0"]));
+        wait_until_busy(&mut client);
+        assert!(client.value(&["SCRIPT", "KILL"]).text().starts_with("UNKILLABLE "));
+        for refused in [&["SHUTDOWN"][..], &["SHUTDOWN", "SAVE"]] {
+            assert!(client.value(refused).text().starts_with("BUSY "), "{refused:?}");
+        }
+        client.send(&crate::harness::request(&["SHUTDOWN", "NOSAVE"]));
+        let (status, data, _) = server.wait_for_end();
+        assert!(status.success(), "{status}");
+        let server = data.start(setup, &flags);
+        assert_eq!(server.client().value(&["MGET", "kept", "lost"]), Value::of(b"*2\r\n$1\r\n1\r\n$-1\r\n"));
+    }
+}
+
+/// Redis 7.0.15, which judges, has them no more; 7.2 has.
+#[test]
+fn environments_are_those_of_the_script_alone() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        for script in [
+            "return getfenv(1) == _G and getfenv(0) == _G and getfenv() == _G and 1",
+            "return getfenv(function() end) == _G and getfenv(pcall) == _G and getfenv(string.find) == _G and 1",
+            "local f = function() return y end setfenv(f, {y = 1}) return f()",
+            "setfenv(1, {a = 1}) return a",
+            "return pcall(setfenv, 0, {}) == false and pcall(setfenv, pcall, {}) == false and 1",
+        ] {
+            // Twice: the second time it has its own environment again.
+            for _ in 0..2 {
+                let reply = run(&mut client, script);
+                assert_eq!(reply, Value::Integer(1), "{script}");
+            }
+        }
+    });
+}
+
+#[test]
+fn patterns_find_what_they_find_in_redis() {
+    check_scripts(&[
+        "return {string.find('hello world', 'o w')}",
+        "return {string.find('hello', 'l+')}",
+        "return {string.find('hello', 'xyz')}",
+        "return {string.find('a.b', '.', 1, true)}",
+        "return {string.find('abc', 'b', -1)}",
+        "return {string.find('abc', '', 10)}",
+        "return {string.match('key=value', '(%w+)=(%w+)')}",
+        "return {string.match('  x', '^%s*()')}",
+        "return {string.match('[[x]]', '%[%[(.-)%]%]')}",
+        "return {string.match('f(a(b)c)d', '%b()')}",
+        "return {string.match('THE (quick) fox', '%f[%a]%a+%f[%A]')}",
+        "local r = {} for k, v in string.gmatch('a=1, b=2', '(%w+)=(%w+)') do r[#r+1] = k .. v end return r",
+        "local r = {} for w in ('one two'):gmatch('%a+') do r[#r+1] = w end return r",
+        "return {string.gsub('hello', 'l', 'L')}",
+        "return {string.gsub('hello', '', '-')}",
+        "return {string.gsub('hello', 'l', 'L', 1)}",
+        "return {string.gsub('abc', '%w', '%0%0')}",
+        "return {string.gsub('abc', '(%w)(%w)', '%2%1')}",
+        "return {string.gsub('abc', '^%w', function(c) return c:upper() end)}",
+        "return {string.gsub('a b c', '%w', {a = 1, b = false})}",
+        "return {string.gsub('abc', '()', '%1')}",
+        "return {string.gsub('abc', 'b', function() end)}",
+        "return {string.gsub('abc', 'b', function() return {} end)}",
+        "return {string.gsub('abc', '.', function(c) return redis.call('echo', c .. c) end)}",
+        "return {string.gsub('abc def', '%w+', '%%')}",
+        "local s = string.gsub('abc', 'b', true) return s",
+        "return string.find('a', '%')",
+        "return string.find('a', '[a')",
+        "return string.find('a', '(a')",
+        "return string.find('a', 'a)')",
+        "return string.find('a', '%1')",
+        "local s = string.gsub('a', 'a', '%2') return s",
+        "return string.find()",
+        "return string.find('a')",
+        "return string.find(nil, 'a')",
+        "return ('x'):find({})",
+        "return {('k:1'):match('^(%a):(%d)$')}",
+    ]);
+}
+
+#[test]
+fn the_libraries_make_what_redis_makes() {
+    check_scripts(&[
+        "return cjson.encode({1,2,{a='b'},true,cjson.null})",
+        "return cjson.encode({})",
+        "return cjson.encode({[1]=1,[2]=2,[4]=4})",
+        "return cjson.encode({[1]=1,[1000]=2})",
+        "return cjson.encode('a/b\\\\\"\\n\\t\\1\\127\\195\\164')",
+        "return cjson.encode(0.1)",
+        "return cjson.encode(1e300)",
+        "return cjson.encode(123456789012345678)",
+        "return cjson.encode(1/0)",
+        "return cjson.encode(function() end)",
+        "return cjson.encode({[{}]=1})",
+        "return cjson.encode()",
+        "return cjson.encode(1, 2)",
+        "local t = cjson.decode('{\"a\":[1,2.5,\"x\",null,true],\"b\":{}}') return {t.a[1], t.a[3], t.a[4] == cjson.null, t.a[5], type(t.b)}",
+        "return cjson.decode('[1,2,{\"x\":[]}]')[3].x == nil",
+        "return cjson.decode('\"\\\\u00e4\\\\ud83d\\\\ude00\"')",
+        "return cjson.decode('[1,2')",
+        "return cjson.decode('{\"a\" 1}')",
+        "return cjson.decode('{a:1}')",
+        "return cjson.decode('nul')",
+        "return cjson.decode('')",
+        "return cjson.decode('\"\\\\x\"')",
+        "return cjson.decode('\"\\\\ud800\"')",
+        "return cjson.decode('[1] x')",
+        "return cjson.decode('1e')",
+        "return cjson.decode('-')",
+        "return cjson.decode('0x1F')",
+        "return tostring(cjson.decode('1.5e3'))",
+        "return tostring(cjson.decode('infinity'))",
+        "return cjson.decode()",
+        "return cjson.decode(string.rep('[', 1001))",
+        "local t = {} for i = 1, 1001 do t = {t} end return cjson.encode(t)",
+        "local ok, e = pcall(cjson.decode, 'x') return e",
+        "return cjson.encode(cjson.decode('{\"a\":1,\"b\":[true,false]}'))",
+        "return {cjson.encode_sparse_array()}",
+        "cjson.encode_sparse_array(true) local s = cjson.encode({[1]=1,[1000]=2}) cjson.encode_sparse_array(false) return s",
+        "return {cjson.encode_max_depth(), cjson.decode_max_depth(), cjson.encode_number_precision()}",
+        "cjson.encode_number_precision(3) local s = cjson.encode(3.14159) cjson.encode_number_precision(14) return s",
+        "return cjson.encode_number_precision(0)",
+        "cjson.encode_invalid_numbers(true) local s = cjson.encode(1/0) cjson.encode_invalid_numbers(false) return s",
+        "return cjson.encode_max_depth(1, 2)",
+        "return {cjson._NAME, cjson._VERSION}",
+        "return cmsgpack.pack(1, -1, 200, 70000, 2^40, -200, -70000, -2^40, 1.5, 0.1)",
+        "return cmsgpack.pack('abc', true, false, nil, {1,2}, {a=1}, {})",
+        "return cmsgpack.pack(string.rep('x', 40), string.rep('y', 300))",
+        "return cmsgpack.pack()",
+        "return {cmsgpack.unpack(cmsgpack.pack(1, 'x', {1,{2}}, true))}",
+        "return {cmsgpack.unpack_one(cmsgpack.pack(1, 2, 3))}",
+        "return {cmsgpack.unpack_one(cmsgpack.pack(1, 2, 3), 1)}",
+        "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2)}",
+        "return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2, 2)}",
+        "return cmsgpack.unpack('\\145')",
+        "return cmsgpack.unpack('\\193')",
+        "return cmsgpack.unpack_one('x', 5)",
+        "return cmsgpack.unpack_one('x', -1)",
+        "return cmsgpack.unpack({})",
+        "local t = {} t.t = t return #cmsgpack.pack(t)",
+        "return {cmsgpack._NAME, cmsgpack._VERSION}",
+        "return struct.pack('>I2<i4bBhHlL', 258, -2, -1, 255, -1, 65535, -1, 1)",
+        "return struct.pack('!4bi!8bd', 1, 2, 3, 4.5)",
+        "return struct.pack('f>d<d', 1.5, 1.5, 0.1)",
+        "return struct.pack('sc3c0', 'abc', 'defg', 'hi')",
+        "return struct.pack('xI3 I9', 1, 2)",
+        "return struct.pack('c5', 'abc')",
+        "return struct.pack('y', 1)",
+        "return struct.pack('I33', 1)",
+        "return struct.pack('!3i', 1)",
+        "return struct.pack('i')",
+        "return struct.pack('i', 'x')",
+        "return {struct.unpack('>I2<i4bB', struct.pack('>I2<i4bB', 258, -2, -1, 255))}",
+        "return {struct.unpack('s', 'abc\\0def')}",
+        "return {struct.unpack('Bc0', '\\3abcdef')}",
+        "return {struct.unpack('B', 'abc', 3)}",
+        "return {struct.unpack('B', 'abc', 4)}",
+        "return {struct.unpack('B', 'abc', 0)}",
+        "return struct.unpack('s', 'abc')",
+        "return struct.unpack('c0', 'abc')",
+        "return struct.unpack('c2147483648', 'abc')",
+        "return tostring(struct.unpack('f', struct.pack('f', 1.5)))",
+        "return {struct.size('i4!8d'), struct.size('bbI3')}",
+        "return struct.size('s')",
+        "return {bit.band(0xff, 0x0f), bit.bor(1, 2, 4), bit.bxor(5, 1), bit.bnot(0), bit.tobit(2^31)}",
+        "return {bit.lshift(1, 31), bit.rshift(-1, 28), bit.arshift(-16, 2), bit.rol(1, 33), bit.ror(1, 1), bit.bswap(1)}",
+        "return {bit.tohex(255), bit.tohex(255, 4), bit.tohex(255, -4), bit.tohex(255, 0)}",
+        "return bit.band()",
+        "return bit.band({})",
+        "return bit.tobit('12')",
+    ]);
+}
+
+#[test]
+fn the_database_and_the_protocol_of_a_script_end_with_it() {
+    check_script(
+        r#"
+        EVAL "redis.setresp(3) redis.call('select', 5) return redis.call('set', 'k', 'five')" 0
+        +OK
+        GET k
+        $-1
+        EVAL "return redis.call('get', 'k')" 0
+        $-1
+        SELECT 5
+        +OK
+        GET k
+        $4 | five
+        MULTI
+        +OK
+        EVAL "redis.call('select', 6) return redis.call('set', 'k', 'six')" 0
+        +QUEUED
+        GET k
+        +QUEUED
+        INCR n
+        +QUEUED
+        EVAL "return redis.call('incr', KEYS[1])" 1 n
+        +QUEUED
+        EXEC
+        *4 | +OK | $4 | five | :1 | :2
+        "#,
+    );
+}
+
+#[test]
+fn what_a_script_configures_in_cjson_ends_with_it() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let set =
+            "cjson.encode_number_precision(3) cjson.encode_invalid_numbers(true) return cjson.encode({3.14159, 1/0})";
+        assert_eq!(run(&mut client, set).text(), "[3.14,inf]");
+        assert_eq!(run(&mut client, "return cjson.encode(3.14159)").text(), "3.14159");
+        assert!(run(&mut client, "return cjson.encode(1/0)").text().contains("must not be NaN or Inf"));
+    });
+}
+
+#[test]
+fn a_script_reaches_keys_of_every_shard_whether_it_names_them_or_not() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let script = "for i = 1, 200 do redis.call('set', 'key:' .. i, i) end
+                      local sum = 0
+                      for i = 1, 200 do sum = sum + redis.call('get', 'key:' .. i) end
+                      redis.call('rename', 'key:1', 'other')
+                      return {sum, redis.call('dbsize'), #redis.call('keys', 'key:*')}";
+        assert_eq!(run(&mut client, script), Value::of(b"*3\r\n:20100\r\n:200\r\n:199\r\n"));
+        assert_eq!(client.value(&["DBSIZE"]).integer(), 200);
+        assert_eq!(client.value(&["GET", "other"]).text(), "1");
+    });
+}
+
+#[test]
+fn a_script_runs_its_commands_one_after_the_other() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let lines = ["INCR a", "INCR {t}b", "INCRBY a 5", "RPUSH c 1 2", "LRANGE c 0 -1", "DEL a c", "EXISTS a c {t}b"];
+        let commands = lines.map(|line| line.split(' ').map(str::to_owned).collect::<Vec<String>>());
+        let replies = client.value(&script_of(&commands));
+        client.expect("DEL {t}b", ":1\r\n");
+        assert_eq!(replies, Value::Array(client.pipeline(&commands)));
+    });
+}
+
+#[test]
+fn no_one_sees_a_script_half_done() {
+    const ACCOUNTS: usize = 12;
+    on_every_engine(|server| {
+        let mut client = server.client();
+        for account in 0..ACCOUNTS {
+            client.value(&["SET", &format!("account:{account}"), "100"]);
+        }
+        let move_money = "local from, to = 'account:' .. ARGV[1], 'account:' .. ARGV[2]
+                          local amount = tonumber(ARGV[3])
+                          redis.call('decrby', from, amount)
+                          redis.call('incrby', to, amount)
+                          return 1";
+        let sum = "local sum = 0 for i = 0, 11 do sum = sum + redis.call('get', 'account:' .. i) end return sum";
+        let names: Vec<String> =
+            std::iter::once("MGET".to_owned()).chain((0..ACCOUNTS).map(|n| format!("account:{n}"))).collect();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut client = server.client();
+                    while !is_over.load(Ordering::Relaxed) {
+                        let number = || fastrand::usize(..ACCOUNTS).to_string();
+                        client.value(&["EVAL", move_money, "0", &number(), &number(), "7"]);
+                    }
+                });
+            }
+            let mut reader = server.client();
+            let end = Instant::now() + Duration::from_millis(700);
+            while Instant::now() < end {
+                assert_eq!(run(&mut reader, sum).integer(), 1200);
+                let values = reader.value(&names);
+                let total: i64 = values.elements().iter().map(|value| value.text().parse::<i64>().unwrap()).sum();
+                assert_eq!(total, 1200, "MGET saw half of a script");
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+#[test]
+fn what_a_script_did_is_there_after_a_restart_and_what_it_only_read_is_not_logged() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let data = Data::new();
+        let flags = ["--appendonly", "yes", "--appendfsync", "always"];
+        let server = data.start(setup, &flags);
+        let mut client = server.client();
+        let script = "for i = 1, 20 do redis.call('sadd', 'set', 'member:' .. i) end
+                      redis.call('spop', 'set', 5)
+                      redis.call('set', 'time', redis.call('time')[1])
+                      redis.call('set', 'brief', 1, 'px', 1000000)
+                      redis.call('select', 2)
+                      for i = 1, 50 do redis.call('rpush', 'list:' .. i % 10, i) end
+                      redis.pcall('incr', 'list:1')
+                      math.randomseed(1)
+                      redis.call('set', 'random', math.random())
+                      return 1";
+        assert_eq!(run(&mut client, script).integer(), 1);
+        run(&mut client, "redis.call('set', 'half', 1) error('after a write')");
+        let digest = client.value(&["DEBUG", "DIGEST"]);
+        let size_before = log_size(&server);
+        for _ in 0..50 {
+            run(&mut client, "return redis.call('get', 'time')");
+        }
+        assert_eq!(log_size(&server), size_before, "a script that only reads is not logged");
+        let data = server.kill();
+        let server = data.start(setup, &flags);
+        let mut client = server.client();
+        assert_eq!(client.value(&["DEBUG", "DIGEST"]), digest);
+        assert_eq!(client.value(&["GET", "half"]).text(), "1");
+        assert_eq!(client.value(&["SCARD", "set"]).integer(), 15);
+    }
+}
+
+fn log_size(server: &Server) -> u64 {
+    server.info_number("aof_current_size")
+}
+
+#[test]
+fn scripts_are_known_to_every_connection_until_they_are_flushed() {
+    on_every_engine(|server| {
+        let mut clients: Vec<Client> = (0..8).map(|_| server.client()).collect();
+        let sha = clients[0].value(&["SCRIPT", "LOAD", "return ARGV[1]"]).text();
+        for _ in 0..3 {
+            for client in &mut clients {
+                assert_eq!(client.value(&["EVALSHA", &sha, "0", "x"]).text(), "x");
+            }
+        }
+        clients[1].expect("SCRIPT FLUSH", "+OK\r\n");
+        for client in &mut clients {
+            let reply = client.value(&["EVALSHA", &sha, "0", "x"]);
+            assert_eq!(reply.text(), "NOSCRIPT No matching script. Please use EVAL.");
+        }
+    });
+}
+
+#[test]
+fn only_so_many_scripts_of_eval_are_kept_and_those_of_script_load_stay() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let loaded = client.value(&["SCRIPT", "LOAD", "return 'loaded'"]).text();
+        let scripts: Vec<Vec<String>> =
+            (0..600).map(|number| vec!["EVAL".into(), format!("return {number}"), "0".into()]).collect();
+        client.pipeline(&scripts);
+        let exists = |client: &mut Client, sha: &str| client.value(&["SCRIPT", "EXISTS", sha]).elements()[0].integer();
+        assert_eq!(exists(&mut client, &loaded), 1);
+        // SHA1 of `return 1` and of `return 599`.
+        assert_eq!(exists(&mut client, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"), 0);
+        let last = run(&mut client, "return redis.sha1hex('return 599')").text();
+        assert_eq!(exists(&mut client, &last), 1);
+    });
+}
+
+#[test]
+fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
+        let mut looping = server.client();
+        if setup.threads == 1 {
+            let reply = run(&mut looping, "while true do end").text();
+            assert!(reply.contains("Script killed by the server"), "{reply}");
+            server.assert_serving();
+            continue;
+        }
+        let endless = ["while true do end", "while true do pcall(function() while true do end end) end"];
+        for script in endless {
+            let mut looping = server.client();
+            looping.send(&crate::harness::request(&["EVAL", script, "0"]));
+            let mut other = server.client();
+            wait_until_busy(&mut other);
+            other.expect(
+                "GET x",
+                "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n",
+            );
+            other.expect("SCRIPT KILL", "+OK\r\n");
+            let reply = looping.value_of_next().text();
+            assert!(reply.starts_with("ERR Script killed by user with SCRIPT KILL... script: "), "{reply}");
+            other.expect("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.\r\n");
+            other.expect("SET x 1", "+OK\r\n");
+        }
+        // One that has written runs to its end.
+        looping.send(&crate::harness::request(&[
+            "EVAL",
+            "redis.call('set', 'w', 1) for i = 1, 4e7 do end return redis.call('incr', 'w')",
+            "0",
+        ]));
+        let mut other = server.client();
+        if wait_until_busy_or(&mut other, 300) {
+            let refusal = other.value(&["SCRIPT", "KILL"]).text();
+            assert!(refusal.starts_with("UNKILLABLE ") || refusal.starts_with("NOTBUSY "), "{refusal}");
+        }
+        assert_eq!(looping.value_of_next().integer(), 2);
+        server.assert_serving();
+    }
+}
+
+fn wait_until_busy(client: &mut Client) {
+    assert!(wait_until_busy_or(client, 5000), "no other connection is told that a script runs");
+}
+
+fn wait_until_busy_or(client: &mut Client, most_ms: u64) -> bool {
+    let end = Instant::now() + Duration::from_millis(most_ms);
+    // Not before: what is sent earlier waits for the script.
+    std::thread::sleep(Duration::from_millis(250));
+    while Instant::now() < end {
+        if client.value(&["PING"]).text().starts_with("BUSY ") {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+#[test]
+fn hostile_scripts_fail_in_words_and_the_server_goes_on() {
+    let scripts = [
+        "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1000) .. i end",
+        "local s = 'x' while true do s = s .. s end",
+        "return ('x'):rep(1e10)",
+        "return ('x'):rep(2^31)",
+        "return ('')  :rep(2^31 - 1)",
+        "local function f() return f() + 1 end return f()",
+        "local function f() return pcall(f) end return tostring(f())",
+        "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end return t.x",
+        "local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x",
+        "return string.find(('a'):rep(50000), ('a?'):rep(50000) .. 'b')",
+        "return string.find(('a'):rep(400000), ('a?'):rep(400000) .. 'b')",
+        "return string.match(('('):rep(100000), ('('):rep(100000))",
+        "return #string.gsub(('a'):rep(1e6), 'a', ('b'):rep(1e6))",
+        "return pcall(unpack, {}, -2147483647, 2147483647)",
+        "return unpack({}, 1, 1e8)",
+        "return unpack({}, 0, 2^31 - 1)",
+        "return unpack({}, -2^31, 2^31)",
+        "return loadstring(string.dump(function() return 1 end))()",
+        "return loadstring('\\27Lua')()",
+        "return load(function() return '\\27LuaQ' end)()",
+        "local t = {} for i = 1, 1000 do t[i] = i end table.sort(t, function() return true end)",
+        "table.sort({3, 2, 1}, function(a, b) error('x') end)",
+        "table.insert({1}, -2147483648, 1)",
+        "return table.concat({}, 'x', 1, 2^31)",
+        "return string.format('%99999d', 1)",
+        "return string.format(('%s'):rep(300), 1)",
+        "return cjson.decode(('['):rep(1e6))",
+        "return cjson.decode(('{\"a\":'):rep(1e6))",
+        "local t = {} t[1] = t return cjson.encode(t)",
+        "local s = ('x'):rep(1e7) local t = {} for i = 1, 1000 do t[i] = s end return cjson.encode(t)",
+        "local s = ('x'):rep(1e7) local t = {} for i = 1, 1000 do t[i] = s end return cmsgpack.pack(t)",
+        "local s = ('x'):rep(1e7) local t = {} for i = 1, 100 do t[i] = s end return t",
+        "return cmsgpack.unpack(('\\145'):rep(1e6))",
+        "return cmsgpack.unpack('\\221\\255\\255\\255\\255')",
+        "return cmsgpack.unpack('\\223\\255\\255\\255\\255')",
+        "return cmsgpack.unpack(('a'):rep(100000))",
+        "return struct.pack(('I32'):rep(1e6))",
+        "return struct.unpack('c2147483647', 'x')",
+        "return struct.unpack('I4c0', '\\255\\255\\255\\255x')",
+        "return struct.pack('!1073741824d', 1)",
+        "return bit.lshift(1, 2^53)",
+        "local t = {} t[1] = t return t",
+        "local t = {} t.map = {[t] = t} return t",
+        "error(setmetatable({}, {__tostring = function() error('x') end}))",
+        "error({err = {}})",
+        "error({})",
+        "return setmetatable({}, {__index = function() while true do error('x') end end})",
+        "local co = coroutine.wrap(function() coroutine.yield() end) co() co() co()",
+        "local function f() return coroutine.wrap(f)() end return f()",
+        "local f = coroutine.wrap(function() for i = 1, 300 do local c = coroutine.create(function() end) coroutine.resume(c) end end) f()",
+        "coroutine.wrap(function() redis.call('set', 'x', coroutine.running()) end)()",
+        "xpcall(function() error('a') end, function() error('b') end)",
+        "local f = function() end for i = 1, 300 do local g = f f = function() return pcall(g) end end return f()",
+        "return tostring(setmetatable({}, {__tostring = function() return 1 end}))",
+        "return loadstring(('('):rep(100000))",
+        "return loadstring('return ' .. ('{'):rep(100000))",
+        "return loadstring(('a'):rep(1e6) .. ' = 1')",
+        "return redis.call(unpack({'mget', unpack({}, 1, 7000)}))",
+        "local t = {'mget'} for i = 2, 7000 do t[i] = 'k' .. i end return #redis.call(unpack(t))",
+        "redis.call('set', ('k'):rep(1e6), ('v'):rep(1e7)) return redis.call('del', ('k'):rep(1e6))",
+        "setfenv(0, {})",
+        "setfenv(pcall, {})",
+        "getfenv(pcall).string = 1",
+        "getmetatable(getmetatable('').__index).__index = {}",
+        "next(_G, 'nosuch')",
+        "rawset(getfenv(0), 'x', 1)",
+        "collectgarbage('stop') collectgarbage('setpause', 1e6)",
+    ];
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let flags = ["--client-output-buffer-limit", "normal 0 0 0", "--busy-reply-threshold", "1000"];
+        let server = Server::start(setup, &flags);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| kill_busy_scripts(&server, &is_over));
+            run_hostile(&server, &scripts);
+            is_over.store(true, Ordering::Relaxed);
+        });
+        server.assert_serving();
+        let resident = server.resident_bytes();
+        assert!(resident < 1 << 30, "{resident} bytes are still in use");
+    }
+}
+
+/// Whoever asks is served within a second of the limit.
+fn kill_busy_scripts(server: &Server, is_over: &AtomicBool) {
+    let mut client = server.client();
+    while !is_over.load(Ordering::Relaxed) {
+        let sent = Instant::now();
+        if client.value(&["PING"]).text().starts_with("BUSY ") {
+            client.value(&["SCRIPT", "KILL"]);
+        }
+        assert!(sent.elapsed() < Duration::from_secs(8), "a request took {:?}", sent.elapsed());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn run_hostile(server: &Server, scripts: &[&str]) {
+    for script in scripts {
+        println!("{script}");
+        let mut client = server.client();
+        client.call(&["EVAL", script, "0"]);
+        assert_eq!(run(&mut client, "return #('x'):rep(3) + (rawget(_G, 'x') or 0)").integer(), 3, "after {script}");
+    }
+}
+
+/// What the holes of Redis's Lua that became known were used by, and what it comes to here.
+#[test]
+fn the_known_holes_of_redis_are_closed() {
+    let tries: [(&str, &str, &str); 14] = [
+        // JSON and MessagePack reckoned lengths in 32 bits.
+        ("CVE-2022-24834", "return #cjson.encode(('\"'):rep(4e6))", ":8000002"),
+        ("CVE-2022-24834", "local s = ('\"'):rep(6e7) return #cjson.encode({s, s, s})", "not enough memory|larger"),
+        // Digits were written backwards from the end of a buffer.
+        ("CVE-2024-31449", "return bit.tohex(65535, -2147483648)", "0000FFFF"),
+        // Values that the collector calls back.
+        ("CVE-2024-46981", "return type(newproxy)", "nonexistent global variable 'newproxy'"),
+        (
+            "CVE-2024-46981",
+            "local t = setmetatable({}, {__gc = error, __mode = 'kv'}) t = nil collectgarbage() return 1",
+            ":1",
+        ),
+        // The number of results overflowed.
+        ("CVE-2025-46817", "return {unpack({}, 0, 2147483647)}", "too many results to unpack"),
+        ("CVE-2025-46817", "return {unpack({}, -2147483648, 2147483647)}", "too many results to unpack"),
+        // The metatables of texts and numbers outlive a script.
+        ("CVE-2025-46818", "getmetatable('').__index = function() return 1 end return 1", "readonly table"),
+        ("CVE-2025-46818", "getmetatable('').__add = function() return 1 end return 1", "readonly table"),
+        ("CVE-2025-46818", "return getmetatable(1) == nil and getmetatable(true) == nil and 1", ":1"),
+        // Brackets of texts were counted in 32 bits, and read where none were.
+        ("CVE-2025-46819", "return loadstring('return [' .. ('='):rep(1e7)) == nil and 1", ":1"),
+        (
+            "CVE-2025-46819",
+            "local sign = ('='):rep(1e6) return loadstring('return [' .. sign .. '[x]' .. sign .. ']')()",
+            "x",
+        ),
+        // The name of a chunk was collected while it was parsed.
+        (
+            "CVE-2025-49844",
+            "for i = 1, 200 do
+                 assert(load(function() collectgarbage() end, ('name'):rep(20) .. i))
+             end
+             return 1",
+            ":1",
+        ),
+        (
+            "CVE-2025-49844",
+            "for i = 1, 200 do
+                 local name, is_read = ('name'):rep(20) .. i, false
+                 local f = load(function()
+                     name = nil
+                     collectgarbage()
+                     if not is_read then is_read = true return 'local s = 1 error(' end
+                 end, name)
+                 local text = select(2, loadstring('x =', 'n' .. i))
+                 if not text:find('n' .. i, 1, true) then return text end
+             end
+             return 1",
+            ":1",
+        ),
+    ];
+    on_every_engine(|server| {
+        for (name, script, wanted) in tries {
+            let mut client = server.client();
+            let reply = String::from_utf8_lossy(&client.call(&["EVAL", script, "0"])).into_owned();
+            assert!(wanted.split('|').any(|wanted| reply.contains(wanted)), "{name}: {script}: {reply}");
+            assert_eq!(run(&mut client, "return ('x'):rep(2) .. 1 + 1").text(), "xx2", "after {name}");
+        }
+        server.assert_serving();
+    });
+}
+
+#[test]
+fn a_script_wakes_who_waits_and_publishes_in_order() {
+    on_every_engine(|server| {
+        let mut waiting = server.client();
+        waiting.send(&crate::harness::request(&["BLPOP", "queue", "10"]));
+        let mut listening = server.client();
+        listening.value(&["SUBSCRIBE", "news"]);
+        let mut client = server.client();
+        crate::harness::wait_until("a client waits", || server.info_number("blocked_clients") == 1);
+        let script = "redis.call('rpush', 'queue', 'first')
+                      local got = redis.call('publish', 'news', 'one')
+                      redis.call('lset', 'queue', 0, 'changed')
+                      redis.call('publish', 'news', 'two')
+                      return {got, redis.call('llen', 'queue')}";
+        assert_eq!(run(&mut client, script), Value::of(b"*2\r\n:1\r\n:1\r\n"));
+        assert_eq!(waiting.value_of_next().byte_strings(), [b"queue".to_vec(), b"changed".to_vec()]);
+        for message in ["one", "two"] {
+            assert_eq!(listening.value_of_next().byte_strings()[2], message.as_bytes());
+        }
+    });
+}
+
+#[test]
+fn memory_that_is_short_refuses_the_first_write_of_a_script_and_no_later_one() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &[]);
+        let mut client = server.client();
+        client.value(&["SET", "k", &"x".repeat(1000)]);
+        client.expect("CONFIG SET maxmemory 1", "+OK\r\n");
+        let write = "return redis.call('set', 'x', 'y')";
+        let refusal = run(&mut client, write).text();
+        assert!(refusal.starts_with("OOM command not allowed when used memory > 'maxmemory'. script: "), "{refusal}");
+        assert_eq!(run(&mut client, "redis.call('del', 'k') return redis.call('set', 'x', 'y')").text(), "OK");
+        assert_eq!(run(&mut client, "return redis.call('get', 'x')").text(), "y");
+        let allowed = format!("#!lua flags=allow-oom\n{write}");
+        assert_eq!(run(&mut client, &allowed).text(), "OK");
+        let refused = format!("#!lua\n{write}");
+        assert!(run(&mut client, &refused).text().starts_with("OOM "));
+    }
+}
