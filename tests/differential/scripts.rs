@@ -129,8 +129,9 @@ impl Maker {
     fn script(&mut self) -> String {
         let protocol = if self.0.u8(..4) == 0 { "redis.setresp(3) " } else { "" };
         let before = if self.0.bool() { format!("local a = {} ", self.value(2)) } else { String::new() };
-        let raised =
-            if self.0.u8(..16) == 0 { format!("if a then error({}) end ", self.value(1)) } else { String::new() };
+        // A table without `err` ends redis-server 7.0.15.
+        let error = if self.0.bool() { self.text() } else { format!("{{err = {}}}", self.text()) };
+        let raised = if self.0.u8(..16) == 0 { format!("if a then error({error}) end ") } else { String::new() };
         let raised = if before.is_empty() { String::new() } else { raised };
         format!("{protocol}{before}{raised}return {}", self.value(2))
     }
