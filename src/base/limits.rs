@@ -31,6 +31,9 @@ pub static IS_CLUSTER: AtomicBool = AtomicBool::new(false);
 /// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
 pub static EXPIRES_ACTIVELY: AtomicBool = AtomicBool::new(true);
 
+/// Whether RESTORE takes payloads whatever their checksum is: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+pub static TRUSTS_PAYLOADS: AtomicBool = AtomicBool::new(false);
+
 /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though nobody sees them: CLIENT PAUSE. 0
 /// for no pause.
 pub static FROZEN_UNTIL_MS: AtomicU64 = AtomicU64::new(0);

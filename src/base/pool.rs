@@ -3,8 +3,13 @@
 //! What is taken on one thread may be given on another: a connection's task moves between threads. So one thread's pool
 //! may only ever grow while another's is always empty, and without a bound in bytes it would grow into room for keys.
 
+use super::pressure::PRESSURE;
+
 /// Bytes that a pool keeps at most. A batch or buffer has some kilobytes, so this is hundreds of them.
 const BYTES_MAX: usize = 1024 * 1024;
+
+/// The same where memory is near its limit.
+const BYTES_MAX_TIGHT: usize = 64 * 1024;
 
 /// What can be kept in a pool.
 pub trait Pooled {
@@ -43,7 +48,8 @@ impl<T: Pooled> Pool<T> {
     #[inline]
     pub fn give(&mut self, item: T) {
         let bytes = self.bytes + item.held_bytes();
-        if bytes <= BYTES_MAX {
+        let most = if PRESSURE.is_tight() { BYTES_MAX_TIGHT } else { BYTES_MAX };
+        if bytes <= most {
             self.bytes = bytes;
             self.items.push(item);
         }

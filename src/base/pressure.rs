@@ -7,12 +7,13 @@
 //!
 //! Where nothing is evicted, writers count what they may take themselves: each thread adds up what its commands bring,
 //! and when that comes to half of what was free at the last look, there is another before more is taken.
-//! What is accepted and has not run yet is not bounded by that: many large values on their way may end over the limit. The
-//! buffers of the log do not count, and nothing is appended to them while they are told from the rest of the memory.
+//! What is accepted and has not run yet is in use already, in the batch that it waits in, whose buffer is freed when its
+//! values are stored. So near such a limit buffers are not kept for reuse: they would add to the values that they brought.
+//! The buffers of the log do not count, and nothing is appended to them while they are told from the rest of the memory.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -31,6 +32,9 @@ const BYTES_PER_MS: u64 = 256 * 1024;
 const STILL: u64 = 16 * 1024;
 /// One part of the limit in so many is freed at most beyond what is over, for what is written until the next look.
 const AHEAD: u64 = 256;
+
+/// Within one part of the limit in so many, buffers are not kept for reuse where nothing is evicted.
+const TIGHT: u64 = 8;
 
 /// Bytes that commands bring before a thread tells the others: how far a count may be off for each thread.
 const TOLD_TOGETHER: u64 = 32 * 1024;
@@ -56,6 +60,7 @@ const OVER: u8 = 2;
 pub struct Pressure {
     /// One of the three above: what a command looks at.
     state: AtomicU8,
+    is_tight: AtomicBool,
     /// Bytes that commands have brought, where memory is guarded.
     brought: AtomicU64,
     /// How many they may have brought before the next look.
@@ -100,6 +105,7 @@ impl Pressure {
     const fn none() -> Self {
         Self {
             state: AtomicU8::new(FREE),
+            is_tight: AtomicBool::new(false),
             brought: AtomicU64::new(0),
             brought_until: AtomicU64::new(0),
             debt: AtomicI64::new(0),
@@ -121,6 +127,12 @@ impl Pressure {
     #[inline]
     pub fn is_free(&self) -> bool {
         self.state.load(Ordering::Relaxed) == FREE
+    }
+
+    /// Whether memory is so near a limit which nothing but refusing commands keeps that buffers are not kept for reuse.
+    #[inline]
+    pub fn is_tight(&self) -> bool {
+        self.is_tight.load(Ordering::Relaxed)
     }
 
     /// Takes in what a command brings that needs memory, with arguments of so many bytes. True when memory has to be
@@ -163,6 +175,7 @@ impl Pressure {
             false => FREE,
         };
         self.state.store(state, Ordering::Relaxed);
+        self.is_tight.store(most > 0 && !evicts && used > most - most / TIGHT, Ordering::Relaxed);
         if is_over && evicts {
             self.has_debt.notify_one();
         }
@@ -327,9 +340,13 @@ mod tests {
         pressure.note(Look { evicts: false, brought: before, ..look(1000, 100 * MB - 2 * TOLD_TOGETHER) });
         assert!((0..TOLD_TOGETHER / 500).any(|_| pressure.has_used_up(1000 - COMMAND)));
         pressure.note(Look { evicts: false, ..look(1001, 100 * MB + 1) });
-        assert!(pressure.is_over());
+        assert!(pressure.is_over() && pressure.is_tight());
+        pressure.note(Look { evicts: false, ..look(1001, 87 * MB) });
+        assert!(!pressure.is_tight());
+        pressure.note(Look { evicts: false, ..look(1001, 88 * MB) });
+        assert!(!pressure.is_over() && pressure.is_tight());
         // Where eviction keeps the limit, commands go on as where there is none.
-        pressure.note(look(1002, 50 * MB));
-        assert!(pressure.is_free());
+        pressure.note(look(1002, 99 * MB));
+        assert!(pressure.is_free() && !pressure.is_tight());
     }
 }

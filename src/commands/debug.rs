@@ -6,7 +6,7 @@ use super::text::text_of;
 use super::{CommandError, Outcome};
 use crate::aof::Segment;
 use crate::base::clock::milliseconds;
-use crate::base::limits::EXPIRES_ACTIVELY;
+use crate::base::limits::{EXPIRES_ACTIVELY, TRUSTS_PAYLOADS};
 use crate::config::parse_memory;
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Databases, Entry, Keyspace, Limit, Node, Object, Store, Value};
@@ -56,7 +56,7 @@ impl OpenLog {
     }
 }
 
-const HELP: [&str; 25] = [
+const HELP: [&str; 27] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DIGEST",
     "    Output a hex signature representing the current DB content.",
@@ -78,6 +78,8 @@ const HELP: [&str; 25] = [
     "    Whether expired keys are removed though nobody asks for them.",
     "SET-DISABLE-DENY-SCRIPTS <0|1>",
     "    Whether scripts may call DEBUG.",
+    "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+    "    Let RESTORE take payloads with a wrong checksum. What they hold is checked all the same.",
     "SLEEP <seconds>",
     "    Reply after <seconds>; other connections are served meanwhile, unless it is in a transaction.",
     "HELP",
@@ -126,6 +128,10 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
         3 if args.is(1, "SET-DISABLE-DENY-SCRIPTS") => {
             IS_FOR_SCRIPTS.store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
+            reply.ok();
+        }
+        3 if args.is(1, "SET-SKIP-CHECKSUM-VALIDATION") => {
+            TRUSTS_PAYLOADS.store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
             reply.ok();
         }
         // By itself it is the connection that sleeps. A transaction holds up everybody who wants its shards.

@@ -222,11 +222,14 @@ pub fn flushdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     Ok(())
 }
 
-/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases
+/// FLUSHALL [ASYNC | SYNC]: O(N), N = keys of all databases. Where there are save points, the snapshot has no key
+/// either when this returns.
 pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     flush_mode(args)?;
+    let before = keyspace.dirty();
     keyspace.clear_all();
-    SAVES.note_flush();
+    let changes = keyspace.dirty() - before;
+    SAVES.save_flush(keyspace, changes);
     reply.ok();
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::{debug, sort};
 use crate::resp::{Args, parse_i64};
+use crate::snapshot::SAVES;
 use std::ops::Range;
 
 /// One command, or one subcommand (`client|id`).
@@ -56,8 +57,12 @@ impl Command {
 
     /// Whether a request for it may wait, so that its reply may come later than those of requests that follow.
     pub fn defers(&self, args: Args<'_>) -> bool {
-        let waits_if_asked = self.keys.streams_from > 0;
-        self.flags.has(Flags::DEFERS) && (!waits_if_asked || ReadingOptions::of(args).block_at.is_some())
+        self.flags.has(Flags::DEFERS)
+            && match self.name {
+                // Where nothing is to be saved, each shard does its part.
+                "flushall" => SAVES.saves_flushes(),
+                _ => self.keys.streams_from == 0 || ReadingOptions::of(args).block_at.is_some(),
+            }
     }
 
     /// A subcommand's own name and its container's.

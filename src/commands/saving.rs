@@ -4,6 +4,7 @@ use super::server::LocalCall;
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
+use crate::server::Server;
 use crate::snapshot::{NotSaved, SAVES};
 use crate::state::rewriting::Requested;
 
@@ -54,22 +55,29 @@ fn refusal(reason: NotSaved) -> CommandError {
     })
 }
 
-/// BGREWRITEAOF: O(1)
+/// BGREWRITEAOF: O(1). Where there is no log, one begins for it, and ends when it is whole.
 pub fn bgrewriteaof(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    match call.server.rewriting.request(call.server.has_log()) {
+    match request_rewriting(call.server)? {
         Requested::Started => reply.simple("Background append only file rewriting started"),
         Requested::Scheduled => reply.simple("Background append only file rewriting scheduled"),
         Requested::Running => {
             return Err(CommandError::Text("ERR Background append only file rewriting already in progress"));
         }
-        Requested::NoLog => {
-            tracing::warn!("BGREWRITEAOF: there is no log to rewrite, for --appendonly is no");
-            return Err(CommandError::Text(
-                "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
-            ));
-        }
     }
     Ok(())
+}
+
+fn request_rewriting(server: &Server) -> Result<Requested, CommandError> {
+    const REFUSAL: &str =
+        "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.";
+    if server.has_log() {
+        return Ok(server.rewriting.request());
+    }
+    let rewriter = server.log_switch.prepare(server).map_err(|reason| {
+        tracing::warn!("There can be no log: {reason}");
+        CommandError::Text(REFUSAL)
+    })?;
+    Ok(server.rewriting.begin_log_for_once(rewriter))
 }
 
 /// LASTSAVE: O(1)

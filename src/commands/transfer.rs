@@ -4,7 +4,10 @@ use super::arguments::{integer, is};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, Policy, Store};
 use crate::rdb::{self, Loaded, Refusal};
-use crate::resp::{Args, Reply};
+use crate::resp::{Args, Reply, quoted};
+
+/// Characters of a key that an error shows at most.
+const KEY_SHOWN: usize = 128;
 
 /// DUMP key: O(N), N = bytes of the value
 pub fn dump<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -60,15 +63,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         return Err(CommandError::Text("BUSYKEY Target key name already exists."));
     }
     let deadline = deadline(integer(&args[2])?, options.is_absolute, keyspace.now_ms())?;
-    let value = rdb::undump(payload).map_err(|refusal| {
-        CommandError::Text(match refusal {
-            Refusal::Footer => "ERR DUMP payload version or checksum are wrong",
-            Refusal::Value => "ERR Bad data format",
-            Refusal::FieldExpires => {
-                "ERR a field of the hash expires, and fields that expire are not supported: see HPERSIST"
-            }
-        })
-    })?;
+    let value = rdb::undump(payload).map_err(|refusal| refused(key, refusal))?;
     if deadline.is_some_and(|deadline| deadline <= keyspace.now_ms()) {
         // It comes too late: all that is left to do is to replace what was there, by nothing.
         if keyspace.remove(key) {
@@ -82,6 +77,21 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
     }
     reply.ok();
     Ok(())
+}
+
+fn refused(key: &[u8], refusal: Refusal) -> CommandError {
+    match refusal {
+        Refusal::Footer => CommandError::Text("ERR DUMP payload version or checksum are wrong"),
+        Refusal::Value(reason) => {
+            tracing::debug!("RESTORE of {}: bad data format: {reason}", quoted(key, KEY_SHOWN));
+            CommandError::Text("ERR Bad data format")
+        }
+        Refusal::FieldExpires => CommandError::Owned(format!(
+            "ERR the value of the key {}: a field of the hash expires, and fields that expire are not supported: see \
+             HPERSIST",
+            quoted(key, KEY_SHOWN)
+        )),
+    }
 }
 
 /// When the key expires, if at all.
@@ -112,6 +122,6 @@ fn tell<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], payload: &[u8], deadli
     if keyspace.effects().is_logged() {
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline.unwrap_or(0)).as_bytes();
-        keyspace.effects().tell([b"RESTORE", key, deadline, payload, b"REPLACE", b"ABSTTL"]);
+        keyspace.effects().tell([b"RESTORE", key, deadline, &rdb::sealed(payload), b"REPLACE", b"ABSTTL"]);
     }
 }

@@ -188,6 +188,7 @@ directives! {
     StopWritesOnBgsaveError = ("stop-writes-on-bgsave-error", YES_NO, "yes", true, "Refuse writes when the last snapshot could not be written, where snapshots are made by themselves");
     StreamNodeMaxBytes = ("stream-node-max-bytes", Kind::Memory(0, u64::MAX >> 1), "4096", true, "Bytes of a block of a stream's entries at which the next one begins; 0 for no limit");
     StreamNodeMaxEntries = ("stream-node-max-entries", Kind::Integer(0, u64::MAX >> 1), "100", true, "Entries of a block of a stream at which the next one begins; 0 for no limit");
+    SanitizeDumpPayload = ("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "yes", true, "WITHOUT EFFECT, kept for clients that set it: what RESTORE is given is always checked whole, and so are snapshots");
     Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
     ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
     HllSparseMaxBytes = ("hll-sparse-max-bytes", Kind::Memory(0, GB), "3000", true, "Longest HyperLogLog in the sparse encoding; a longer one becomes dense");
@@ -233,7 +234,6 @@ directives! {
         ("rdbcompression", YES_NO, "no", Ignored, "Strings in snapshots are not compressed");
         ("rdbchecksum", YES_NO, "yes", Ignored, "Snapshots have a checksum");
         ("rdb-save-incremental-fsync", YES_NO, "no", Ignored, "A snapshot is synced once, at its end");
-        ("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "yes", Ignored, "What RESTORE is given is always checked");
         ("appendfilename", Kind::FileName, "", Ignored, "The files of the log are numbered");
         ("no-appendfsync-on-rewrite", YES_NO, "no", Ignored, "`appendfsync` holds while the log is rewritten, too");
         ("aof-load-truncated", YES_NO, "yes", Refused, "A torn end of the log is cut off by the start, which says so");

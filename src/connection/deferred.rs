@@ -140,9 +140,9 @@ pub fn begin<S: Session>(
         "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
         "watch" if S::IS_LOADING => return begin_early_watch(parties, id, args, out.buffer()),
         "watch" => Ok((watching(parties.state, args), None)),
-        "save" | "bgsave" => {
+        name @ ("save" | "bgsave" | "flushall") => {
             SAVES.note_changes(parties.server.metrics().keyspace.changes);
-            Ok((Caller::default(), None))
+            Ok((Caller { saves: name == "flushall", ..Caller::default() }, None))
         }
         _ if command.flags.has(commands::Flags::BLOCKING) => {
             let wait = blocking::timeout(command.name, args);

@@ -87,3 +87,23 @@ fn remove_due<S: Store>(
         keyspace.expire(database, deadline);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_is_over_after_its_time_and_looks_at_the_clock_once_in_a_while() {
+        let mut old =
+            TimeSlice { start: Instant::now().checked_sub(2 * SLICE).expect("it is later than that"), asked: 0 };
+        let answers: Vec<bool> = (0..2 * KEYS_PER_LOOK).map(|_| old.is_over()).collect();
+        let over: Vec<usize> = (0..answers.len()).filter(|&asked| answers[asked]).collect();
+        assert_eq!(over, [KEYS_PER_LOOK - 1, 2 * KEYS_PER_LOOK - 1]);
+        // One that has just begun: the thread may have stood still, but not each time.
+        let is_over_at_once = || {
+            let mut slice = TimeSlice::begin();
+            (0..KEYS_PER_LOOK).any(|_| slice.is_over())
+        };
+        assert!((0..100).any(|_| !is_over_at_once()));
+    }
+}

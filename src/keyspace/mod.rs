@@ -111,6 +111,8 @@ pub struct Caller {
     pub waiter: Option<Arc<Waiter>>,
     /// Whether its commands are those of EXEC.
     pub is_in_exec: bool,
+    /// Whether its command has all keys before it, and is to save what it leaves of them: FLUSHALL.
+    pub saves: bool,
 }
 
 impl<S: Store> Keyspace<S> {
@@ -356,6 +358,11 @@ impl<S: Store> Keyspace<S> {
     /// Whether the command is one of EXEC.
     pub fn is_caller_in_exec(&self) -> bool {
         self.caller.is_in_exec
+    }
+
+    /// Whether the running command is to save what it leaves of all keys.
+    pub fn is_to_save(&self) -> bool {
+        self.caller.saves
     }
 
     /// Watches a key for the caller.

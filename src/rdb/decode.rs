@@ -36,6 +36,15 @@ impl Loaded {
 
     /// Reads a value of a type. O(N) bytes; memory in proportion to them.
     pub fn read(kind: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::read_any(kind, reader).map_err(|malformed| match malformed {
+            Malformed::Bad => named(kind),
+            // Redis has no empty one, in any version.
+            Malformed::Empty if kind == kind::HASH_ZIPMAP => named(kind),
+            other => other,
+        })
+    }
+
+    fn read_any(kind: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         match kind {
             kind::STRING => reader.string().map(|text| Self::Text(text.into_owned())),
             kind::LIST | kind::LIST_ZIPLIST | kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => list(kind, reader),
@@ -52,6 +61,23 @@ impl Loaded {
             _ => Err(Malformed::Unknown(kind)),
         }
     }
+}
+
+/// What is wrong with bytes that are no value of a type, in Redis's words.
+fn named(kind: u8) -> Malformed {
+    Malformed::Because(match kind {
+        kind::LIST_ZIPLIST | kind::LIST_ZIPLISTS => "Ziplist integrity check failed.",
+        kind::LIST_LISTPACKS => "Quicklist listpack integrity check failed.",
+        kind::SET_INTSET => "Intset integrity check failed.",
+        kind::SET_LISTPACK => "Set listpack integrity check failed.",
+        kind::HASH_ZIPMAP => "Zipmap integrity check failed.",
+        kind::HASH_ZIPLIST => "Hash ziplist integrity check failed.",
+        kind::HASH_LISTPACK | kind::HASH_LISTPACK_DEADLINES => "Hash listpack integrity check failed.",
+        kind::SORTED_SET_ZIPLIST => "Zset ziplist integrity check failed.",
+        kind::SORTED_SET_LISTPACK => "Zset listpack integrity check failed.",
+        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => "Stream integrity check failed.",
+        _ => return Malformed::Bad,
+    })
 }
 
 fn text_value(text: &[u8]) -> NewValue<'_> {
@@ -86,7 +112,12 @@ fn list(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
         match kind {
             kind::LIST => push(Entry::Bytes(&reader.string()?))?,
             kind::LIST_LISTPACKS => match reader.length()? {
-                container::PLAIN => push(Entry::Bytes(&reader.string()?))?,
+                container::PLAIN => {
+                    // An element without bytes is in a listpack.
+                    let element = reader.string()?;
+                    ensure(!element.is_empty())?;
+                    push(Entry::Bytes(&element))?;
+                }
                 container::PACKED => listpack(&reader.string()?)?.iter().try_for_each(&mut push)?,
                 _ => return Err(Malformed::Bad),
             },

@@ -4,7 +4,6 @@ use super::decode::Loaded;
 use super::encode::{write_kind, write_length, write_raw, write_value};
 use super::reader::Reader;
 use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_MAX, kind};
-use crate::base::limits::LEN_MAX;
 use crate::keyspace::{Encode, Node};
 use std::borrow::Cow;
 use std::fs::File;
@@ -157,6 +156,8 @@ pub struct FileSummary {
     pub server: String,
     /// How many keys there were.
     pub keys: u64,
+    /// How many more there were without elements, which were passed over.
+    pub empty_keys: u64,
     /// How many bytes the snapshot takes: a log may follow it.
     pub len: usize,
     /// The sources of the libraries of functions.
@@ -229,7 +230,7 @@ pub fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), S
             Ok(true) => {}
             Ok(false) => break,
             Err(Stop::Refused(reason)) => return Err(format!("at byte {at}: {reason}")),
-            Err(Stop::Malformed(malformed)) => return Err(describe(malformed, at)),
+            Err(Stop::Malformed(malformed)) => return Err(format!("at byte {at}: {malformed}")),
         }
     }
     let end = bytes.len() - file.reader.left();
@@ -276,21 +277,6 @@ fn header(bytes: &[u8]) -> Result<(u32, &[u8]), String> {
             "it is {whose} {version}; those of Redis up to {VERSION_MAX} and that of Valkey, {VALKEY}, can be read"
         )),
     }
-}
-
-fn describe(malformed: Malformed, at: usize) -> String {
-    match malformed {
-        Malformed::Unknown(kind) => format!("at byte {at}: a value of type {kind}, which is not known here"),
-        Malformed::FieldExpires => format!("at byte {at}: {FIELD_EXPIRES}"),
-        Malformed::Bad | Malformed::Empty => format!("at byte {at}: it is damaged, or ends"),
-        Malformed::TooLong(len) => format!("at byte {at}: {}", too_long(len)),
-    }
-}
-
-const FIELD_EXPIRES: &str = "a field of the hash expires, and fields that expire are not supported here";
-
-fn too_long(len: u64) -> String {
-    format!("a string of {len} bytes, or as much of a field with its value; {LEN_MAX} bytes are held at most")
 }
 
 /// Why reading ends before the end.
@@ -362,19 +348,29 @@ impl FileReader<'_> {
             return Ok(());
         }
         let value = match Loaded::read(kind, &mut self.reader) {
-            // Redis passes over these, too: versions of it have written them.
-            Err(Malformed::Empty) => return Ok(()),
-            Err(Malformed::TooLong(len)) => {
-                return Err(Stop::Refused(format!("the value of the key {}: {}", key.escape_ascii(), too_long(len))));
+            Err(Malformed::Empty) => {
+                self.pass_over_empty(&key);
+                return Ok(());
             }
-            Err(Malformed::FieldExpires) => {
-                return Err(Stop::Refused(format!("the value of the key {}: {FIELD_EXPIRES}", key.escape_ascii())));
+            Err(malformed @ (Malformed::TooLong(_) | Malformed::FieldExpires)) => {
+                return Err(Stop::Refused(format!("the value of the key {}: {malformed}", key.escape_ascii())));
             }
             value => value?,
         };
         self.summary.keys += 1;
         let end = self.len - self.reader.left();
         take(FileKey { database: self.database, key, value, expire_at, end }).map_err(Stop::Refused)
+    }
+}
+
+impl FileReader<'_> {
+    /// Versions of Redis have written keys without elements: Redis passes over them, too.
+    fn pass_over_empty(&mut self, key: &[u8]) {
+        const SHOWN: u64 = 10;
+        if self.summary.empty_keys < SHOWN {
+            tracing::info!("skipping empty key: {}", key.escape_ascii());
+        }
+        self.summary.empty_keys += 1;
     }
 }
 

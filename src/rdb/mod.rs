@@ -38,9 +38,11 @@ mod ziplist;
 pub use decode::Loaded;
 pub use file::{FileKey, FileKeys, FileSummary, FileWriter, file_is_ours, is_snapshot, read_file};
 pub use load::{LoadedSnapshot, load, too_few_databases, twice};
-pub use payload::{Refusal, dump, dump_exactly, dump_functions, undump, undump_functions};
+pub use payload::{Refusal, dump, dump_exactly, dump_functions, sealed, undump, undump_functions};
 
+use crate::base::limits::LEN_MAX;
 use crc::{CRC_64_REDIS, Crc, Table};
+use std::fmt;
 
 /// The version that is written: that of Redis 7.0.
 pub const VERSION: u16 = 10;
@@ -58,6 +60,8 @@ static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 pub enum Malformed {
     /// They are not.
     Bad,
+    /// They are not, for this reason.
+    Because(&'static str),
     /// A collection without elements: keys of those do not exist.
     Empty,
     /// A value of a type that is not known here.
@@ -68,10 +72,27 @@ pub enum Malformed {
     FieldExpires,
 }
 
-/// The types of values, by the numbers that they have in a file.
+impl fmt::Display for Malformed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bad | Self::Empty => out.write_str("it is damaged, or ends"),
+            Self::Because(reason) => write!(out, "it is damaged, or ends: {reason}"),
+            Self::Unknown(kind) => write!(out, "a value of type {kind}, which is not known here"),
+            Self::TooLong(len) => write!(
+                out,
+                "a string of {len} bytes, or as much of a field with its value; {LEN_MAX} bytes are held at most"
+            ),
+            Self::FieldExpires => {
+                out.write_str("a field of the hash expires, and fields that expire are not supported here")
+            }
+        }
+    }
+}
+
 /// The version of Redis whose commands these are: clients look at it to know what they may use.
 pub const REDIS_VERSION: &str = "7.2.0";
 
+/// The types of values, by the numbers that they have in a file.
 mod kind {
     pub const STRING: u8 = 0;
     pub const LIST: u8 = 1;

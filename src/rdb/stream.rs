@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 const IS_DELETED: i64 = 1;
 /// The entry has the names of its block.
 const HAS_NAMES_OF_BLOCK: i64 = 2;
+const BAD_BLOCK: Malformed = Malformed::Because("Stream listpack integrity check failed.");
 /// What a group has read where nobody knows.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -124,11 +125,14 @@ pub fn read(kind: u8, reader: &mut Reader<'_>) -> Result<Stream, Malformed> {
         if last.is_some_and(|last| last >= first) {
             return Err(Malformed::Bad);
         }
-        let block = unpacked(first, &decode::listpack(&reader.string()?)?)?;
+        let listpack = decode::listpack(&reader.string()?);
+        let block = listpack.and_then(|listpack| unpacked(first, &listpack)).map_err(|_| BAD_BLOCK)?;
         last = Some(block.last());
         stream.push_block(block);
     }
-    let _len = reader.length()?;
+    if reader.length()? > 0 && last.is_none() {
+        return Err(Malformed::Because("Stream length inconsistent with rax entries"));
+    }
     stream.last_id = stream.last_id.max(read_id(reader)?);
     stream.entries_added = stream.len() as u64;
     if kind != kind::STREAM {
@@ -157,8 +161,7 @@ fn id_of(bytes: &[u8]) -> Result<StreamId, Malformed> {
 
 fn unpacked(first: StreamId, listpack: &Listpack) -> Result<Block, Malformed> {
     let mut elements = listpack.iter();
-    let _live = integer(&mut elements)?;
-    let _deleted = integer(&mut elements)?;
+    let counts_said = (integer(&mut elements)?, integer(&mut elements)?);
     let names = texts(&mut elements, 1)?;
     if integer(&mut elements)? != 0 {
         return Err(Malformed::Bad);
@@ -178,7 +181,10 @@ fn unpacked(first: StreamId, listpack: &Listpack) -> Result<Block, Malformed> {
             true => take_texts(&mut elements, names.len() as u64)?,
             false => texts(&mut elements, 2)?,
         };
-        let _elements = integer(&mut elements)?;
+        let count = parts.len() as i64 + if has_names_of_block { 3 } else { 4 };
+        if integer(&mut elements)? != count {
+            return Err(Malformed::Bad);
+        }
         let parts = parts.iter().map(Vec::as_slice);
         let push = |block: &mut Block| match has_names_of_block {
             true => block.push_values(id, parts),
@@ -186,7 +192,7 @@ fn unpacked(first: StreamId, listpack: &Listpack) -> Result<Block, Malformed> {
         };
         if flags & IS_DELETED == 0 { push(&mut block) } else { block.push_deleted(push) }
     }
-    Ok(block)
+    if counts_said == (block.live() as i64, block.deleted() as i64) { Ok(block) } else { Err(Malformed::Bad) }
 }
 
 fn integer<'a>(elements: &mut impl Iterator<Item = Entry<'a>>) -> Result<i64, Malformed> {
@@ -236,7 +242,7 @@ fn read_consumer(
     let seen_ms = i64::from_le_bytes(reader.array()?);
     let active_ms = if kind == kind::STREAM_3 { i64::from_le_bytes(reader.array()?) } else { seen_ms };
     if !group.add_consumer(&name, seen_ms) {
-        return Err(Malformed::Bad);
+        return Err(Malformed::Because("Duplicate stream consumer detected"));
     }
     let consumer = group.consumer_mut(&name).expect("it was just added");
     consumer.active_ms = Some(active_ms).filter(|&active_ms| active_ms != -1);

@@ -25,24 +25,31 @@ pub fn for_each_element(
     mut visit: impl FnMut(Entry<'_>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
     let mut reader = Reader::new(bytes);
-    let len = u32::from_le_bytes(reader.array()?);
-    let _last = reader.take(4)?;
+    let len = u32::from_le_bytes(reader.array()?) as usize;
+    let last_said = u32::from_le_bytes(reader.array()?) as usize;
     let count_said = u16::from_le_bytes(reader.array()?);
-    if len as usize != bytes.len() {
+    if len != bytes.len() {
         return Err(Malformed::Bad);
     }
-    let mut count = 0;
+    let (mut count, mut before) = (0, 0);
     loop {
-        match reader.byte()? {
+        let left = reader.left();
+        let before_said = match reader.byte()? {
             END => break,
-            WIDE => _ = reader.take(4)?,
-            _ => {}
+            WIDE => u32::from_le_bytes(reader.array()?) as usize,
+            len => len.into(),
+        };
+        if before_said != before {
+            return Err(Malformed::Bad);
         }
         visit(element(&mut reader)?)?;
+        before = left - reader.left();
         count += 1;
     }
     let is_counted = count_said == u16::MAX || usize::from(count_said) == count;
-    if reader.left() == 0 && is_counted { Ok(()) } else { Err(Malformed::Bad) }
+    // Without elements it is not looked at, but must be within.
+    let has_last = if count > 0 { last_said + before + 1 == len } else { last_said < len };
+    if reader.left() == 0 && is_counted && has_last { Ok(()) } else { Err(Malformed::Bad) }
 }
 
 fn element<'a>(reader: &mut Reader<'a>) -> Result<Entry<'a>, Malformed> {
@@ -109,9 +116,19 @@ mod tests {
 
     /// A ziplist with elements in their encodings, and how many these are.
     fn ziplist(encoded: &[&[u8]]) -> Vec<u8> {
-        let body: Vec<u8> = encoded.iter().flat_map(|element| [&[0], *element].concat()).collect();
-        let len = 11 + body.len() as u32;
-        [&len.to_le_bytes()[..], &[0; 4], &(encoded.len() as u16).to_le_bytes(), &body, &[END]].concat()
+        let (mut body, mut before) = (Vec::new(), 0);
+        for element in encoded {
+            let start = body.len();
+            match before {
+                0..254 => body.push(before as u8),
+                _ => body.extend([&[WIDE][..], &(before as u32).to_le_bytes()].concat()),
+            }
+            body.extend_from_slice(element);
+            before = body.len() - start;
+        }
+        let (len, last) = (11 + body.len() as u32, (10 + body.len() - before) as u32);
+        let count = encoded.len() as u16;
+        [&len.to_le_bytes()[..], &last.to_le_bytes(), &count.to_le_bytes(), &body, &[END]].concat()
     }
 
     #[test]
@@ -148,11 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn a_ziplist_that_is_cut_or_says_another_length_or_count_is_refused() {
+    fn a_ziplist_that_is_cut_or_says_another_length_count_or_place_is_refused() {
         let whole = ziplist(&[b"\x03abc", b"\xF2"]);
         assert!(elements(&whole).is_ok());
         (0..whole.len()).for_each(|cut| assert_eq!(elements(&whole[..cut]), Err(Malformed::Bad), "cut at {cut}"));
-        for at in [0, 8] {
+        // Of all, of the last element, of elements; before the first element, and before the second.
+        for at in [0, 4, 8, 10, 15] {
             let mut other = whole.clone();
             other[at] += 1;
             assert_eq!(elements(&other), Err(Malformed::Bad), "byte {at}");

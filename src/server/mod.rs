@@ -613,7 +613,12 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
     if let Some(words) = loaded.summary.left_out() {
         tracing::warn!("{}: {words}", path.display());
     }
-    tracing::info!("Done loading RDB, keys loaded: {}, keys expired: {}.", loaded.keys, loaded.expired);
+    tracing::info!(
+        "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
+        loaded.keys,
+        loaded.expired,
+        loaded.summary.empty_keys
+    );
     tracing::info!(
         "DB loaded from disk: {:.3} seconds, {}, of {}",
         start.elapsed().as_secs_f64(),
@@ -717,7 +722,7 @@ struct CannotEnd;
 /// for good when it is on the disk.
 async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopRequest) -> Result<bool, CannotEnd> {
     const FOR_EVER_MS: u64 = u64::MAX >> 1;
-    if server.rewriting.is_first() {
+    if server.has_log() && server.rewriting.is_first() {
         if !request.is_forced {
             tracing::warn!("Writing initial AOF, can't exit.");
             return Err(CannotEnd);

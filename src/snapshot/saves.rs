@@ -148,12 +148,25 @@ impl Saves {
         }
     }
 
-    /// All data is gone: where snapshots are made by themselves, it is to be gone from there, too.
-    pub fn note_flush(&self) {
-        // While the log is replayed there is nobody yet to make one.
-        let is_begun = || !self.target.lock().as_os_str().is_empty();
-        if self.has_points.load(Ordering::Relaxed) && is_begun() {
-            self.schedule();
+    /// Whether FLUSHALL saves what it leaves before it replies.
+    pub fn saves_flushes(&self) -> bool {
+        self.has_points.load(Ordering::Relaxed)
+    }
+
+    /// All data is gone, in so many changes: where snapshots are made by themselves, it is to be gone from there, too. In a
+    /// transaction, and while another is made, that is done right after it.
+    pub fn save_flush<S: Store>(&'static self, keyspace: &mut Keyspace<S>, changes: u64) {
+        if keyspace.is_replaying() || !self.saves_flushes() {
+            return;
+        }
+        if !keyspace.is_to_save() || self.is_saving() {
+            return self.schedule();
+        }
+        self.changes_at_begin.fetch_add(changes, Ordering::Relaxed);
+        match self.save(keyspace) {
+            Err(NotSaved::Busy | NotSaved::InTheWay) => self.schedule(),
+            // That it could not be written is in the log, and shown by INFO: nobody has asked for it.
+            Ok(()) | Err(NotSaved::Failed) => {}
         }
     }
 

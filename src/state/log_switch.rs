@@ -109,15 +109,15 @@ impl LogSwitch {
         }
     }
 
-    /// Ends the log where the configuration says so.
+    /// Ends the log where the configuration says so. What it has can still be read.
     pub async fn end_if_unwanted<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
-        let Some(rewriter) = server.rewriting.rewriter().filter(|_| !server.has_log()) else { return };
+        let is_wanted = || server.has_log() || server.rewriting.is_for_once();
+        let Some(rewriter) = server.rewriting.rewriter().filter(|_| !is_wanted()) else { return };
         if rewriter.is_on() {
             end(server, engine, &rewriter).await;
             tracing::info!("The log in {} has ended", rewriter.dir().display());
         }
-        self.note_log(None);
-        server.rewriting.end_log(|| server.has_log());
+        server.rewriting.end_log(is_wanted);
     }
 
     /// Ends with the server: gives what notes where the log ends. The directory is another's with it.

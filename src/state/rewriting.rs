@@ -8,6 +8,7 @@ use crate::server::{Server, layout};
 use crate::snapshot::{IMAGE, SAVES};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
@@ -24,6 +25,8 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 pub struct Rewriting {
     /// Once the log has been read, where there is one, or is to be one.
     rewriter: Mutex<Option<Arc<Rewriter>>>,
+    /// Whether what is requested, or runs, is a log that ends when it is whole: the configuration has none.
+    is_for_once: AtomicBool,
     state: Mutex<State>,
     bell: Notify,
 }
@@ -37,8 +40,6 @@ pub enum Requested {
     Scheduled,
     /// There is one already.
     Running,
-    /// There is no log.
-    NoLog,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +94,16 @@ impl Rewriting {
         self.bell.notify_one();
     }
 
+    /// The same for a log that ends when it is whole: what there is of the data is to be in it once.
+    pub fn begin_log_for_once(&self, rewriter: Arc<Rewriter>) -> Requested {
+        {
+            let state = self.state.lock();
+            self.is_for_once.fetch_or(state.began.is_none(), Ordering::Relaxed);
+            *self.rewriter.lock() = Some(rewriter);
+        }
+        self.request()
+    }
+
     /// Has it looked at whether the log is to end.
     pub fn look(&self) {
         self.bell.notify_one();
@@ -117,12 +128,9 @@ impl Rewriting {
         self.is_running() && self.rewriter().is_some_and(|rewriter| !rewriter.is_named())
     }
 
-    /// Asks for the log to be rewritten, where there is to be one.
-    pub fn request(&self, has_log: bool) -> Requested {
+    /// Asks for the log to be rewritten.
+    pub fn request(&self) -> Requested {
         let mut state = self.state.lock();
-        if !has_log || self.rewriter().is_none() {
-            return Requested::NoLog;
-        }
         let is_saving = SAVES.is_saving();
         if state.began.is_some() || (state.is_requested && !is_saving) {
             return Requested::Running;
@@ -160,9 +168,14 @@ impl Rewriting {
         self.bell.notified().await;
     }
 
+    /// Whether a log is to be there, though the configuration has none.
+    pub fn is_for_once(&self) -> bool {
+        self.is_for_once.load(Ordering::Relaxed)
+    }
+
     /// Rewrites the log if it is time to.
     pub async fn rewrite_if_due<E: Engine>(&self, server: &Server, engine: &Arc<E>) {
-        let Some(rewriter) = self.rewriter().filter(|_| server.has_log()) else { return };
+        let Some(rewriter) = self.rewriter().filter(|_| server.has_log() || self.is_for_once()) else { return };
         let is_first = !rewriter.is_named();
         if !self.may_begin(&server.config, is_first) {
             return;
@@ -180,6 +193,9 @@ impl Rewriting {
             Ok(_) if is_first => server.log_switch.note_begun(&rewriter),
             Err(_) if is_first => server.log_switch.abandon(server, engine, &rewriter).await,
             _ => {}
+        }
+        if self.is_for_once.swap(false, Ordering::Relaxed) {
+            server.log_switch.end_if_unwanted(server, engine).await;
         }
         self.end(outcome.map(drop));
     }

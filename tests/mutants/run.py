@@ -47,23 +47,26 @@ AREAS = {
     "transactions": (
         "shardrace",
         ["src/commands/transaction.rs", "src/connection/deferred.rs"],
-        [*SHARDRACE, "--test", "consistency"],
+        [*SHARDRACE, "--test", "consistency", "--test", "crash"],
         [
             ("wire", ["transactions::"]),
             ("wire", ["blocking::", "order::", "databases::", "slow_readers::", "save_points::", "observing::"]),
             ("wire", ["rdb::", "waiting::", "clients::", "replays::", "debug::", "cluster::"]),
+            ("crash", ["loading::"]),
             ("consistency", ["linearizable", "strictly_serializable"]),
         ],
     ),
     "engine": (
         "shardrace",
         ["src/engine/*.rs", "src/engine/**/*.rs"],
-        [*SHARDRACE, "--test", "consistency"],
+        [*SHARDRACE, "--test", "consistency", "--test", "crash"],
         [
             ("unit", ["engine::"]),
             ("wire", ["strings::", "transactions::", "order::"]),
             ("wire", ["keys::", "expiry::", "databases::", "slow_readers::", "rewriting::", "info::"]),
             ("wire", ["blocking::", "eviction::", "stages::", "observing::", "notifications::", "durability::", "streams::"]),
+            ("wire", ["waiting::"]),
+            ("crash", ["loading::"]),
             ("consistency", ["linearizable", "strictly_serializable"]),
         ],
     ),

@@ -1,7 +1,7 @@
 //! `CONFIG SET appendonly`: a log that begins and ends while commands run has what it is to have, and nothing that was
 //! there before is written over.
 
-use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, wait_until};
+use crate::harness::{Client, Data, EVERY_ENGINE, Server, Setup, Value, wait_until};
 use crate::rdb::{assert_filled_alike, fill};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -93,7 +93,6 @@ fn a_log_that_ends_has_what_was_written_before_and_nothing_of_what_comes_after()
         client.expect("SET {a}4 1", "+QUEUED\r\n");
         client.expect("SET {b}5 1", "+QUEUED\r\n");
         client.expect("EXEC", "*2\r\n+OK\r\n+OK\r\n");
-        expect_error(&mut client, "BGREWRITEAOF", "ERR");
         expect_error(&mut client, "WAITAOF 1 0 10", "ERR WAITAOF cannot be used");
         let server = server.kill().start(setup, &LOG);
         let mut client = server.client();
@@ -130,6 +129,74 @@ fn a_log_begins_again_where_one_has_ended_and_takes_its_place() {
         assert!(status.success(), "{log}");
         let server = data.start(setup, &LOG);
         server.client().expect("MGET {a}logged {b}unlogged", "*2\r\n$1\r\n2\r\n$1\r\n2\r\n");
+    }
+}
+
+/// As in Redis: what is changed after it is in no log.
+#[test]
+fn where_there_is_no_log_bgrewriteaof_writes_what_there_is_of_the_data() {
+    for setup in EVERY_ENGINE {
+        for policy in ["everysec", "always"] {
+            let flags = [&NO_LOG[..], &["--enable-debug-command", "yes", "--appendfsync", policy]].concat();
+            let server = Server::start(setup, &flags);
+            let mut client = server.client();
+            fill(&mut client);
+            wait_until("what has expired is gone", || server.info_number("expired_keys") == 1);
+            // The second takes the place of the first.
+            for round in 1..=2 {
+                client.expect(&format!("MSET {{a}}m {round} {{b}}m {round} {{c}}m {round}"), "+OK\r\n");
+                client.expect("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+                wait_until("the rewriting", || {
+                    server.info_number("aof_rewrites") == round && server.info_number("aof_rewrite_in_progress") == 0
+                });
+                let info = server.info();
+                let shown = ["aof_enabled", "aof_last_bgrewrite_status", "aof_segments"].map(|field| &info[field]);
+                assert_eq!(shown, ["0", "ok", "0"], "{setup:?}");
+            }
+            let digest = client.value(&["DEBUG", "DIGEST"]);
+            client.expect("SET after 1", "+OK\r\n");
+            client.expect("DEBUG LOADAOF", "+OK\r\n");
+            assert_eq!(client.value(&["DEBUG", "DIGEST"]), digest, "{setup:?} {policy}");
+            client.expect("WAITAOF 0 0 1", "*2\r\n:0\r\n:0\r\n");
+            expect_error(&mut client, "WAITAOF 1 0 10", "ERR WAITAOF cannot be used");
+            client.expect("SET after 1", "+OK\r\n");
+            let server = server.kill().start(setup, &LOG);
+            let mut client = server.client();
+            client.expect("GET after", "$-1\r\n");
+            client.expect("DEL {a}m {b}m {c}m", ":3\r\n");
+            assert_filled_alike(&mut client, &mut filled(setup).client());
+        }
+    }
+}
+
+#[test]
+fn a_log_that_was_asked_for_meanwhile_goes_on_behind_bgrewriteaof() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &NO_LOG);
+        let mut client = server.client();
+        fill(&mut client);
+        let requests = [vec!["BGREWRITEAOF"], vec!["CONFIG", "SET", "appendonly", "yes"]];
+        assert!(client.pipeline(&requests).iter().all(|reply| !matches!(reply, Value::Error(_))));
+        wait_until("the log", || server.log().contains("has begun") && server.info_number("aof_enabled") == 1);
+        client.expect("SET after 1", "+OK\r\n");
+        client.expect("WAITAOF 1 0 5000", "*2\r\n:1\r\n:0\r\n");
+        let server = server.kill().start(setup, &LOG);
+        server.client().expect("GET after", "$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn bgrewriteaof_is_refused_where_there_can_be_no_log() {
+    for setup in EVERY_ENGINE {
+        let data = Data::new();
+        std::fs::write(data.path().join("appendonlydir"), "somebody's").unwrap();
+        let server = data.start(setup, &NO_LOG);
+        let refusal = "-ERR Can't execute an AOF background rewriting. Please check the server logs for more \
+                       information.\r\n";
+        server.client().expect("BGREWRITEAOF", refusal);
+        server.wait_for_log("appendonlydir");
+        assert_eq!(server.info_number("aof_rewrite_in_progress"), 0);
+        server.assert_serving();
     }
 }
 

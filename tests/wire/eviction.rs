@@ -265,7 +265,7 @@ fn burst(server: &Server, value_len: usize, pipeline: usize) -> u64 {
 fn a_burst_of_writes_is_refused_within_a_tenth_of_the_limit_where_nothing_is_evicted() {
     const LIMIT: u64 = 20 * MB;
     for setup in EVERY_ENGINE {
-        for (value_len, pipeline) in [(3, 1000), (64, 64), (1000, 500), (10_000, 16)] {
+        for (value_len, pipeline) in [(3, 1000), (64, 64), (1000, 500), (10_000, 16), (100_000, 1), (100_000, 16)] {
             let server = Server::start(setup, &["--maxmemory", "20mb", "--maxmemory-policy", "noeviction"]);
             let used = burst(&server, value_len, pipeline);
             println!("{setup:?}, {pipeline} values of {value_len} bytes at a time: {} KB", used / KB);

@@ -124,8 +124,8 @@ fn payloads_of_redis_8_and_valkey_9_are_restored_and_one_with_a_field_that_expir
                 let words = [&[b"RESTORE".as_slice(), key.as_bytes(), ttl.as_bytes(), &payload][..], options].concat();
                 let reply = client.value(&words);
                 if key == "hash:expiring" {
-                    let wanted =
-                        "ERR a field of the hash expires, and fields that expire are not supported: see HPERSIST";
+                    let wanted = "ERR the value of the key hash:expiring: a field of the hash expires, and fields \
+                                  that expire are not supported: see HPERSIST";
                     assert_eq!(reply, Value::Error(wanted.into()), "{name}");
                     // Another version of either is nobody's yet.
                     for (version, is_known) in [(13, false), (79, false), (80, true), (81, false)] {

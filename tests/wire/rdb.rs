@@ -175,9 +175,9 @@ fn older_forms_are_read() {
         let payload = [value, &[version, 0]].concat();
         [&payload[..], &CRC64.checksum(&payload).to_le_bytes()].concat()
     };
-    let ziplist = b"\x13\x00\x00\x00\x0f\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff".to_vec();
+    let ziplist = b"\x13\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff".to_vec();
     let ziplist = [&[ziplist.len() as u8][..], &(ziplist.len() as u32).to_le_bytes(), &ziplist[4..]].concat();
-    let pairs = b"\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x01a\x03\xf2\x02\x01b\x03\xf3\xff".to_vec();
+    let pairs = b"\x00\x00\x00\x00\x12\x00\x00\x00\x04\x00\x00\x01a\x03\xf2\x02\x01b\x03\xf3\xff".to_vec();
     let pairs = [&[pairs.len() as u8][..], &(pairs.len() as u32).to_le_bytes(), &pairs[4..]].concat();
     let cases: [(&[u8], &str, &[u8]); 9] = [
         (b"\x01\x02\x01a\xC0\x05", "LRANGE key 0 -1", b"*2\r\n$1\r\na\r\n$1\r\n5\r\n"),
@@ -275,10 +275,6 @@ fn dump_and_restore_reply_as_redis_does() {
 
 #[test]
 fn bad_payloads_with_a_right_checksum_are_refused_and_change_nothing() {
-    let with_crc = |value: &[u8]| {
-        let payload = [value, &[10, 0]].concat();
-        [&payload[..], &CRC64.checksum(&payload).to_le_bytes()].concat()
-    };
     on_every_engine(|server| {
         let mut client = server.client();
         client.expect("SET key kept", "+OK\r\n");
@@ -310,6 +306,77 @@ fn bad_payloads_with_a_right_checksum_are_refused_and_change_nothing() {
         client.expect("GET key", "$4\r\nkept\r\n");
         server.assert_serving();
     });
+}
+
+fn with_crc(value: &[u8]) -> Vec<u8> {
+    let payload = [value, &[10, 0]].concat();
+    [&payload[..], &CRC64.checksum(&payload).to_le_bytes()].concat()
+}
+
+/// Redis refuses them, too: the old forms by default, what counts of a stream say where `sanitize-dump-payload` is yes.
+#[test]
+fn what_a_packed_value_says_of_itself_must_be_so() {
+    let ziplist = |last: u8, before: u8| {
+        [b"\x11\x00\x00\x00", &[last, 0, 0, 0][..], b"\x02\x00\x00\x01a", &[before], b"\x01b\xff"].concat()
+    };
+    let list = |ziplist: &[u8]| [&[14, 1, ziplist.len() as u8], ziplist].concat();
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--loglevel", "verbose"]);
+        let mut client = server.client();
+        let mut restore =
+            |value: &[u8]| client.value(&[b"RESTORE".as_slice(), b"key", b"0", &with_crc(value), b"REPLACE"]);
+        let refused = Value::Error(b"ERR Bad data format".to_vec());
+        assert_eq!(restore(&list(&ziplist(13, 3))), Value::Simple(b"OK".to_vec()));
+        // A length of the element before, the place of the last, and an element by itself that has no bytes.
+        for bad in [list(&ziplist(13, 2)), list(&ziplist(10, 3)), b"\x12\x01\x01\x00".to_vec()] {
+            assert_eq!(restore(&bad), refused, "{setup:?}: {}", bad.escape_ascii());
+        }
+        client.expect("LRANGE key 0 -1", "*2\r\n$1\r\na\r\n$1\r\nb\r\n");
+        for line in ["DEL key", "XADD key 1-1 f v", "XADD key 1-2 f v", "XDEL key 1-1"] {
+            client.call(&words(line));
+        }
+        let Value::Bulk(dumped) = client.value(&["DUMP", "key"]) else { panic!("it is there") };
+        let dumped = &dumped[..dumped.len() - 10];
+        let (start, len) = (20, usize::from(dumped[19]));
+        // How many live, how many are deleted; how many elements the last entry has.
+        for at in [start + 6, start + 8, start + len - 3] {
+            let mut bad = dumped.to_vec();
+            bad[at] ^= 3;
+            let reply = client.value(&[b"RESTORE".as_slice(), b"other", b"0", &with_crc(&bad)]);
+            assert_eq!(reply, refused, "{setup:?}: byte {at} of {}", dumped.escape_ascii());
+        }
+        assert_eq!(client.value(&[b"RESTORE".as_slice(), b"other", b"0", &with_crc(dumped)]).text(), "OK");
+        for reason in ["Ziplist", "Quicklist listpack", "Stream listpack"] {
+            server.wait_for_log(&format!("{reason} integrity check failed"));
+        }
+    }
+}
+
+#[test]
+fn payloads_with_a_wrong_checksum_are_taken_where_debug_says_so_and_can_be_replayed() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        let mut payload = with_crc(b"\x01\x01\x01a");
+        *payload.last_mut().unwrap() ^= 1;
+        let restore = [b"RESTORE".as_slice(), b"key", b"0", &payload, b"REPLACE"];
+        let refused = "ERR DUMP payload version or checksum are wrong";
+        assert_eq!(client.value(&restore).text(), refused);
+        client.expect("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK\r\n");
+        assert_eq!(client.value(&restore).text(), "OK");
+        client.expect("DEBUG LOADAOF", "+OK\r\n");
+        client.expect("LRANGE key 0 -1", "*1\r\n$1\r\na\r\n");
+        // What it holds is looked at all the same.
+        let empty = with_crc(b"\x01\x00");
+        assert_eq!(client.value(&[b"RESTORE".as_slice(), b"other", b"0", &empty]).text(), "ERR Bad data format");
+        client.expect("DEBUG SET-SKIP-CHECKSUM-VALIDATION 0", "+OK\r\n");
+        assert_eq!(client.value(&restore).text(), refused);
+        for value in ["no", "clients", "yes"] {
+            client.expect(&format!("CONFIG SET sanitize-dump-payload {value}"), "+OK\r\n");
+        }
+        let server = server.kill().start(setup, &[]);
+        server.client().expect("LRANGE key 0 -1", "*1\r\n$1\r\na\r\n");
+    }
 }
 
 #[test]
@@ -605,8 +672,8 @@ fn a_server_that_ends_leaves_nothing_of_a_snapshot_that_it_was_making() {
             names.filter(|name| name.starts_with("temp-")).collect::<Vec<_>>()
         };
         wait_until("its file is there", || unfinished().len() == 1);
-        let (status, _data, _) = server.stop();
-        assert!(status.success());
+        let (status, _data, log) = server.stop();
+        assert!(status.success(), "{setup:?}: {status}: {log}");
         assert_eq!(unfinished(), [""; 0], "{setup:?}");
     }
 }

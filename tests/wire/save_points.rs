@@ -372,14 +372,33 @@ fn a_server_that_cannot_make_its_last_snapshot_goes_on_unless_it_is_forced() {
 }
 
 #[test]
-fn a_flush_of_all_data_is_in_the_next_snapshot_at_once() {
+fn what_all_data_was_flushed_from_is_saved_before_the_reply() {
     on_every_engine_at_once(|setup| {
         let server = Server::start(setup, &["--appendonly", "no"]);
         let mut client = server.client();
+        client.expect("MSET {a}k v {b}k v {c}k v", "+OK\r\n");
+        client.expect("SAVE", "+OK\r\n");
+        client.expect("SELECT 3", "+OK\r\n");
+        client.expect("SET {a}k v", "+OK\r\n");
+        client.expect("FLUSHALL", "+OK\r\n");
+        assert_eq!((server.info_number("rdb_saves"), server.info_number("rdb_changes_since_last_save")), (2, 0));
+        let server = server.kill().start(setup, &["--appendonly", "no"]);
+        let mut client = server.client();
+        client.expect("DBSIZE", ":0\r\n");
+        // In a transaction the snapshot comes after it.
         client.expect("SET k v", "+OK\r\n");
         client.expect("SAVE", "+OK\r\n");
-        client.expect("FLUSHALL", "+OK\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("FLUSHALL", "+QUEUED\r\n");
+        client.expect("SET l v", "+QUEUED\r\n");
+        client.expect("EXEC", "*2\r\n+OK\r\n+OK\r\n");
         wait_until("the snapshot", || server.info_number("rdb_saves") == 2);
-        assert_eq!(server.kill().start(setup, &["--appendonly", "no"]).client().value(&["DBSIZE"]), Value::Integer(0));
+        let server = server.kill().start(setup, &["--appendonly", "no"]);
+        server.client().expect("KEYS *", "*1\r\n$1\r\nl\r\n");
+        // Without save points nothing is saved.
+        assert_eq!(server.client().call(&["CONFIG", "SET", "save", ""]), b"+OK\r\n");
+        server.client().expect("FLUSHALL", "+OK\r\n");
+        assert_eq!(server.info_number("rdb_saves"), 0);
+        assert!(server.info_number("rdb_changes_since_last_save") > 0);
     });
 }

@@ -130,6 +130,8 @@ pub struct KeyspaceShard {
 
 /// Bytes of room for a turn's records that are kept: one large command should not leave its room for ever.
 const RECORDS_KEPT: usize = 512 * 1024;
+/// The same where memory is near its limit.
+const RECORDS_KEPT_TIGHT: usize = 16 * 1024;
 
 /// A reply of the batch was dropped.
 const OVERFLOW: u8 = 1;
@@ -306,7 +308,7 @@ impl KeyspaceShard {
         if !self.records.is_empty() {
             self.segment.append(&self.records, std::mem::take(&mut self.record_count));
             self.records.clear();
-            self.records.shrink_to(RECORDS_KEPT);
+            self.records.shrink_to(if PRESSURE.is_tight() { RECORDS_KEPT_TIGHT } else { RECORDS_KEPT });
             if std::mem::take(&mut self.ends_epoch) {
                 self.segment.end_epoch();
             }
