@@ -37,3 +37,13 @@ fn results_stand_in_the_order_of_the_items() {
     assert_eq!(squares, (0..1000).map(|number| number * number).collect::<Vec<_>>());
     assert!(in_parallel(Vec::<u64>::new(), |number| number).is_empty());
 }
+
+/// Runs something on a thread that may wait for the disk. It does not come back where the runtime ends, and what it runs
+/// may not have begun then.
+pub async fn beside_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_cancelled() => std::future::pending().await,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}

@@ -1,5 +1,6 @@
 //! What takes images of all keys in the background, one after the other: rewriting the log, and snapshots.
 
+use crate::base::parallel::beside_the_runtime;
 use crate::commands::{self, Bounds, Context, Transaction};
 use crate::config::Directive;
 use crate::engine::{Engine, ImagePart, Session};
@@ -111,7 +112,5 @@ async fn finish_snapshot<E: Engine>(mut begun: Begun, engine: &Arc<E>) {
     Arc::clone(engine).walk_image().await;
     IMAGE.give_back();
     begun.snapshot.end_walk();
-    // A thread that may wait for the disk.
-    let noted = tokio::task::spawn_blocking(|| SAVES.end(begun)).await;
-    noted.expect("ending a snapshot does not panic");
+    beside_the_runtime(|| SAVES.end(begun)).await;
 }

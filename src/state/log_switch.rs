@@ -9,6 +9,7 @@
 //! place is kept under another name (`appendonlydir.old-1`).
 
 use crate::aof::{DirLock, Disk, Manifest, Rewriter, Segment};
+use crate::base::parallel::beside_the_runtime;
 use crate::commands::debug::{Files, LOG};
 use crate::config::Directive;
 use crate::engine::{Engine, ImagePart};
@@ -103,8 +104,7 @@ impl LogSwitch {
             end(server, engine, rewriter).await;
         }
         let shared = Arc::clone(rewriter);
-        let removed = tokio::task::spawn_blocking(move || shared.remove_beginning()).await;
-        if let Err(reason) = removed.expect("removing files does not panic") {
+        if let Err(reason) = beside_the_runtime(move || shared.remove_beginning()).await {
             tracing::warn!("What is left of a log that could not begin stays until the next start: {reason}");
         }
     }
@@ -157,8 +157,7 @@ async fn end<E: Engine>(server: &Server, engine: &Arc<E>, rewriter: &Arc<Rewrite
         tokio::time::sleep(LOOK_FOR_END).await;
     }
     let shared = Arc::clone(rewriter);
-    let left = tokio::task::spawn_blocking(move || leave(&shared, is_named)).await;
-    left.expect("leaving files does not panic");
+    beside_the_runtime(move || leave(&shared, is_named)).await;
 }
 
 fn leave(rewriter: &Rewriter, is_named: bool) {
