@@ -86,7 +86,8 @@ class Server:
             try:
                 Client(self.port).ask("PING")
                 return
-            except OSError:
+            # Nobody is there yet, or it loads.
+            except (OSError, SystemExit):
                 time.sleep(0.05)
         sys.exit(f"the server does not start: see {self.dir}/server.log")
 
