@@ -1,25 +1,25 @@
 //! Shardrace: a Redis-compatible in-memory server whose concurrency architecture is a flag.
 //!
-//! This is the server's inside, for its binary and its tests. Start at [`server::run`]; a request is read in
-//! [`connection`], runs through an [`engine`] and a command of [`commands`] over the [`keyspace`], and is logged by
-//! [`aof`].
+//! This is the server's inside, for its binary and its tests, which see the rooms that are public. Start at
+//! [`server::run`]; a request is read in `connection`, runs through an `engine` and a command of `commands` over the
+//! [`keyspace`], and is logged by [`aof`]. docs/ARCHITECTURE.md has the map of the rooms.
 
 // `as` cuts what does not fit without a word: see `narrowing`. In tests a length that was cut fails the test.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
 pub mod aof;
 pub mod base;
-pub mod commands;
+mod commands;
 pub mod config;
-pub mod connection;
-pub mod engine;
+mod connection;
+mod engine;
 pub mod keyspace;
-pub mod pubsub;
+mod pubsub;
 pub mod rdb;
 pub mod resp;
 pub mod scripting;
 pub mod server;
-pub mod snapshot;
-pub mod state;
-pub mod stats;
+mod snapshot;
+mod state;
+mod stats;
 pub mod tools;

@@ -6,11 +6,11 @@
 
 mod base;
 mod control;
-mod crowd;
 mod disk;
 mod division;
 #[cfg(test)]
 mod faults;
+mod group_commit;
 mod inspect;
 mod joints;
 mod lock;

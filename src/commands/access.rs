@@ -19,90 +19,50 @@ pub struct Access {
 /// The words for one key.
 pub type Words = &'static [&'static str];
 
-const LOOK: Words = &["RO"];
-const READ: Words = &["RO", "access"];
-const COUNT: Words = &["RW", "access"];
-const UPDATE: Words = &["RW", "update"];
-const INSERT: Words = &["RW", "insert"];
-const DELETE: Words = &["RW", "delete"];
-const READ_UPDATE: Words = &["RW", "access", "update"];
-const READ_INSERT: Words = &["RW", "access", "insert"];
-const TAKE: Words = &["RW", "access", "delete"];
-const OVERWRITE: Words = &["OW", "update"];
-const CREATE: Words = &["OW", "insert"];
-const REMOVE: Words = &["RM", "delete"];
-const NO_KEY: Words = &["not_key"];
+/// What it does with all of its keys.
+const fn same(words: Words) -> Access {
+    Access { first: words, rest: words }
+}
+
+pub(super) const LOOK: Access = same(&["RO"]);
+pub(super) const READ: Access = same(&["RO", "access"]);
+pub(super) const COUNT: Access = same(&["RW", "access"]);
+pub(super) const UPDATE: Access = same(&["RW", "update"]);
+pub(super) const INSERT: Access = same(&["RW", "insert"]);
+pub(super) const DELETE: Access = same(&["RW", "delete"]);
+pub(super) const READ_UPDATE: Access = same(&["RW", "access", "update"]);
+pub(super) const TAKE: Access = same(&["RW", "access", "delete"]);
+pub(super) const OVERWRITE: Access = same(&["OW", "update"]);
+pub(super) const CREATE: Access = same(&["OW", "insert"]);
+pub(super) const REMOVE: Access = same(&["RM", "delete"]);
+const NO_KEY: Access = same(&["not_key"]);
+
+/// Takes from the first key, adds to the other.
+pub(super) const MOVE: Access = Access { first: TAKE.first, rest: INSERT.first };
+/// Overwrites the first key by what it reads from the others.
+pub(super) const STORE: Access = Access { first: OVERWRITE.first, rest: READ.first };
+/// Reads the first key, overwrites the other.
+pub(super) const COPY: Access = Access { first: READ.first, rest: OVERWRITE.first };
+/// Adds to the first key what it reads from the others.
+pub(super) const MERGE: Access = Access { first: &["RW", "access", "insert"], rest: READ.first };
+/// Takes what the first key holds, overwrites the other.
+pub(super) const RENAME: Access = Access { first: TAKE.first, rest: OVERWRITE.first };
+/// Takes what the first key holds, and creates the other.
+pub(super) const RENAME_NEW: Access = Access { first: TAKE.first, rest: CREATE.first };
+/// Changes the first key by what it reads from the others.
+pub(super) const INTERSECT: Access = Access { first: UPDATE.first, rest: READ.first };
 
 /// What a command does with its keys; of one where its arguments decide, the most that it may do. O(1)
 pub fn of(row: &Command) -> Access {
-    let same = |words| Access { first: words, rest: words };
-    match row.name {
-        _ if row.flags.has(Flags::NOT_KEYS) => same(NO_KEY),
-        "exists" | "hexists" | "hlen" | "hstrlen" | "llen" | "memory|usage" | "object|encoding" | "object|freq"
-        | "object|idletime" | "object|refcount" | "scard" | "sismember" | "strlen" | "touch" | "type" | "watch"
-        | "xlen" | "zcard" => same(LOOK),
-        "pfcount" | "pfdebug" => same(COUNT),
-        "append"
-        | "hsetnx"
-        | "linsert"
-        | "lpush"
-        | "lpushx"
-        | "pfadd"
-        | "rpush"
-        | "rpushx"
-        | "sadd"
-        | "xgroup|create"
-        | "xgroup|createconsumer" => same(INSERT),
-        "hdel" | "lrem" | "ltrim" | "srem" | "xautoclaim" | "xdel" | "xgroup|delconsumer" | "xgroup|destroy"
-        | "xtrim" | "zrem" | "zremrangebylex" | "zremrangebyrank" | "zremrangebyscore" => same(DELETE),
-        "bitfield" | "decr" | "decrby" | "eval" | "evalsha" | "fcall" | "getex" | "getset" | "hincrby"
-        | "hincrbyfloat" | "incr" | "incrby" | "incrbyfloat" | "move" | "set" | "setbit" | "zincrby" => {
-            same(READ_UPDATE)
-        }
-        "blmpop" | "blpop" | "brpop" | "bzmpop" | "bzpopmax" | "bzpopmin" | "getdel" | "lmpop" | "lpop" | "rpop"
-        | "spop" | "zmpop" | "zpopmax" | "zpopmin" => same(TAKE),
-        "mset" | "psetex" | "restore" | "setex" => same(OVERWRITE),
-        "msetnx" | "setnx" => same(CREATE),
-        "del" | "unlink" => same(REMOVE),
-        "blmove" | "brpoplpush" | "lmove" | "rpoplpush" | "smove" => Access { first: TAKE, rest: INSERT },
-        "bitop" | "geosearchstore" | "sdiffstore" | "sunionstore" | "zdiffstore" | "zinterstore" | "zrangestore"
-        | "zunionstore" => Access { first: OVERWRITE, rest: READ },
-        "copy" | "georadius" | "georadiusbymember" | "sort" => Access { first: READ, rest: OVERWRITE },
-        "pfmerge" => Access { first: READ_INSERT, rest: READ },
-        "rename" => Access { first: TAKE, rest: OVERWRITE },
-        "renamenx" => Access { first: TAKE, rest: CREATE },
-        "sinterstore" => Access { first: UPDATE, rest: READ },
-        // What XREADGROUP writes is beside the entries.
-        "xreadgroup" => same(READ),
-        _ if row.is_write() => same(UPDATE),
-        _ => same(READ),
+    match row.access {
+        Some(access) => access,
+        None if row.flags.has(Flags::NOT_KEYS) => NO_KEY,
+        None if row.is_write() => UPDATE,
+        None => READ,
     }
 }
 
-/// What a request does with its keys. O(N), N = arguments of BITFIELD and SET
+/// What a request does with its keys. O(N), N = arguments
 pub fn of_request(row: &Command, request: Args<'_>) -> Access {
-    let same = |words| Access { first: words, rest: words };
-    match row.name {
-        "set" if !(3..request.len()).any(|at| request.is(at, "GET")) => same(OVERWRITE),
-        "bitfield" if has_reads_only(request) => same(READ),
-        _ => of(row),
-    }
-}
-
-/// Whether a BITFIELD has no operation but GET.
-fn has_reads_only(request: Args<'_>) -> bool {
-    let mut at = 2;
-    while at < request.len() {
-        at += match () {
-            () if request.is(at, "GET") => 3,
-            () if request.is(at, "OVERFLOW") => 2,
-            () => return false,
-        };
-    }
-    at == request.len()
-}
-
-/// Whether only a request itself tells what becomes of its keys.
-pub fn is_variable(row: &Command) -> bool {
-    matches!(row.name, "bitfield" | "set")
+    row.access_of.map_or_else(|| of(row), |access_of| access_of(request))
 }

@@ -1,12 +1,55 @@
 //! BITFIELD: integers of any width at any bit of a string.
 
+use super::access;
 use super::arguments::{integer, is};
 use super::bits::{BAD_OFFSET, bit_offset, checked_offset};
+use super::flag_sets::{READ_FAST, WRITE};
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::text::{lengthen, text_of};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::{low_u32, low_u64};
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
 use crate::resp::{Args, Reply, parse_i64};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
+    [
+        Row {
+            run: Run::Keyspace(bitfield),
+            command: Command {
+                name: "bitfield",
+                arity: -2,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Bitmap,
+                since: "3.2.0",
+                syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+                complexity: "O(1) for each subcommand",
+                summary: "Reads and changes integers of any width in the string of a key.",
+                access: Some(access::READ_UPDATE),
+                access_of: Some(access_of_bitfield),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(bitfield_ro),
+            command: Command {
+                name: "bitfield_ro",
+                arity: -2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Bitmap,
+                since: "6.0.0",
+                syntax: "key [GET encoding offset [GET encoding offset ...]]",
+                complexity: "O(1) for each subcommand",
+                summary: "Reads integers of any width in the string of a key.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding
 /// offset increment> ...]: O(1) for each
@@ -259,6 +302,19 @@ impl Field {
     fn shift(self) -> u32 {
         u128::BITS - self.bits - low_u32(self.offset as u64 % 8)
     }
+}
+
+/// A BITFIELD that has no operation but GET changes nothing.
+fn access_of_bitfield(request: Args<'_>) -> access::Access {
+    let mut at = 2;
+    while at < request.len() {
+        at += match () {
+            () if request.is(at, "GET") => 3,
+            () if request.is(at, "OVERFLOW") => 2,
+            () => return access::READ_UPDATE,
+        };
+    }
+    if at == request.len() { access::READ } else { access::READ_UPDATE }
 }
 
 #[cfg(test)]

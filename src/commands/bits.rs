@@ -1,12 +1,103 @@
 //! Strings as arrays of bits, of which bit 0 is the highest of the first byte.
 
+use super::access;
 use super::arguments::{integer, is};
+use super::flag_sets::{READ, READ_FAST, WRITE};
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::text::{lengthen, mark_built, text_of};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::size;
 use crate::keyspace::{Class, Keyspace, NewValue, Store};
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
+    [
+        Row {
+            run: Run::Keyspace(setbit),
+            command: Command {
+                name: "setbit",
+                arity: 4,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Bitmap,
+                since: "2.2.0",
+                syntax: "key offset value",
+                complexity: "O(1)",
+                summary: "Sets a bit of the string of a key and replies what it was.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(getbit),
+            command: Command {
+                name: "getbit",
+                arity: 3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Bitmap,
+                since: "2.2.0",
+                syntax: "key offset",
+                complexity: "O(1)",
+                summary: "A bit of the string of a key.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(bitcount),
+            command: Command {
+                name: "bitcount",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Bitmap,
+                since: "2.6.0",
+                syntax: "key [start end [BYTE | BIT]]",
+                complexity: "O(N), N = bytes of the range",
+                summary: "How many bits of the string of a key are ones.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(bitpos),
+            command: Command {
+                name: "bitpos",
+                arity: -3,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Bitmap,
+                since: "2.8.7",
+                syntax: "key bit [start [end [BYTE | BIT]]]",
+                complexity: "O(N), N = bytes of the range",
+                summary: "The position of the first one, or zero, in the string of a key.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(bitop),
+            command: Command {
+                name: "bitop",
+                arity: -4,
+                flags: WRITE,
+                keys: Keys::FROM_SECOND,
+                request: Request::Joint,
+                group: Group::Bitmap,
+                since: "2.6.0",
+                syntax: "<AND | OR | XOR | NOT> destkey key [key ...]",
+                complexity: "O(N), N = bytes of all sources",
+                summary: "Combines strings bit by bit and stores the result.",
+                access: Some(access::STORE),
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// What is wrong with the position of a bit.
 pub const BAD_OFFSET: CommandError = CommandError::Text("ERR bit offset is not an integer or out of range");

@@ -5,15 +5,108 @@
 //! shard is not for the shard that was pushed to: it calls the first in line, which runs its command again, over both
 //! keys, and keeps its place meanwhile. A command claims its own wait before it takes: others may have ended it.
 
+use super::access;
 use super::arguments::{number_of_keys, reply_entry};
+use super::flag_sets::{SHRINK, WAITING_MOVE, WAITING_POP};
 use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
-use super::row::ReadingOptions;
+use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
 use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
 use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
+    [
+        Row {
+            run: Run::Keyspace(blpop),
+            command: Command {
+                name: "blpop",
+                arity: -3,
+                flags: WAITING_POP,
+                keys: Keys::BUT_LAST,
+                request: Request::Joint,
+                group: Group::List,
+                since: "2.0.0",
+                syntax: "key [key ...] timeout",
+                complexity: "O(N), N = keys",
+                summary: "Takes an element from the head of the first list that has one, or waits for one.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(brpop),
+            command: Command {
+                name: "brpop",
+                arity: -3,
+                flags: WAITING_POP,
+                keys: Keys::BUT_LAST,
+                request: Request::Joint,
+                group: Group::List,
+                since: "2.0.0",
+                syntax: "key [key ...] timeout",
+                complexity: "O(N), N = keys",
+                summary: "Takes an element from the tail of the first list that has one, or waits for one.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(blmpop),
+            command: Command {
+                name: "blmpop",
+                arity: -5,
+                flags: SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS),
+                keys: Keys::COUNTED_SECOND,
+                request: Request::Joint,
+                group: Group::List,
+                since: "7.0.0",
+                syntax: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+                complexity: "O(N+M), N = keys, M = elements taken",
+                summary: "Takes elements from the first list that has some, or waits for some.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(blmove),
+            command: Command {
+                name: "blmove",
+                arity: 6,
+                flags: WAITING_MOVE,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::List,
+                since: "6.2.0",
+                syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
+                complexity: "O(1)",
+                summary: "Moves an element from one list to another, or waits for one.",
+                access: Some(access::MOVE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(brpoplpush),
+            command: Command {
+                name: "brpoplpush",
+                arity: 4,
+                flags: WAITING_MOVE,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::List,
+                since: "2.2.0",
+                syntax: "source destination timeout",
+                complexity: "O(1)",
+                summary: "Moves an element from the tail of one list to the head of another, or waits for one.",
+                access: Some(access::MOVE),
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// BLPOP key [key ...] timeout: O(N), N = keys
 pub fn blpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

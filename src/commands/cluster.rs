@@ -1,22 +1,55 @@
-//! CLUSTER, and what clients of a cluster say to a node: `cluster-enabled yes` makes one node that owns all slots.
-//!
-//! There is no other node and no bus, so nothing moves: what would change the cluster is refused, with Redis's words where
-//! a Redis that is one node with all slots would refuse it, too.
+//! The slots of keys: CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT, and what a server that is a node of a cluster refuses.
 
-use super::server::LocalCall;
+use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::limits::IS_CLUSTER;
 use crate::base::routing::{SLOTS, slot_of};
-use crate::config::Directive;
 use crate::keyspace::{Keyspace, Store};
-use crate::resp::{Args, Reply, parse_i64, quoted};
-use crate::state::socket::Address;
+use crate::resp::{Args, Reply, parse_i64};
 use std::sync::atomic::Ordering;
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
+    [
+        Row {
+            run: Run::Keyspace(countkeysinslot),
+            command: Command {
+                name: "cluster|countkeysinslot",
+                arity: 3,
+                flags: Flags::STALE,
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "slot",
+                complexity: "O(N), N = keys",
+                summary: "How many keys there are in a slot.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(getkeysinslot),
+            command: Command {
+                name: "cluster|getkeysinslot",
+                arity: 4,
+                flags: Flags::STALE,
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "slot count",
+                complexity: "O(N), N = keys",
+                summary: "Some keys of a slot.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 const DISABLED: CommandError = CommandError::Text("ERR This instance has cluster support disabled");
 
 /// Refuses where this is no cluster.
-fn must_be_enabled() -> Outcome {
+pub fn must_be_enabled() -> Outcome {
     if IS_CLUSTER.load(Ordering::Relaxed) { Ok(()) } else { Err(DISABLED) }
 }
 
@@ -26,324 +59,6 @@ pub fn must_have_databases(name: &str) -> Outcome {
         true => Err(CommandError::Owned(format!("ERR {name} is not allowed in cluster mode"))),
         false => Ok(()),
     }
-}
-
-/// The one node, as a connection reaches it.
-struct Myself<'a> {
-    id: &'a str,
-    /// The name of the shard, which follows from that of the node.
-    shard: String,
-    ip: String,
-    port: u16,
-}
-
-impl<'a> Myself<'a> {
-    fn of(call: &LocalCall<'a>) -> Result<Self, CommandError> {
-        must_be_enabled()?;
-        let server = call.server;
-        let announced = server.config.text(Directive::ClusterAnnounceIp);
-        let ip = if announced.is_empty() { reached(&call.client.local_address) } else { announced };
-        let port = match server.config.number(Directive::ClusterAnnouncePort) {
-            0 => server.listening.port(),
-            port => u16::try_from(port).expect("the directive is a port"),
-        };
-        Ok(Self { id: &server.node_id, shard: server.node_id.chars().rev().collect(), ip, port })
-    }
-
-    fn is_named(&self, id: &[u8]) -> bool {
-        self.id.as_bytes().eq_ignore_ascii_case(id)
-    }
-}
-
-/// An address that a client reaches: it has. One that came through a unix socket is on this machine.
-fn reached(local: &Address) -> String {
-    match local {
-        Address::Ip(address) => address.ip().to_canonical().to_string(),
-        Address::Unix(_) => "127.0.0.1".to_owned(),
-    }
-}
-
-/// CLUSTER MYID: O(1)
-pub fn myid(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.bulk(Myself::of(call)?.id.as_bytes());
-    Ok(())
-}
-
-/// CLUSTER MYSHARDID: O(1)
-pub fn myshardid(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.bulk(Myself::of(call)?.shard.as_bytes());
-    Ok(())
-}
-
-/// CLUSTER SLOTS: O(1)
-pub fn slots(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let Myself { id, ip, port, .. } = Myself::of(call)?;
-    reply.array(1);
-    reply.array(3);
-    reply.integer(0);
-    reply.integer(SLOTS as i64 - 1);
-    reply.array(4);
-    reply.bulk(ip.as_bytes());
-    reply.integer(port.into());
-    reply.bulk(id.as_bytes());
-    reply.map(0);
-    Ok(())
-}
-
-/// CLUSTER SHARDS: O(1)
-pub fn shards(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let Myself { id, ip, port, .. } = Myself::of(call)?;
-    reply.array(1);
-    reply.map(2);
-    reply.bulk(b"slots");
-    reply.array(2);
-    reply.integer(0);
-    reply.integer(SLOTS as i64 - 1);
-    reply.bulk(b"nodes");
-    reply.array(1);
-    reply.map(7);
-    reply.bulk(b"id");
-    reply.bulk(id.as_bytes());
-    reply.bulk(b"port");
-    reply.integer(port.into());
-    for (name, value) in [("ip", ip.as_str()), ("endpoint", &ip), ("role", "master")] {
-        reply.bulk(name.as_bytes());
-        reply.bulk(value.as_bytes());
-    }
-    reply.bulk(b"replication-offset");
-    reply.integer(0);
-    reply.bulk(b"health");
-    reply.bulk(b"online");
-    Ok(())
-}
-
-/// CLUSTER NODES: O(1)
-pub fn nodes(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let Myself { id, ip, port, .. } = Myself::of(call)?;
-    // No port of a bus: there is none.
-    reply.verbatim(&format!("{id} {ip}:{port}@0 myself,master - 0 0 1 connected 0-{}\n", SLOTS - 1));
-    Ok(())
-}
-
-/// CLUSTER INFO: O(1)
-pub fn info(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    let lines = [
-        ("cluster_state", "ok".to_owned()),
-        ("cluster_slots_assigned", SLOTS.to_string()),
-        ("cluster_slots_ok", SLOTS.to_string()),
-        ("cluster_slots_pfail", "0".to_owned()),
-        ("cluster_slots_fail", "0".to_owned()),
-        ("cluster_known_nodes", "1".to_owned()),
-        ("cluster_size", "1".to_owned()),
-        ("cluster_current_epoch", "1".to_owned()),
-        ("cluster_my_epoch", "1".to_owned()),
-        ("cluster_stats_messages_sent", "0".to_owned()),
-        ("cluster_stats_messages_received", "0".to_owned()),
-        ("total_cluster_links_buffer_limit_exceeded", "0".to_owned()),
-    ];
-    let text: String = lines.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect();
-    reply.verbatim(&text);
-    Ok(())
-}
-
-/// CLUSTER LINKS: O(1)
-pub fn links(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    reply.array(0);
-    Ok(())
-}
-
-/// CLUSTER KEYSLOT key: O(N), N = bytes of the key
-pub fn keyslot(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    reply.integer(slot_of(&args[2]) as i64);
-    Ok(())
-}
-
-/// CLUSTER REPLICAS node-id, CLUSTER SLAVES node-id: O(1)
-pub fn replicas(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    if !Myself::of(call)?.is_named(&args[2]) {
-        return Err(unknown_node(&args[2]));
-    }
-    reply.array(0);
-    Ok(())
-}
-
-fn unknown_node(id: &[u8]) -> CommandError {
-    CommandError::Owned(format!("ERR Unknown node {}", quoted(id, usize::MAX)))
-}
-
-fn slot(word: &[u8]) -> Result<usize, CommandError> {
-    parse_i64(word).and_then(checked_slot).ok_or(CommandError::Text("ERR Invalid or out of range slot"))
-}
-
-/// CLUSTER MEET ip port [bus-port]: O(1)
-pub fn meet(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    if args.len() > 5 {
-        return Err(CommandError::Syntax);
-    }
-    for (position, name) in [(3, "base"), (4, "bus")] {
-        if let Some(port) = args.get(position).filter(|port| parse_i64(port).is_none()) {
-            let port = quoted(port, usize::MAX);
-            return Err(CommandError::Owned(format!("ERR Invalid {name} port specified: {port}")));
-        }
-    }
-    Err(CommandError::Text("ERR This node is a cluster by itself: it has no bus to meet others by"))
-}
-
-/// CLUSTER ADDSLOTS slot [slot ...]: O(N), N = slots
-pub fn addslots(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    let slots = args.from(2).iter().map(slot).collect::<Result<Vec<_>, _>>()?;
-    Err(CommandError::Owned(format!("ERR Slot {} is already busy", slots[0])))
-}
-
-/// CLUSTER ADDSLOTSRANGE start end [start end ...]: O(N), N = ranges
-pub fn addslotsrange(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    let first = first_of_ranges("addslotsrange", args)?;
-    Err(CommandError::Owned(format!("ERR Slot {first} is already busy")))
-}
-
-/// CLUSTER DELSLOTS slot [slot ...]: O(N), N = slots
-pub fn delslots(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    args.from(2).iter().try_for_each(|word| slot(word).map(drop))?;
-    Err(KEEPS_ITS_SLOTS)
-}
-
-/// CLUSTER DELSLOTSRANGE start end [start end ...]: O(N), N = ranges
-pub fn delslotsrange(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    first_of_ranges("delslotsrange", args)?;
-    Err(KEEPS_ITS_SLOTS)
-}
-
-/// CLUSTER FLUSHSLOTS: O(1)
-pub fn flushslots(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    if has_keys(call) {
-        return Err(CommandError::Text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
-    }
-    Err(KEEPS_ITS_SLOTS)
-}
-
-const KEEPS_ITS_SLOTS: CommandError = CommandError::Text("ERR This node is the only one: it keeps all slots");
-
-fn first_of_ranges(name: &str, args: Args<'_>) -> Result<usize, CommandError> {
-    must_be_enabled()?;
-    if !args.len().is_multiple_of(2) {
-        let reason = format!("ERR wrong number of arguments for 'cluster|{name}' command");
-        return Err(CommandError::Owned(reason));
-    }
-    for position in (2..args.len()).step_by(2) {
-        let (start, end) = (slot(&args[position])?, slot(&args[position + 1])?);
-        if start > end {
-            let reason = format!("ERR start slot number {start} is greater than end slot number {end}");
-            return Err(CommandError::Owned(reason));
-        }
-    }
-    slot(&args[2])
-}
-
-fn has_keys(call: &LocalCall<'_>) -> bool {
-    call.server.metrics().databases.iter().any(|database| database.keys > 0)
-}
-
-/// CLUSTER FORGET node-id: O(1)
-pub fn forget(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    Err(match Myself::of(call)?.is_named(&args[2]) {
-        true => CommandError::Text("ERR I tried hard but I can't forget myself..."),
-        false => unknown_node(&args[2]),
-    })
-}
-
-/// CLUSTER REPLICATE node-id: O(1)
-pub fn replicate(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    Err(match Myself::of(call)?.is_named(&args[2]) {
-        true => CommandError::Text("ERR Can't replicate myself"),
-        false => unknown_node(&args[2]),
-    })
-}
-
-/// CLUSTER COUNT-FAILURE-REPORTS node-id: O(1)
-pub fn count_failure_reports(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    if !Myself::of(call)?.is_named(&args[2]) {
-        return Err(unknown_node(&args[2]));
-    }
-    reply.integer(0);
-    Ok(())
-}
-
-/// CLUSTER FAILOVER [FORCE | TAKEOVER]: O(1)
-pub fn failover(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"force") || word.eq_ignore_ascii_case(b"takeover");
-    if args.len() > 3 || args.get(2).is_some_and(|word| !is_option(word)) {
-        return Err(CommandError::Syntax);
-    }
-    Err(CommandError::Text("ERR You should send CLUSTER FAILOVER to a replica"))
-}
-
-/// CLUSTER SETSLOT slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>: O(1)
-pub fn setslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    const INVALID: &str = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
-    let myself = Myself::of(call)?;
-    let slot = slot(&args[2])?;
-    let action = args[3].to_ascii_lowercase();
-    match (action.as_slice(), args.get(4), args.len()) {
-        (b"importing", Some(_), 5) => {
-            return Err(CommandError::Owned(format!("ERR I'm already the owner of hash slot {slot}")));
-        }
-        (b"migrating", Some(id), 5) if !myself.is_named(id) => {
-            let id = quoted(id, usize::MAX);
-            return Err(CommandError::Owned(format!("ERR I don't know about node {id}")));
-        }
-        (b"migrating", Some(_), 5) => return Err(KEEPS_ITS_SLOTS),
-        (b"node", Some(id), 5) if !myself.is_named(id) => return Err(unknown_node(id)),
-        // No slot moves, and each is of this node.
-        (b"node", Some(_), 5) | (b"stable", None, 4) => {}
-        _ => return Err(CommandError::Text(INVALID)),
-    }
-    reply.ok();
-    Ok(())
-}
-
-/// CLUSTER BUMPEPOCH: O(1). One node always has the greatest epoch.
-pub fn bumpepoch(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    reply.simple("STILL 1");
-    Ok(())
-}
-
-/// CLUSTER SET-CONFIG-EPOCH config-epoch: O(1)
-pub fn set_config_epoch(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    let epoch = parse_i64(&args[2]).ok_or(CommandError::NotInteger)?;
-    Err(match epoch < 0 {
-        true => CommandError::Owned(format!("ERR Invalid config epoch specified: {epoch}")),
-        false => CommandError::Text("ERR Node config epoch is already non-zero"),
-    })
-}
-
-/// CLUSTER SAVECONFIG: O(1). The name of the node is on the disk from the start on, and nothing else changes.
-pub fn saveconfig(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    reply.ok();
-    Ok(())
-}
-
-/// CLUSTER RESET [HARD | SOFT]: O(1)
-pub fn reset(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"hard") || word.eq_ignore_ascii_case(b"soft");
-    if args.len() > 3 || args.get(2).is_some_and(|word| !is_option(word)) {
-        return Err(CommandError::Syntax);
-    }
-    if has_keys(call) {
-        return Err(CommandError::Text("ERR CLUSTER RESET can't be called with master nodes containing keys"));
-    }
-    Err(KEEPS_ITS_SLOTS)
 }
 
 /// CLUSTER COUNTKEYSINSLOT slot: O(N), N = keys
@@ -376,51 +91,7 @@ pub fn getkeysinslot<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply
     Ok(())
 }
 
-fn checked_slot(slot: i64) -> Option<usize> {
+/// The slot of this number, if there is one.
+pub fn checked_slot(slot: i64) -> Option<usize> {
     usize::try_from(slot).ok().filter(|&slot| slot < SLOTS)
-}
-
-/// CLUSTER HELP: O(1)
-pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    const LINES: &[&str] = &[
-        "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "COUNTKEYSINSLOT <slot>",
-        "    Return the number of keys in <slot>.",
-        "GETKEYSINSLOT <slot> <count>",
-        "    Return key names stored by current node in a slot.",
-        "INFO",
-        "    Return information about the cluster.",
-        "KEYSLOT <key>",
-        "    Return the hash slot for <key>.",
-        "LINKS",
-        "    Return information about all network links between this node and its peers.",
-        "    There are none.",
-        "MYID",
-        "    Return the node id.",
-        "MYSHARDID",
-        "    Return the node's shard id.",
-        "NODES",
-        "    Return cluster configuration seen by node. Output format:",
-        "    <id> <ip:port@bus-port[,hostname]> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
-        "REPLICAS <node-id>",
-        "    Return <node-id> replicas. There are none.",
-        "SHARDS",
-        "    Return information about slot range mappings and the nodes associated with them.",
-        "SLOTS",
-        "    Return information about slots range mappings. Each range is made of:",
-        "    start, end, master and replicas IP addresses, ports and ids",
-        "HELP",
-        "    Print this help.",
-    ];
-    must_be_enabled()?;
-    reply.array(LINES.len());
-    LINES.iter().for_each(|line| reply.simple(line));
-    Ok(())
-}
-
-/// READONLY, READWRITE, ASKING: O(1). They are about nodes that do not own a slot, and this one owns all.
-pub fn no_matter(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
-    reply.ok();
-    Ok(())
 }

@@ -1,46 +1,62 @@
 //! DEBUG: what tests of clients ask for. `enable-debug-command` says who may.
 
 use super::digest::Digest;
+use super::flag_sets::ADMIN;
 use super::float::Extended;
+use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::text::text_of;
 use super::{CommandError, Outcome};
-use crate::aof::Segment;
 use crate::base::clock::milliseconds;
 use crate::base::limits::{EXPIRES_ACTIVELY, TRUSTS_PAYLOADS};
-use crate::config::parse_memory;
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Databases, Entry, Keyspace, Limit, Node, Object, Store, Value};
-use crate::resp::{Args, Reply, parse_i64, quoted};
+use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
 use crate::snapshot::SAVES;
 use parking_lot::Mutex;
+use std::fmt::Debug;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The log of this process, which has one server: commands know no server.
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
+    [Row {
+        run: Run::Keyspace(debug),
+        command: Command {
+            name: "debug",
+            arity: -2,
+            flags: ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED),
+            keys: Keys::DEBUG,
+            request: Request::Joint,
+            group: Group::Server,
+            since: "1.0.0",
+            syntax: "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SET-DISABLE-DENY-SCRIPTS <0 | 1> | SET-SKIP-CHECKSUM-VALIDATION <0 | 1> | SLEEP seconds | HELP>",
+            complexity: "as the subcommand",
+            summary: "For tests of clients; see enable-debug-command.",
+            is_internal: true,
+            ..Command::NONE
+        },
+    }]
+}
+
+/// The log of this process, which has one server: commands know no server, and no log.
 pub static LOG: OpenLog = OpenLog(Mutex::new(None));
 
 /// A log that a server appends to.
 #[derive(Debug)]
-pub struct OpenLog(Mutex<Option<Files>>);
+pub struct OpenLog(Mutex<Option<Arc<dyn ReadBack>>>);
 
-/// Where it is.
-#[derive(Debug)]
-pub struct Files {
-    /// Its directory.
-    pub dir: PathBuf,
-    /// The boot that the operating system is in.
-    pub boot: String,
-    /// What is appended to.
-    pub segments: Vec<Arc<Segment>>,
+/// What can be read back from where it was written.
+pub trait ReadBack: Debug + Send + Sync {
+    /// The data that it holds, in as many parts as there are owners. The caller has all shards. O(bytes of the log)
+    fn read_back(&self) -> Result<Vec<Databases>, String>;
 }
 
 impl OpenLog {
-    /// Says where the log is.
-    pub fn begin(&self, files: Files) {
-        *self.0.lock() = Some(files);
+    /// Says which it is.
+    pub fn begin(&self, log: Arc<dyn ReadBack>) {
+        *self.0.lock() = Some(log);
     }
 
     /// There is none any more.
@@ -48,11 +64,9 @@ impl OpenLog {
         *self.0.lock() = None;
     }
 
-    /// What it gives back. The caller has all shards.
     fn read_back(&self) -> Result<Vec<Databases>, String> {
-        let files = self.0.lock();
-        let Files { dir, boot, segments } = files.as_ref().ok_or("there is no log: appendonly is no")?;
-        crate::aof::read_back(dir, boot, segments)
+        let log = self.0.lock();
+        log.as_ref().ok_or("there is no log: appendonly is no")?.read_back()
     }
 }
 

@@ -3,9 +3,161 @@
 //! The log is told points in time only: a relative time to live would start anew with each replay.
 
 use super::arguments::{integer, is};
+use super::flag_sets::{READ_FAST, SHRINK_FAST};
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, Node, Store};
 use crate::resp::{Args, Reply, quoted};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 9] {
+    [
+        Row {
+            run: Run::Keyspace(expire),
+            command: Command {
+                name: "expire",
+                arity: -3,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key seconds [NX | XX | GT | LT]",
+                complexity: "O(log N), N = keys that expire",
+                summary: "Sets the time to live of a key in seconds.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(pexpire),
+            command: Command {
+                name: "pexpire",
+                arity: -3,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.6.0",
+                syntax: "key milliseconds [NX | XX | GT | LT]",
+                complexity: "O(log N), N = keys that expire",
+                summary: "Sets the time to live of a key in milliseconds.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(expireat),
+            command: Command {
+                name: "expireat",
+                arity: -3,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "1.2.0",
+                syntax: "key unix-time-seconds [NX | XX | GT | LT]",
+                complexity: "O(log N), N = keys that expire",
+                summary: "Sets the second in which a key expires.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(pexpireat),
+            command: Command {
+                name: "pexpireat",
+                arity: -3,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.6.0",
+                syntax: "key unix-time-milliseconds [NX | XX | GT | LT]",
+                complexity: "O(log N), N = keys that expire",
+                summary: "Sets the millisecond in which a key expires.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(ttl),
+            command: Command {
+                name: "ttl",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "The time to live of a key in seconds.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(pttl),
+            command: Command {
+                name: "pttl",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.6.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "The time to live of a key in milliseconds.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(expiretime),
+            command: Command {
+                name: "expiretime",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "7.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "The second in which a key expires.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(pexpiretime),
+            command: Command {
+                name: "pexpiretime",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "7.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "The millisecond in which a key expires.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(persist),
+            command: Command {
+                name: "persist",
+                arity: 2,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.2.0",
+                syntax: "key",
+                complexity: "O(log N), N = keys that expire",
+                summary: "Lets a key live for ever.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 const MS_PER_S: i64 = 1000;
 

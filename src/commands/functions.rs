@@ -4,14 +4,200 @@
 //! a transaction. They are on the disk before anybody calls them.
 
 use super::Outcome;
+use super::access;
 use super::arguments::integer;
+use super::flag_sets::{LIBRARIES, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
+use super::introspection::help;
+use super::lookup::container;
+use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::scripting::{self, Called};
-use super::server::LocalCall;
 use crate::base::glob;
 use crate::keyspace::{Keyspace, Store};
 use crate::rdb;
 use crate::resp::{Args, CommandError, Reply, quoted};
 use crate::scripting::{FUNCTIONS, Libraries, Library, Program, busy};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
+    [
+        Row {
+            run: Run::Plain(help),
+            command: Command {
+                name: "function|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Scripting,
+                since: "7.0.0",
+                complexity: "O(N), N = subcommands",
+                summary: "What the subcommands do.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "function",
+                arity: -2,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about libraries of functions.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(fcall),
+            command: Command {
+                name: "fcall",
+                arity: -3,
+                flags: SCRIPT,
+                keys: Keys::SCRIPT,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
+                complexity: "as the function does",
+                summary: "Calls a function of a library, as one step.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(fcall_ro),
+            command: Command {
+                name: "fcall_ro",
+                arity: -3,
+                flags: SCRIPT_READ,
+                keys: Keys::SCRIPT,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
+                complexity: "as the function does",
+                summary: "Calls a function that writes nothing.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(delete),
+            command: Command {
+                name: "function|delete",
+                arity: 3,
+                flags: LIBRARIES,
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "library-name",
+                complexity: "O(N), N = functions of the library",
+                summary: "Removes a library with its functions.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(flush),
+            command: Command {
+                name: "function|flush",
+                arity: -2,
+                flags: LIBRARIES,
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "[ASYNC | SYNC]",
+                complexity: "O(N), N = functions",
+                summary: "Removes all libraries.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(load),
+            command: Command {
+                name: "function|load",
+                arity: -3,
+                flags: LIBRARIES.and(Flags::DENYOOM),
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "[REPLACE] function-code",
+                complexity: "O(N), N = bytes of the library",
+                summary: "Adds a library, which registers its functions.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(restore),
+            command: Command {
+                name: "function|restore",
+                arity: -3,
+                flags: LIBRARIES.and(Flags::DENYOOM),
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
+                complexity: "O(N), N = bytes of the libraries",
+                summary: "Adds the libraries of a payload of FUNCTION DUMP.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(dump),
+            command: Command {
+                name: "function|dump",
+                arity: 2,
+                flags: TELLS_OF_SCRIPTS,
+                group: Group::Scripting,
+                since: "7.0.0",
+                complexity: "O(N), N = bytes of the libraries",
+                summary: "All libraries as a payload for FUNCTION RESTORE.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(list),
+            command: Command {
+                name: "function|list",
+                arity: -2,
+                flags: TELLS_OF_SCRIPTS,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+                complexity: "O(N), N = functions",
+                summary: "The libraries and their functions.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(stats),
+            command: Command {
+                name: "function|stats",
+                arity: 2,
+                flags: Flags::NOSCRIPT,
+                group: Group::Scripting,
+                since: "7.0.0",
+                complexity: "O(1)",
+                summary: "The function that runs, and how many there are.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(kill),
+            command: Command {
+                name: "function|kill",
+                arity: 2,
+                flags: Flags::NOSCRIPT,
+                group: Group::Scripting,
+                since: "7.0.0",
+                complexity: "O(1)",
+                summary: "Ends the function that runs, unless it has written.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// FCALL function numkeys [key [key ...]] [arg [arg ...]]: as the function does
 pub fn fcall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -101,27 +287,19 @@ fn must_have_at_most(args: Args<'_>, len: usize) -> Outcome {
 /// Changes the libraries, and keeps them beside the log where there is one. The thread that does waits for the disk, and
 /// so does this one: nobody sees a library that the next start may not have.
 fn change(change: impl FnOnce(&mut Libraries) -> Result<(), String>) -> Outcome {
-    let keep = |libraries: &Libraries| {
-        let Some(rewriter) = scripting::server().and_then(|server| server.rewriting.rewriter()) else { return Ok(()) };
-        let kept = std::thread::scope(|scope| scope.spawn(|| rewriter.keep_functions(libraries)).join());
-        kept.expect("writing a file does not panic").map_err(|error| {
-            let dir = rewriter.dir().display();
-            tracing::error!("Can't write the libraries of functions in {dir}: {error}");
-            format!("MISCONF Errors writing the libraries of functions: {error}")
-        })
-    };
+    let keep = |libraries: &Libraries| scripting::host().map_or(Ok(()), |host| host.keep_functions(libraries));
     FUNCTIONS.change(change, keep).map_err(CommandError::Owned)
 }
 
 /// FUNCTION DUMP: O(N), N = bytes of the libraries
-pub fn dump(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn dump(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let libraries = FUNCTIONS.libraries();
     reply.bulk(&rdb::dump_functions(libraries.sources()));
     Ok(())
 }
 
 /// FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]: O(N), N = functions
-pub fn list(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn list(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (mut has_code, mut pattern) = (false, None);
     let mut position = 2;
     while position < args.len() {
@@ -174,7 +352,7 @@ fn write_library(library: &Library, has_code: bool, reply: &mut Reply<'_>) {
 }
 
 /// FUNCTION STATS: O(1)
-pub fn stats(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn stats(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if busy::is_busy() && busy::runs_script() {
         return Err(CommandError::Text(busy::BUSY));
     }
@@ -206,7 +384,7 @@ pub fn stats(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) 
 }
 
 /// FUNCTION KILL: O(1)
-pub fn kill(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn kill(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     busy::kill(true).map_err(CommandError::Text)?;
     reply.ok();
     Ok(())

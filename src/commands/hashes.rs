@@ -1,12 +1,268 @@
 //! Hashes.
 
+use super::access;
 use super::arguments::{integer, reply_entry};
+use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE_FAST};
 use super::float::Extended;
 use super::random::{Fields, reply_random, wanted};
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::size;
 use crate::keyspace::{Class, Collection, Entry, Hash, Keyspace, Store};
 use crate::resp::{Args, Reply};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
+    [
+        Row {
+            run: Run::Keyspace(hset),
+            command: Command {
+                name: "hset",
+                arity: -4,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key field value [field value ...]",
+                complexity: "O(N), N = fields given",
+                summary: "Sets fields of a hash.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hmset),
+            command: Command {
+                name: "hmset",
+                arity: -4,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key field value [field value ...]",
+                complexity: "O(N), N = fields given",
+                summary: "Sets fields of a hash; replies OK.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hget),
+            command: Command {
+                name: "hget",
+                arity: 3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key field",
+                complexity: "O(1)",
+                summary: "The value of a field of a hash.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hmget),
+            command: Command {
+                name: "hmget",
+                arity: -3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key field [field ...]",
+                complexity: "O(N), N = fields given",
+                summary: "The values of several fields of a hash.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hgetall),
+            command: Command {
+                name: "hgetall",
+                arity: 2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key",
+                complexity: "O(N), N = fields",
+                summary: "All fields and values of a hash.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hdel),
+            command: Command {
+                name: "hdel",
+                arity: -3,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key field [field ...]",
+                complexity: "O(N), N = fields given",
+                summary: "Removes fields from a hash.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hexists),
+            command: Command {
+                name: "hexists",
+                arity: 3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key field",
+                complexity: "O(1)",
+                summary: "Whether a hash has a field.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hlen),
+            command: Command {
+                name: "hlen",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "How many fields a hash has.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hkeys),
+            command: Command {
+                name: "hkeys",
+                arity: 2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key",
+                complexity: "O(N), N = fields",
+                summary: "The fields of a hash.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hvals),
+            command: Command {
+                name: "hvals",
+                arity: 2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key",
+                complexity: "O(N), N = fields",
+                summary: "The values of a hash.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hincrby),
+            command: Command {
+                name: "hincrby",
+                arity: 4,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key field increment",
+                complexity: "O(1)",
+                summary: "Adds to the integer of a field of a hash.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hincrbyfloat),
+            command: Command {
+                name: "hincrbyfloat",
+                arity: 4,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.6.0",
+                syntax: "key field increment",
+                complexity: "O(1)",
+                summary: "Adds to the number of a field of a hash.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hstrlen),
+            command: Command {
+                name: "hstrlen",
+                arity: 3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "3.2.0",
+                syntax: "key field",
+                complexity: "O(1)",
+                summary: "The length of the value of a field of a hash, in bytes.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hrandfield),
+            command: Command {
+                name: "hrandfield",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "6.2.0",
+                syntax: "key [count [WITHVALUES]]",
+                complexity: "O(N), N = fields replied",
+                summary: "Random fields of a hash.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hsetnx),
+            command: Command {
+                name: "hsetnx",
+                arity: 4,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.0.0",
+                syntax: "key field value",
+                complexity: "O(1)",
+                summary: "Sets a field of a hash that does not exist.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// HSET key field value [field value ...]: O(N), N = fields given
 pub fn hset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -1,11 +1,102 @@
 //! The commands of HyperLogLogs, which are strings of a form of their own.
 
-use super::server::LocalCall;
+use super::access;
+use super::flag_sets::{READ, WRITE, WRITE_FAST};
+use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::text::mark_built;
 use super::{CommandError, Outcome};
 use crate::keyspace::values::hyperloglog::{self, Corrupt, Encoding, Union};
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::resp::{Args, Reply, quoted};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
+    [
+        Row {
+            run: Run::Plain(pfselftest),
+            command: Command {
+                name: "pfselftest",
+                arity: 1,
+                flags: Flags::ADMIN,
+                group: Group::Hyperloglog,
+                since: "2.8.9",
+                complexity: "O(1), but a hundred thousand elements",
+                summary: "Tests the HyperLogLogs of the server.",
+                is_internal: true,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(pfadd),
+            command: Command {
+                name: "pfadd",
+                arity: -2,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hyperloglog,
+                since: "2.8.9",
+                syntax: "key [element [element ...]]",
+                complexity: "O(N), N = elements",
+                summary: "Adds elements to a HyperLogLog.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(pfcount),
+            command: Command {
+                name: "pfcount",
+                arity: -2,
+                flags: READ.and(Flags::CACHES),
+                keys: Keys::ALL,
+                request: Request::Joint,
+                group: Group::Hyperloglog,
+                since: "2.8.9",
+                syntax: "key [key ...]",
+                complexity: "O(N), N = keys; O(1) where the count of one key is cached",
+                summary: "About how many different elements were added to HyperLogLogs.",
+                access: Some(access::COUNT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(pfmerge),
+            command: Command {
+                name: "pfmerge",
+                arity: -2,
+                flags: WRITE,
+                keys: Keys::ALL,
+                request: Request::Joint,
+                group: Group::Hyperloglog,
+                since: "2.8.9",
+                syntax: "destkey [sourcekey [sourcekey ...]]",
+                complexity: "O(N), N = keys",
+                summary: "Merges HyperLogLogs into one.",
+                access: Some(access::MERGE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(pfdebug),
+            command: Command {
+                name: "pfdebug",
+                arity: 3,
+                flags: WRITE.and(Flags::ADMIN),
+                keys: Keys::SECOND,
+                request: Request::OneShard,
+                group: Group::Hyperloglog,
+                since: "2.8.9",
+                syntax: "<GETREG | DECODE | ENCODING | TODENSE> key",
+                complexity: "O(N), N = registers",
+                summary: "Shows the inside of a HyperLogLog.",
+                access: Some(access::COUNT),
+                is_internal: true,
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 impl From<Corrupt> for CommandError {
     fn from(corrupt: Corrupt) -> Self {
@@ -205,7 +296,7 @@ pub fn pfdebug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 }
 
 /// PFSELFTEST: O(1), but long
-pub fn pfselftest(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn pfselftest(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let failed = |reason: String| CommandError::Owned(format!("TESTFAILED {reason}"));
     hyperloglog::self_test(&mut fastrand::Rng::new()).map_err(failed)?;
     reply.ok();

@@ -6,36 +6,182 @@
 use super::access::{self, Words};
 use super::arguments::is;
 use super::documented::{arguments_of, deprecated_since, write_all};
+use super::flag_sets::STATUS;
 use super::lookup::{find, find_row, find_subcommand};
-use super::row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
-use super::server::LocalCall;
-use super::table::{COMMANDS, CommandId, command};
+use super::row::{Categories, Command, Flags, Group, Keys, OptionKeys, Request, Response, Row, Run};
+use super::table::{COMMANDS, command};
 use super::{CommandError, Outcome};
 use crate::base::glob;
+use crate::keyspace::Store;
 use crate::resp::{Args, Reply};
 
-/// Commands that are dangerous though they do not administer, as Redis classifies them.
-const DANGEROUS: [&str; 9] =
-    ["keys", "flushall", "flushdb", "info", "lastsave", "restore", "sort", "sort_ro", "swapdb"];
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
+    [
+        Row {
+            run: Run::Plain(command_all),
+            command: Command {
+                name: "command",
+                arity: -1,
+                flags: STATUS,
+                group: Group::Server,
+                since: "2.8.13",
+                complexity: "O(N), N = commands",
+                summary: "Describes every command.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(help),
+            command: Command {
+                name: "client|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Connection,
+                since: "5.0.0",
+                complexity: "O(N), N = subcommands",
+                summary: "The subcommands.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(command_count),
+            command: Command {
+                name: "command|count",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "2.8.13",
+                complexity: "O(1)",
+                summary: "How many commands there are.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(command_info),
+            command: Command {
+                name: "command|info",
+                arity: -2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "2.8.13",
+                syntax: "[command-name [command-name ...]]",
+                complexity: "O(N), N = commands named",
+                summary: "Describes commands to clients.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(command_docs),
+            command: Command {
+                name: "command|docs",
+                arity: -2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "7.0.0",
+                syntax: "[command-name [command-name ...]]",
+                complexity: "O(N), N = commands named",
+                summary: "Describes commands to people.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(command_getkeys),
+            command: Command {
+                name: "command|getkeys",
+                arity: -3,
+                flags: STATUS,
+                group: Group::Server,
+                since: "2.8.13",
+                syntax: "command [arg [arg ...]]",
+                complexity: "O(N), N = arguments",
+                summary: "The keys of a request.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(command_getkeysandflags),
+            command: Command {
+                name: "command|getkeysandflags",
+                arity: -3,
+                flags: STATUS,
+                group: Group::Server,
+                since: "7.0.0",
+                syntax: "command [arg [arg ...]]",
+                complexity: "O(N), N = arguments",
+                summary: "The keys of a request, and what becomes of them.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(command_list),
+            command: Command {
+                name: "command|list",
+                arity: -2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "7.0.0",
+                syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+                complexity: "O(N), N = commands",
+                summary: "The names of the commands.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(help),
+            command: Command {
+                name: "command|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "5.0.0",
+                complexity: "O(N), N = subcommands",
+                summary: "The subcommands.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(help),
+            command: Command {
+                name: "config|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "5.0.0",
+                complexity: "O(N), N = subcommands",
+                summary: "The subcommands.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// COMMAND: O(N), N = commands
-pub fn command_all(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_all(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.array(top_level().count());
     top_level().for_each(|row| write_info(row, reply));
     Ok(())
 }
 
 /// COMMAND COUNT: O(1)
-pub fn command_count(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_count(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.count(top_level().count());
     Ok(())
 }
 
 /// COMMAND INFO [command-name [command-name ...]]: O(N), N = commands named
-pub fn command_info(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_info(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     if names.is_empty() {
-        return command_all(call, args, reply);
+        return command_all(args, reply);
     }
     reply.array(names.len());
     for name in names.iter() {
@@ -53,7 +199,7 @@ fn top_level() -> impl Iterator<Item = &'static Command> + Clone {
 }
 
 /// CLIENT HELP, COMMAND HELP, CONFIG HELP: O(N), N = subcommands
-pub fn help(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn help(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let name = String::from_utf8_lossy(&args[0]).to_uppercase();
     let container = find(&args[0]).map(command).expect("its subcommand was found");
     let rows = subcommands_of(container).filter_map(|row| Some((row, row.container()?.1)));
@@ -99,14 +245,12 @@ fn write_words<'a>(words: impl Iterator<Item = &'a str>, reply: &mut Reply<'_>) 
 /// The ACL categories of a command, in Redis's order.
 fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
     let is_fast = row.flags.has(Flags::FAST);
-    let is_admin = row.flags.has(Flags::ADMIN) || row.name == "lastsave";
+    let is_admin = row.flags.has(Flags::ADMIN) || row.categories.has(Categories::ADMIN);
     // A container that is no command of its own has no flags, and no family here.
     let is_container = row.flags == Flags::NONE;
-    let is_about_connections = row.group == Group::Connection
-        || row.name.starts_with("command")
-        || matches!(row.name, "wait" | "asking" | "readonly" | "readwrite");
-    let is_sort = matches!(row.name, "sort" | "sort_ro");
-    let is_about_keys = row.group == Group::Generic && !is_sort && !is_container && row.name != "wait";
+    let is_about_connections = row.group == Group::Connection || row.categories.has(Categories::CONNECTION);
+    let is_sort = row.categories.has(Categories::OF_SORT);
+    let is_about_keys = row.group == Group::Generic && !is_sort && !is_container && !is_about_connections;
     [
         ("@keyspace", is_about_keys || row.request == Request::AllShards),
         ("@read", row.flags.has(Flags::READONLY) && !row.flags.has(Flags::SCRIPT)),
@@ -125,7 +269,7 @@ fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         ("@fast", is_fast),
         ("@slow", !is_fast),
         ("@blocking", row.flags.has(Flags::BLOCKING)),
-        ("@dangerous", is_admin || DANGEROUS.contains(&row.name)),
+        ("@dangerous", is_admin || row.categories.has(Categories::DANGEROUS)),
         ("@connection", is_about_connections && !is_container),
         ("@transaction", row.group == Group::Transactions),
         ("@scripting", row.group == Group::Scripting && !is_container),
@@ -240,7 +384,7 @@ fn write_key_specification(
 ) {
     reply.map(3);
     reply.bulk(b"flags");
-    write_words(words.iter().copied().chain(access::is_variable(row).then_some("variable_flags")), reply);
+    write_words(words.iter().copied().chain(row.access_of.is_some().then_some("variable_flags")), reply);
     match search {
         Search::Index(index) => write_search("begin_search", "index", &[("index", i64::from(index))], reply),
         Search::Word(word, from) => write_keyword_search(word, from, reply),
@@ -277,7 +421,7 @@ fn write_text(field: &str, text: &str, reply: &mut Reply<'_>) {
 }
 
 /// COMMAND DOCS [command-name [command-name ...]]: O(N), N = commands named
-pub fn command_docs(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_docs(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     if names.is_empty() {
         write_docs_of_all(top_level(), reply);
@@ -300,7 +444,7 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
     let has_subcommands = subcommands.clone().next().is_some();
     let texts =
         [("summary", row.summary), ("since", row.since), ("group", row.group.name()), ("complexity", row.complexity)];
-    let is_of_system = matches!(row.name, "debug" | "pfdebug" | "pfselftest");
+    let is_of_system = row.is_internal;
     let deprecated_since = deprecated_since(row);
     let flag = is_of_system.then_some("syscmd").or(deprecated_since.map(|_| "deprecated"));
     let arguments = arguments_of(row);
@@ -325,7 +469,7 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
 }
 
 /// COMMAND GETKEYS command [arg [arg ...]]: O(N), N = arguments
-pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_getkeys(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
     let positions = row_with_keys(request)?.keys.positions(request);
     reply.array(positions.clone().count());
@@ -334,7 +478,7 @@ pub fn command_getkeys(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Re
 }
 
 /// COMMAND GETKEYSANDFLAGS command [arg [arg ...]]: O(N), N = arguments
-pub fn command_getkeysandflags(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_getkeysandflags(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
     let row = row_with_keys(request)?;
     let access = access::of_request(row, request);
@@ -366,7 +510,7 @@ fn row_with_keys(request: Args<'_>) -> Result<&'static Command, CommandError> {
 
 /// The command that a request runs: the subcommand, where its first words name one.
 fn find_of_request(request: Args<'_>) -> Option<&'static Command> {
-    let row = command(find(request.get(0)?).filter(|id: &CommandId| !id.is_subcommand())?);
+    let row = command(find(request.get(0)?)?);
     let has_subcommands = subcommands_of(row).next().is_some();
     match request.get(1).filter(|_| has_subcommands) {
         Some(name) => find_subcommand(row, name).map(command),
@@ -375,7 +519,7 @@ fn find_of_request(request: Args<'_>) -> Option<&'static Command> {
 }
 
 /// COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]: O(N), N = commands
-pub fn command_list(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_list(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let filter = Filter::parse(args.from(2))?;
     let names = COMMANDS.iter().filter(|row| filter.lets_pass(row)).map(|row| row.name);
     reply.array(names.clone().count());

@@ -1,12 +1,278 @@
 //! Keys, whatever they hold.
 
+use super::access;
 use super::arguments::{integer, is};
 use super::cluster::must_have_databases;
+use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE};
+use super::row::{Categories, Command, Flags, Group, Keys, OtherDatabase, Request, Response, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::glob;
 use crate::keyspace::{Class, Keyspace, Store, Value};
 use crate::resp::{Args, Reply};
 use crate::snapshot::SAVES;
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
+    [
+        Row {
+            run: Run::Keyspace(del),
+            command: Command {
+                name: "del",
+                arity: -2,
+                flags: SHRINK,
+                keys: Keys::ALL,
+                request: Request::MultiShard,
+                response: Response::Sum,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key [key ...]",
+                complexity: "O(N), N = keys and their elements",
+                summary: "Removes keys.",
+                access: Some(access::REMOVE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(del),
+            command: Command {
+                name: "unlink",
+                arity: -2,
+                flags: SHRINK_FAST,
+                keys: Keys::ALL,
+                request: Request::MultiShard,
+                response: Response::Sum,
+                group: Group::Generic,
+                since: "4.0.0",
+                syntax: "key [key ...]",
+                complexity: "O(N), N = keys and their elements",
+                summary: "Removes keys.",
+                access: Some(access::REMOVE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(exists),
+            command: Command {
+                name: "exists",
+                arity: -2,
+                flags: READ_FAST,
+                keys: Keys::ALL,
+                request: Request::MultiShard,
+                response: Response::Sum,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key [key ...]",
+                complexity: "O(N), N = keys",
+                summary: "How many of the keys exist.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(touch),
+            command: Command {
+                name: "touch",
+                arity: -2,
+                flags: READ_FAST,
+                keys: Keys::ALL,
+                request: Request::MultiShard,
+                response: Response::Sum,
+                group: Group::Generic,
+                since: "3.2.1",
+                syntax: "key [key ...]",
+                complexity: "O(N), N = keys",
+                summary: "How many of the keys exist; marks them as used.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(type_of),
+            command: Command {
+                name: "type",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "The type of the value of a key.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(rename),
+            command: Command {
+                name: "rename",
+                arity: 3,
+                flags: SHRINK,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key newkey",
+                complexity: "O(1), and the elements of what newkey held",
+                summary: "Moves what a key holds to another key.",
+                access: Some(access::RENAME),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(renamenx),
+            command: Command {
+                name: "renamenx",
+                arity: 3,
+                flags: SHRINK_FAST,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key newkey",
+                complexity: "O(1)",
+                summary: "Moves what a key holds to a key that does not exist.",
+                access: Some(access::RENAME_NEW),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(copy),
+            command: Command {
+                name: "copy",
+                arity: -3,
+                flags: WRITE.and(Flags::CROSSES),
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::Generic,
+                since: "6.2.0",
+                syntax: "source destination [DB destination-db] [REPLACE]",
+                complexity: "O(N), N = elements or bytes of the value",
+                summary: "Copies what a key holds to another key.",
+                access: Some(access::COPY),
+                other_database: OtherDatabase::OfOption,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(keys),
+            command: Command {
+                name: "keys",
+                arity: 2,
+                flags: READ,
+                request: Request::AllShards,
+                response: Response::Concatenated,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "pattern",
+                complexity: "O(N), N = keys of the database",
+                summary: "The keys that match a pattern.",
+                categories: Categories::DANGEROUS,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(randomkey),
+            command: Command {
+                name: "randomkey",
+                arity: 1,
+                flags: READ,
+                request: Request::AllShards,
+                response: Response::AnyByKeys,
+                group: Group::Generic,
+                since: "1.0.0",
+                complexity: "O(1)",
+                summary: "A key at random.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(dbsize),
+            command: Command {
+                name: "dbsize",
+                arity: 1,
+                flags: READ_FAST,
+                request: Request::AllShards,
+                response: Response::Sum,
+                group: Group::Server,
+                since: "1.0.0",
+                complexity: "O(shards)",
+                summary: "How many keys there are.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(flushdb),
+            command: Command {
+                name: "flushdb",
+                arity: -1,
+                flags: SHRINK,
+                request: Request::AllShards,
+                response: Response::AllSucceeded,
+                group: Group::Server,
+                since: "1.0.0",
+                syntax: "[ASYNC | SYNC]",
+                complexity: "O(N), N = keys",
+                summary: "Removes all keys of the database.",
+                categories: Categories::DANGEROUS,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(flushall),
+            command: Command {
+                name: "flushall",
+                arity: -1,
+                flags: SHRINK.and(Flags::CROSSES).and(Flags::DEFERS),
+                request: Request::AllShards,
+                response: Response::AllSucceeded,
+                group: Group::Server,
+                since: "1.0.0",
+                syntax: "[ASYNC | SYNC]",
+                complexity: "O(N), N = keys of all databases",
+                summary: "Removes all keys of all databases.",
+                categories: Categories::DANGEROUS,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(swapdb),
+            command: Command {
+                name: "swapdb",
+                arity: 3,
+                flags: SHRINK_FAST.and(Flags::CROSSES).and(Flags::DEFERS),
+                request: Request::AllShards,
+                group: Group::Server,
+                since: "4.0.0",
+                syntax: "index1 index2",
+                complexity: "O(N), N = shards, and keys that somebody listens to",
+                summary: "Exchanges two databases.",
+                other_database: OtherDatabase::Both,
+                categories: Categories::DANGEROUS,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(move_to),
+            command: Command {
+                name: "move",
+                arity: 3,
+                flags: SHRINK_FAST.and(Flags::CROSSES),
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key db",
+                complexity: "O(1)",
+                summary: "Moves a key to another database.",
+                access: Some(access::READ_UPDATE),
+                other_database: OtherDatabase::At(2),
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// DEL key [key ...], UNLINK key [key ...]: O(N), N = keys and their elements
 pub fn del<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -5,11 +5,33 @@
 //! limit is Redis's all the same.
 
 use super::arguments::{integer, is};
+use super::flag_sets::READ;
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::text::text_of;
 use super::{CommandError, Outcome};
 use crate::base::limits::STRING_LEN_MAX;
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
+    [Row {
+        run: Run::Keyspace(lcs),
+        command: Command {
+            name: "lcs",
+            arity: -3,
+            flags: READ,
+            keys: Keys::TWO,
+            request: Request::Joint,
+            group: Group::String,
+            since: "7.0.0",
+            syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+            complexity: "O(N * M), N, M = lengths of the strings",
+            summary: "The longest common subsequence of two strings.",
+            ..Command::NONE
+        },
+    }]
+}
 
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]: O(N * M), N, M = lengths
 pub fn lcs<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

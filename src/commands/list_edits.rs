@@ -1,9 +1,85 @@
 //! Lists from within: LINSERT, LREM, LTRIM, LPOS.
 
+use super::access;
 use super::arguments::{integer, is, positions};
+use super::flag_sets::{READ, SHRINK, WRITE};
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Collection, End, Entry, Keyspace, List, Store};
 use crate::resp::{Args, Reply};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
+    [
+        Row {
+            run: Run::Keyspace(linsert),
+            command: Command {
+                name: "linsert",
+                arity: 5,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "2.2.0",
+                syntax: "key <BEFORE | AFTER> pivot element",
+                complexity: "O(N), N = elements before the pivot",
+                summary: "Adds an element beside another of a list.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lrem),
+            command: Command {
+                name: "lrem",
+                arity: 4,
+                flags: SHRINK,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key count element",
+                complexity: "O(N), N = elements",
+                summary: "Removes elements that are equal to one from a list.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(ltrim),
+            command: Command {
+                name: "ltrim",
+                arity: 4,
+                flags: SHRINK,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key start stop",
+                complexity: "O(N), N = elements removed",
+                summary: "Keeps a range of the elements of a list.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lpos),
+            command: Command {
+                name: "lpos",
+                arity: -3,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "6.0.6",
+                syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
+                complexity: "O(N), N = elements compared",
+                summary: "The positions of elements of a list that are equal to one.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// LINSERT key <BEFORE | AFTER> pivot element: O(N), N = elements before the pivot
 pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -1,9 +1,236 @@
 //! Lists.
 
+use super::access;
 use super::arguments::{count, integer, is, number_of_keys, position, positions, positive, reply_entry};
+use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE, WRITE_FAST};
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Collection, End, Keyspace, List, Store};
 use crate::resp::{Args, Reply};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 13] {
+    [
+        Row {
+            run: Run::Keyspace(lpush),
+            command: Command {
+                name: "lpush",
+                arity: -3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key element [element ...]",
+                complexity: "O(N), N = elements given",
+                summary: "Adds elements at the head of a list.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(rpush),
+            command: Command {
+                name: "rpush",
+                arity: -3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key element [element ...]",
+                complexity: "O(N), N = elements given",
+                summary: "Adds elements at the tail of a list.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lpushx),
+            command: Command {
+                name: "lpushx",
+                arity: -3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "2.2.0",
+                syntax: "key element [element ...]",
+                complexity: "O(N), N = elements given",
+                summary: "Adds elements at the head of a list that exists.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(rpushx),
+            command: Command {
+                name: "rpushx",
+                arity: -3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "2.2.0",
+                syntax: "key element [element ...]",
+                complexity: "O(N), N = elements given",
+                summary: "Adds elements at the tail of a list that exists.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lpop),
+            command: Command {
+                name: "lpop",
+                arity: -2,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key [count]",
+                complexity: "O(N), N = elements taken",
+                summary: "Takes elements from the head of a list.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(rpop),
+            command: Command {
+                name: "rpop",
+                arity: -2,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key [count]",
+                complexity: "O(N), N = elements taken",
+                summary: "Takes elements from the tail of a list.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lmpop),
+            command: Command {
+                name: "lmpop",
+                arity: -4,
+                flags: SHRINK,
+                keys: Keys::COUNTED,
+                request: Request::Joint,
+                group: Group::List,
+                since: "7.0.0",
+                syntax: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+                complexity: "O(N + M), N = keys, M = elements taken",
+                summary: "Takes elements from the first list that exists.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(rpoplpush),
+            command: Command {
+                name: "rpoplpush",
+                arity: 3,
+                flags: WRITE,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::List,
+                since: "1.2.0",
+                syntax: "source destination",
+                complexity: "O(1)",
+                summary: "Moves the last element of a list to the head of another.",
+                access: Some(access::MOVE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lmove),
+            command: Command {
+                name: "lmove",
+                arity: 5,
+                flags: WRITE,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::List,
+                since: "6.2.0",
+                syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
+                complexity: "O(1)",
+                summary: "Moves an element from an end of a list to an end of another.",
+                access: Some(access::MOVE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lrange),
+            command: Command {
+                name: "lrange",
+                arity: 4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key start stop",
+                complexity: "O(N), N = elements replied",
+                summary: "A range of the elements of a list.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(llen),
+            command: Command {
+                name: "llen",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "The length of a list.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lindex),
+            command: Command {
+                name: "lindex",
+                arity: 3,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key index",
+                complexity: "O(N), N = distance to the nearer end",
+                summary: "An element of a list.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(lset),
+            command: Command {
+                name: "lset",
+                arity: 4,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::List,
+                since: "1.0.0",
+                syntax: "key index element",
+                complexity: "O(N), N = distance to the nearer end",
+                summary: "Replaces an element of a list.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// LEFT or RIGHT
 pub fn parse_end(argument: &[u8]) -> Result<End, CommandError> {

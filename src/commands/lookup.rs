@@ -1,11 +1,10 @@
 //! Finding a command by its name.
 
-use super::row::{Command, Request};
-use super::server::subcommand;
+use super::Outcome;
+use super::row::{Command, Subcommands};
 use super::table::{COMMANDS, CommandId, command};
 use crate::base::narrowing::size;
-use crate::resp::Args;
-use crate::resp::CommandError;
+use crate::resp::{Args, CommandError, Reply, quoted};
 use std::sync::LazyLock;
 
 /// Slots of the hash table; a power of two, several times the number of commands so that most chains have length one.
@@ -26,7 +25,7 @@ static SLOTS_BY_NAME: LazyLock<[u16; SLOTS]> = LazyLock::new(|| {
 /// The command of this name, in whatever case. A subcommand is no command by itself.
 #[inline]
 pub fn find(name: &[u8]) -> Option<CommandId> {
-    find_row(name).filter(|id| !id.is_subcommand())
+    find_row(name).filter(|&id| !command(id).is_subcommand)
 }
 
 /// The row of this name: also that of a subcommand, `container|name`.
@@ -48,16 +47,9 @@ pub fn find_row(name: &[u8]) -> Option<CommandId> {
 #[inline]
 pub fn find_of(args: Args<'_>) -> Result<Option<CommandId>, CommandError> {
     match find(&args[0]) {
-        Some(id) if is_keyspace_container(id) => subcommand(id, args).map(Some),
+        Some(id) if command(id).subcommands == Subcommands::Keyspace => subcommand(id, args).map(Some),
         found => Ok(found),
     }
-}
-
-/// Whether the subcommands of a command run over the keyspace.
-fn is_keyspace_container(id: CommandId) -> bool {
-    let row = command(id);
-    row.request == Request::Local
-        && matches!(row.name, "cluster" | "function" | "memory" | "object" | "script" | "xgroup" | "xinfo")
 }
 
 /// The subcommand `name` of `container`.
@@ -79,6 +71,29 @@ fn slot_of(name: &[u8]) -> usize {
     let mixed = ((head | LOWER_CASE) ^ (tail | LOWER_CASE).rotate_left(29) ^ name.len() as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     size(mixed >> 48) % SLOTS
+}
+
+/// The subcommand that the arguments of a container name; any other command itself.
+pub fn subcommand(id: CommandId, args: Args<'_>) -> Result<CommandId, CommandError> {
+    let container = command(id);
+    let Some(name) = args.get(1).filter(|_| container.subcommands != Subcommands::None) else {
+        return Ok(id);
+    };
+    let found = find_subcommand(container, name).ok_or_else(|| unknown_subcommand(container.name, name))?;
+    match command(found).accepts(args.len()) {
+        true => Ok(found),
+        false => Err(CommandError::Arity(command(found).name.into())),
+    }
+}
+
+fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
+    let name = quoted(name, 128);
+    CommandError::Owned(format!("ERR unknown subcommand '{name}'. Try {} HELP.", container.to_uppercase()))
+}
+
+/// A container without a subcommand: its arity keeps requests from getting here.
+pub fn container(args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    Err(CommandError::Arity(String::from_utf8_lossy(&args[0]).to_lowercase()))
 }
 
 #[cfg(test)]

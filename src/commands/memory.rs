@@ -3,12 +3,100 @@
 //! The allocator is not asked per key: what a key takes is reckoned from how it is kept (see the files of the types in
 //! `keyspace`), each allocation rounded up as small ones are. It is right to some percent.
 
-use super::server::LocalCall;
+use super::access;
+use super::flag_sets::{READ, STATUS};
+use super::lookup::container;
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::{size, whole_u64};
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Hash, Keyspace, List, ListNode, Node, Object, Set, SortedSet, Store, Stream, Value};
 use crate::resp::{Args, Reply, parse_i64};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
+    [
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "memory",
+                arity: -2,
+                group: Group::Server,
+                since: "4.0.0",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about memory.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(usage),
+            command: Command {
+                name: "memory|usage",
+                arity: -3,
+                flags: READ,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: Group::Server,
+                since: "4.0.0",
+                syntax: "key [SAMPLES count]",
+                complexity: "O(N), N = samples",
+                summary: "About how many bytes a key takes with its value.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(doctor),
+            command: Command {
+                name: "memory|doctor",
+                arity: 2,
+                group: Group::Server,
+                since: "4.0.0",
+                complexity: "O(1)",
+                summary: "How memory is used, in a sentence.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(malloc_stats),
+            command: Command {
+                name: "memory|malloc-stats",
+                arity: 2,
+                group: Group::Server,
+                since: "4.0.0",
+                complexity: "O(1)",
+                summary: "What the allocator says of itself.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(purge),
+            command: Command {
+                name: "memory|purge",
+                arity: 2,
+                group: Group::Server,
+                since: "4.0.0",
+                complexity: "O(N), N = free memory",
+                summary: "Gives free memory back to the system.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(help),
+            command: Command {
+                name: "memory|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "4.0.0",
+                complexity: "O(1)",
+                summary: "What the subcommands do.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// Elements whose size is taken for that of all, where no number is given.
 const SAMPLES: usize = 5;
@@ -121,33 +209,8 @@ fn of_stream(stream: &Stream, samples: usize) -> usize {
     size_of::<Stream>() + of_elements(stream.len(), samples, sizes)
 }
 
-/// MEMORY STATS: O(shards)
-pub fn stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let memory = crate::base::memory::read();
-    let keys: u64 = call.server.metrics().databases.iter().map(|database| database.keys).sum();
-    let clients: u64 = call.server.clients.list().iter().map(|client| client.unread_bytes()).sum();
-    let per_key = memory.allocated.checked_div(keys).unwrap_or(0);
-    let figures = [
-        ("peak.allocated", memory.peak),
-        ("total.allocated", memory.allocated),
-        ("clients.normal", clients),
-        ("keys.count", keys),
-        ("keys.bytes-per-key", per_key),
-        ("allocator.allocated", memory.allocated),
-        ("allocator.resident", memory.resident),
-    ];
-    reply.map(figures.len() + 1);
-    for (name, value) in figures {
-        reply.bulk(name.as_bytes());
-        reply.integer(value as i64);
-    }
-    reply.bulk(b"fragmentation");
-    reply.double(memory.resident as f64 / memory.allocated.max(1) as f64);
-    Ok(())
-}
-
 /// MEMORY DOCTOR: O(1)
-pub fn doctor(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn doctor(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const MB: u64 = 1 << 20;
     let memory = crate::base::memory::read();
     let ratio = memory.resident as f64 / memory.allocated.max(1) as f64;
@@ -162,14 +225,14 @@ pub fn doctor(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
 }
 
 /// MEMORY MALLOC-STATS: O(1)
-pub fn malloc_stats(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn malloc_stats(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let statistics = crate::base::memory::statistics();
     reply.verbatim(statistics.as_deref().unwrap_or("Stats not supported for the current allocator"));
     Ok(())
 }
 
 /// MEMORY PURGE: O(N), N = free memory
-pub fn purge(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn purge(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if !crate::base::memory::purge() {
         return Err(CommandError::Text("ERR Error purging dirty pages"));
     }
@@ -178,7 +241,7 @@ pub fn purge(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) 
 }
 
 /// MEMORY HELP: O(1)
-pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn help(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: [&str; 13] = [
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",

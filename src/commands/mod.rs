@@ -5,40 +5,37 @@
 //! Routing, `COMMAND`, the arity errors and docs/COMMANDS.md are read from the rows.
 
 mod access;
-mod arguments;
+pub(crate) mod arguments;
 mod bitfield;
 mod bits;
 pub mod blocking;
-pub mod clients;
-mod cluster;
-mod configuration;
+pub(crate) mod cluster;
 pub mod debug;
 mod digest;
 mod documented;
 mod double;
 pub mod expiry;
+mod flag_sets;
 mod float;
 pub mod functions;
 mod geo;
-mod graph;
+pub(crate) mod greeting;
 mod hashes;
 mod hyperloglog;
 pub mod introspection;
-mod keys;
+pub(crate) mod keys;
 mod lcs;
 mod list_edits;
 mod lists;
 mod lookup;
 mod memory;
 mod object;
-mod observing;
-mod pubsub;
+mod of_connection;
 mod random;
 mod row;
 mod saving;
 mod scan;
 pub mod scripting;
-mod server;
 mod sets;
 mod sort;
 mod sorted_sets;
@@ -48,14 +45,13 @@ mod table;
 mod text;
 mod transaction;
 mod transfer;
-pub mod waiting;
 
-pub use lookup::{find, find_of, find_subcommand};
-pub use row::{Command, Flags, Group, Keys, OptionKeys, Request, Response};
+pub use lookup::{find, find_of, subcommand};
+use row::OtherDatabase;
+pub use row::{Command, Flags, Group, Request, Response};
 pub use scan::{joined as joined_pages, pages};
-pub use server::{ConnectionState, LocalCall, LocalFn, Multi, Mute, Watched, dispatch_local, subcommand};
-pub use table::{COMMANDS, CommandFn, CommandId, Functions, command};
-pub use transaction::{Bounds, Ending, Transaction};
+pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};
+pub use transaction::{Bounds, Ending, Transaction, Watched};
 
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, parse_i64};
@@ -63,26 +59,16 @@ use crate::stats::calls;
 use crate::stats::slow_log::Slow;
 use blocking::serve_ready;
 
-/// Whether an argument of a request is a password, or the name of a user with one: neither logs nor monitors show it.
-pub fn is_secret(command: &Command, args: Args<'_>, position: usize) -> bool {
-    match command.name {
-        "auth" => position > 0,
-        "hello" => (2..position).rev().take(2).any(|before| args.is(before, "AUTH")),
-        "config|set" | "config" => position > 2 && args.is(position - 1, "requirepass"),
-        _ => false,
-    }
-}
-
 /// What the slow log shows of a command that took so long.
 pub fn slow(id: CommandId, args: Args<'_>, ticks: u64) -> Slow {
     let row = command(id);
     let (is_fast, is_skipped) = (row.flags.has(Flags::FAST), row.flags.has(Flags::SKIP_SLOWLOG));
-    Slow::new(args, ticks, is_fast, is_skipped, |position| is_secret(row, args, position))
+    Slow::new(args, ticks, is_fast, is_skipped, |position| (row.is_secret)(args, position))
 }
 
 /// Whether a command sends a message to a channel.
 pub fn publishes(id: CommandId) -> bool {
-    matches!(command(id).name, "publish" | "spublish")
+    command(id).flags.has(Flags::PUBLISHES)
 }
 
 /// A command writes its reply, or says what was wrong before it wrote any.
@@ -116,12 +102,15 @@ pub fn crossing(id: CommandId, args: Args<'_>, databases: usize) -> Crossing {
     if !row.flags.has(Flags::CROSSES) {
         return Crossing::Nowhere;
     }
-    let number = match row.name {
-        "move" => args.get(2),
-        "copy" => database_of_copy(args).and_then(|position| args.get(position)),
-        _ => return Crossing::Everywhere,
+    let position = match row.other_database {
+        OtherDatabase::At(position) => Some(position),
+        OtherDatabase::OfOption => database_of_option(args),
+        OtherDatabase::Unnamed | OtherDatabase::Both => return Crossing::Everywhere,
     };
-    let number = number.and_then(parse_i64).and_then(|number| keys::parse_database(number, databases).ok());
+    let number = position
+        .and_then(|position| args.get(position))
+        .and_then(parse_i64)
+        .and_then(|number| keys::parse_database(number, databases).ok());
     number.map_or(Crossing::Nowhere, Crossing::To)
 }
 
@@ -129,16 +118,16 @@ pub fn crossing(id: CommandId, args: Args<'_>, databases: usize) -> Crossing {
 pub fn highest_database(id: CommandId, args: Args<'_>) -> Option<usize> {
     let number =
         |position: usize| args.get(position).and_then(parse_i64).and_then(|number| usize::try_from(number).ok());
-    match command(id).name {
-        "move" => number(2),
-        "copy" => database_of_copy(args).and_then(number),
-        "swapdb" => number(1).max(number(2)),
-        _ => None,
+    match command(id).other_database {
+        OtherDatabase::At(position) => number(position),
+        OtherDatabase::OfOption => database_of_option(args).and_then(number),
+        OtherDatabase::Both => number(1).max(number(2)),
+        OtherDatabase::Unnamed => None,
     }
 }
 
-/// Where the number of the database stands that a COPY goes to.
-fn database_of_copy(args: Args<'_>) -> Option<usize> {
+/// Where the number of the database stands that the last DB names.
+fn database_of_option(args: Args<'_>) -> Option<usize> {
     (3..args.len()).rfind(|&position| args.is(position, "DB")).map(|position| position + 1)
 }
 

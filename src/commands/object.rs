@@ -1,9 +1,112 @@
 //! OBJECT: how values are kept, and when they were used.
 
-use super::server::LocalCall;
+use super::access;
+use super::flag_sets::{READ, STATUS};
+use super::lookup::container;
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Node, Policy, Store, Value};
 use crate::resp::{Args, Reply};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 6] {
+    [
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "object",
+                arity: -2,
+                group: Group::Generic,
+                since: "2.2.3",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about how values are kept.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(encoding),
+            command: Command {
+                name: "object|encoding",
+                arity: 3,
+                flags: READ,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.2.3",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "How the value of a key is kept.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(refcount),
+            command: Command {
+                name: "object|refcount",
+                arity: 3,
+                flags: READ,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.2.3",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "How many references there are to the value of a key.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(idletime),
+            command: Command {
+                name: "object|idletime",
+                arity: 3,
+                flags: READ,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.2.3",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "Seconds since a key was used.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(freq),
+            command: Command {
+                name: "object|freq",
+                arity: 3,
+                flags: READ,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "4.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "How often a key is used, where that is counted.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(help),
+            command: Command {
+                name: "object|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Generic,
+                since: "6.2.0",
+                complexity: "O(1)",
+                summary: "The subcommands.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// OBJECT ENCODING key: O(1)
 pub fn encoding<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -61,7 +164,7 @@ fn references(node: &Node) -> i64 {
 }
 
 /// OBJECT HELP: O(1)
-pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn help(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: [&str; 13] = [
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",

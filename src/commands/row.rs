@@ -1,12 +1,60 @@
 //! The shape of a row of the command table.
 
-use super::{debug, sort};
-use crate::resp::{Args, parse_i64};
+use super::access::Access;
+use super::{Outcome, debug, sort};
+use crate::keyspace::{Keyspace, Store};
+use crate::resp::{Args, Reply, parse_i64};
 use crate::snapshot::SAVES;
 use std::ops::Range;
 
+/// A command over the keyspace.
+pub type CommandFn<S> = fn(&mut Keyspace<S>, Args<'_>, &mut Reply<'_>) -> Outcome;
+
+/// A command that needs nothing but its arguments.
+pub type PlainFn = fn(Args<'_>, &mut Reply<'_>) -> Outcome;
+
+/// A row of the command table: a command, and the function that runs it on a store of this kind.
+pub struct Row<S: Store> {
+    /// What runs.
+    pub run: Run<S>,
+    /// What the command is.
+    pub command: Command,
+}
+
+/// What runs a command.
+pub enum Run<S: Store> {
+    /// A function over the keyspace.
+    Keyspace(CommandFn<S>),
+    /// A function of its arguments.
+    Plain(PlainFn),
+    /// A function that needs the connection, which has a table of its own.
+    Connection,
+}
+
+impl<S: Store> Row<S> {
+    /// No row yet.
+    pub const NONE: Self = Self { run: Run::Connection, command: Command::NONE };
+}
+
+// Derived, these would ask the same of `S`.
+impl<S: Store> Clone for Row<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Store> Copy for Row<S> {}
+
+impl<S: Store> Clone for Run<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Store> Copy for Run<S> {}
+
 /// One command, or one subcommand (`client|id`).
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Command {
     /// In lower case; a subcommand's is `container|name`.
     pub name: &'static str,
@@ -30,9 +78,104 @@ pub struct Command {
     pub complexity: &'static str,
     /// What it does, in a sentence.
     pub summary: &'static str,
+    /// What it does with its keys, where its flags do not say that.
+    pub access: Option<Access>,
+    /// What a request does with its keys, where that depends on it.
+    pub access_of: Option<fn(Args<'_>) -> Access>,
+    /// Whether an argument of a request is a password, or the name of a user with one: neither logs nor monitors show it.
+    pub is_secret: fn(Args<'_>, usize) -> bool,
+    /// Where a request names another database than the selected one.
+    pub other_database: OtherDatabase,
+    /// The ACL categories that neither its flags nor its family say.
+    pub categories: Categories,
+    /// Whether it is for those who work on the server itself.
+    pub is_internal: bool,
+    /// Whether the row is a subcommand's, which is no command by itself: told by the name, when the table is made.
+    pub is_subcommand: bool,
+    /// Where its subcommands run: told by their rows, when the table is made.
+    pub subcommands: Subcommands,
+}
+
+/// Where the subcommands of a command run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subcommands {
+    /// It has none.
+    None,
+    /// All in the connection.
+    Local,
+    /// Some over the keyspace.
+    Keyspace,
+}
+
+/// Which arguments are numbers of other databases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherDatabase {
+    /// None are; one that crosses over concerns all databases.
+    Unnamed,
+    /// The one at this position.
+    At(usize),
+    /// The one after the last word DB, from the third argument on.
+    OfOption,
+    /// The first two arguments.
+    Both,
+}
+
+/// ACL categories that rows name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Categories(u8);
+
+impl Categories {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// `@admin`, though it has no such flag.
+    pub const ADMIN: Self = Self(1);
+    /// `@dangerous`, though it does not administer.
+    pub const DANGEROUS: Self = Self(2);
+    /// `@connection`, though its family is another.
+    pub const CONNECTION: Self = Self(4);
+    /// `@set`, `@sortedset` and `@list`, and not `@keyspace`.
+    pub const OF_SORT: Self = Self(8);
+
+    /// Both sets together.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in the set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Every argument may be shown.
+fn is_no_secret(_: Args<'_>, _: usize) -> bool {
+    false
 }
 
 impl Command {
+    /// What a row that says nothing else has: no flags, no keys, one part that runs in the connection.
+    pub const NONE: Self = Self {
+        name: "",
+        arity: 0,
+        flags: Flags::NONE,
+        keys: Keys::NONE,
+        request: Request::Local,
+        response: Response::First,
+        group: Group::Server,
+        since: "",
+        syntax: "",
+        complexity: "",
+        summary: "",
+        access: None,
+        access_of: None,
+        is_secret: is_no_secret,
+        other_database: OtherDatabase::Unnamed,
+        categories: Categories::NONE,
+        is_internal: false,
+        is_subcommand: false,
+        subcommands: Subcommands::None,
+    };
+
     /// Whether a request of `len` arguments, the name included, fits the arity.
     pub fn accepts(&self, len: usize) -> bool {
         let wanted = usize::from(self.arity.unsigned_abs());
@@ -109,6 +252,8 @@ impl Flags {
     pub const PUBSUB: Self = Self(1 << 13);
     /// Runs a script, which decides while it runs what it does, and to which keys.
     pub const SCRIPT: Self = Self(1 << 14);
+    /// Sends a message to a channel. Not shown.
+    pub const PUBLISHES: Self = Self(1 << 23);
     /// Runs when all requests before it have their replies: it tells of them. Not shown.
     pub const TELLS: Self = Self(1 << 24);
     /// May begin or end the showing of messages, which come right behind its reply. Runs when all requests before it

@@ -1,12 +1,62 @@
-//! SAVE, BGSAVE and LASTSAVE: snapshots that a Redis loads. BGREWRITEAOF: a shorter log.
+//! SAVE, BGSAVE and LASTSAVE: snapshots that a Redis loads.
 
-use super::server::LocalCall;
+use super::flag_sets::STATUS;
+use super::row::{Categories, Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
-use crate::server::Server;
 use crate::snapshot::{NotSaved, SAVES};
-use crate::state::rewriting::Requested;
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
+    [
+        Row {
+            run: Run::Plain(lastsave),
+            command: Command {
+                name: "lastsave",
+                arity: 1,
+                flags: STATUS.and(Flags::FAST),
+                group: Group::Server,
+                since: "1.0.0",
+                complexity: "O(1)",
+                summary: "When the last snapshot was made: Unix time in seconds.",
+                categories: Categories::ADMIN.and(Categories::DANGEROUS),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(save),
+            command: Command {
+                name: "save",
+                arity: 1,
+                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI).and(Flags::CROSSES).and(Flags::DEFERS),
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Server,
+                since: "1.0.0",
+                complexity: "O(N), N = bytes of all keys",
+                summary: "Writes a snapshot of all databases to `dbfilename`; nothing else runs until it is on the disk.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(bgsave),
+            command: Command {
+                name: "bgsave",
+                arity: -1,
+                flags: Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::CROSSES).and(Flags::DEFERS),
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Server,
+                since: "1.0.0",
+                syntax: "[SCHEDULE]",
+                complexity: "O(1), and in slices O(N), N = bytes of all keys",
+                summary: "Writes a snapshot of all databases to `dbfilename` while commands run.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// SAVE: O(N), N = bytes of all keys
 pub fn save<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -55,33 +105,8 @@ fn refusal(reason: NotSaved) -> CommandError {
     })
 }
 
-/// BGREWRITEAOF: O(1). Where there is no log, one begins for it, and ends when it is whole.
-pub fn bgrewriteaof(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    match request_rewriting(call.server)? {
-        Requested::Started => reply.simple("Background append only file rewriting started"),
-        Requested::Scheduled => reply.simple("Background append only file rewriting scheduled"),
-        Requested::Running => {
-            return Err(CommandError::Text("ERR Background append only file rewriting already in progress"));
-        }
-    }
-    Ok(())
-}
-
-fn request_rewriting(server: &Server) -> Result<Requested, CommandError> {
-    const REFUSAL: &str =
-        "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.";
-    if server.has_log() {
-        return Ok(server.rewriting.request());
-    }
-    let rewriter = server.log_switch.prepare(server).map_err(|reason| {
-        tracing::warn!("There can be no log: {reason}");
-        CommandError::Text(REFUSAL)
-    })?;
-    Ok(server.rewriting.begin_log_for_once(rewriter))
-}
-
 /// LASTSAVE: O(1)
-pub fn lastsave(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn lastsave(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.integer(SAVES.last_save_s() as i64);
     Ok(())
 }

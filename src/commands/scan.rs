@@ -4,12 +4,84 @@
 //! has all shards, [`pages`] says which parts of a page each of them is to read.
 
 use super::arguments::{integer, is, reply_entry};
+use super::flag_sets::READ;
 use super::keys::type_name;
+use super::row::{Command, Group, Keys, Request, Response, Row, Run};
 use super::{CommandError, Outcome};
 use crate::base::glob;
 use crate::base::narrowing::{low_u64, size};
 use crate::keyspace::{Collection, Entry, Hash, Keyspace, Node, POSITION_BITS, Set, SortedSet, Store};
 use crate::resp::{Args, DoubleText, Reply};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 4] {
+    [
+        Row {
+            run: Run::Keyspace(scan),
+            command: Command {
+                name: "scan",
+                arity: -2,
+                flags: READ,
+                request: Request::Cursor,
+                response: Response::Page,
+                group: Group::Generic,
+                since: "2.8.0",
+                syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+                complexity: "O(1) for each call, O(N) for the whole, N = keys of the database",
+                summary: "Walks over the keys, a page at a time.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sscan),
+            command: Command {
+                name: "sscan",
+                arity: -3,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "2.8.0",
+                syntax: "key cursor [MATCH pattern] [COUNT count]",
+                complexity: "O(1) for each call, O(N) for the whole, N = members",
+                summary: "Walks over the members of a set, a page at a time.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(hscan),
+            command: Command {
+                name: "hscan",
+                arity: -3,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Hash,
+                since: "2.8.0",
+                syntax: "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
+                complexity: "O(1) for each call, O(N) for the whole, N = fields",
+                summary: "Walks over the fields of a hash, a page at a time.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zscan),
+            command: Command {
+                name: "zscan",
+                arity: -3,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.8.0",
+                syntax: "key cursor [MATCH pattern] [COUNT count] [NOSCORES]",
+                complexity: "O(1) for each call, O(N) for the whole, N = members",
+                summary: "Walks over the members of a sorted set, a page at a time.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// Where a SCAN goes on.
 ///

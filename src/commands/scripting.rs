@@ -3,25 +3,184 @@
 //! What a script calls is looked up in the table and run as EXEC runs what was queued: the same functions, the same
 //! effects, one record for all of them.
 
+use super::access;
 use super::arguments::integer;
 use super::debug;
+use super::flag_sets::{ABOUT_SCRIPTS, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
+use super::introspection::help;
 use super::keys::database_number;
-use super::lookup::find;
-use super::row::{Flags, ReadingOptions, Request};
-use super::server::{ConnectionState, LocalCall, Mute, dispatch_local, subcommand};
+use super::lookup::container;
+use super::lookup::{find, subcommand};
+use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
 use super::{CommandId, Context, Outcome, command, publishes, run_one};
 use crate::base::limits::IS_CLUSTER;
 use crate::base::pressure::PRESSURE;
-use crate::connection::monitor;
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
-use crate::scripting::{self, Calls, FUNCTIONS, Finished, Program, SCRIPTS, Script, ScriptFlags, Sha, busy, sha_of};
-use crate::server::Server;
-use crate::state::clients::Client;
+use crate::scripting::{
+    self, Calls, FUNCTIONS, Finished, Libraries, Program, SCRIPTS, Script, ScriptFlags, Sha, busy, sha_of,
+};
 use crate::stats::calls;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
+    [
+        Row {
+            run: Run::Plain(help),
+            command: Command {
+                name: "script|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Scripting,
+                since: "5.0.0",
+                complexity: "O(N), N = subcommands",
+                summary: "What the subcommands do.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "script",
+                arity: -2,
+                group: Group::Scripting,
+                since: "2.6.0",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about scripts.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(eval),
+            command: Command {
+                name: "eval",
+                arity: -3,
+                flags: SCRIPT,
+                keys: Keys::SCRIPT,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "2.6.0",
+                syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
+                complexity: "as the script does",
+                summary: "Runs a script of Lua, as one step.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(evalsha),
+            command: Command {
+                name: "evalsha",
+                arity: -3,
+                flags: SCRIPT,
+                keys: Keys::SCRIPT,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "2.6.0",
+                syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+                complexity: "as the script does",
+                summary: "Runs a script that is known, by the SHA1 of its source.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(eval_ro),
+            command: Command {
+                name: "eval_ro",
+                arity: -3,
+                flags: SCRIPT_READ,
+                keys: Keys::SCRIPT,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
+                complexity: "as the script does",
+                summary: "Runs a script that writes nothing.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(evalsha_ro),
+            command: Command {
+                name: "evalsha_ro",
+                arity: -3,
+                flags: SCRIPT_READ,
+                keys: Keys::SCRIPT,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "7.0.0",
+                syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+                complexity: "as the script does",
+                summary: "Runs a script that is known and writes nothing.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(flush),
+            command: Command {
+                name: "script|flush",
+                arity: -2,
+                flags: ABOUT_SCRIPTS,
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "2.6.0",
+                syntax: "[ASYNC | SYNC]",
+                complexity: "O(N), N = scripts",
+                summary: "Forgets all scripts.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(load),
+            command: Command {
+                name: "script|load",
+                arity: 3,
+                flags: ABOUT_SCRIPTS.and(Flags::STALE),
+                keys: Keys::EVERYTHING,
+                request: Request::Joint,
+                group: Group::Scripting,
+                since: "2.6.0",
+                syntax: "script",
+                complexity: "O(N), N = bytes of the script",
+                summary: "Makes a script known, without running it.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(exists),
+            command: Command {
+                name: "script|exists",
+                arity: -3,
+                flags: TELLS_OF_SCRIPTS,
+                group: Group::Scripting,
+                since: "2.6.0",
+                syntax: "sha1 [sha1 ...]",
+                complexity: "O(N), N = scripts named",
+                summary: "Which scripts are known.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(kill),
+            command: Command {
+                name: "script|kill",
+                arity: 2,
+                flags: Flags::NOSCRIPT,
+                group: Group::Scripting,
+                since: "2.6.0",
+                complexity: "O(1)",
+                summary: "Ends the script that runs, unless it has written.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// EVAL script numkeys [key [key ...]] [arg [arg ...]]: as the script does
 pub fn eval<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -111,7 +270,7 @@ pub fn run_program<S: Store>(
         has_written: false,
         is_short: is_short() && !flags.allow_oom,
         local: None,
-        watched_on: server().filter(|server| server.pubsub.has_monitors()),
+        watched_on: host().filter(|host| host.has_monitors()),
     };
     let arguments = args.from(3);
     let finished = scripting::run(program, arguments.to(keys), arguments.from(keys), &mut calls, reply);
@@ -170,7 +329,7 @@ fn must_be_allowed(flags: ScriptFlags, is_read_only: bool) -> Outcome {
     if flags.no_writes {
         return Ok(());
     }
-    if let Some(error) = server().and_then(|server| server.refuses_scripts()) {
+    if let Some(error) = host().and_then(|host| host.refuses_scripts()) {
         return Err(error);
     }
     if is_read_only {
@@ -194,32 +353,48 @@ fn is_short() -> bool {
     !PRESSURE.is_free() && IS_SHORT.load(Ordering::Relaxed)
 }
 
-static SERVER: OnceLock<Weak<Server>> = OnceLock::new();
+/// What scripts need of the server that runs them: commands know none.
+pub trait Host: Send + Sync {
+    /// Why nothing may be written now.
+    fn refuses_writes(&self) -> Option<CommandError>;
+    /// The same, as a script hears it that may write.
+    fn refuses_scripts(&self) -> Option<CommandError>;
+    /// A script has run for too long, or such a one has ended.
+    fn note_busy(&self, is_busy: bool);
+    /// Whether anybody watches what is called: MONITOR.
+    fn has_monitors(&self) -> bool;
+    /// Shows them what a script calls.
+    fn show_called(&self, database: usize, id: CommandId, args: Args<'_>);
+    /// How many listen to a channel.
+    fn receivers(&self, channel: &[u8], is_shard: bool) -> usize;
+    /// A connection for the commands of one script that need one; none where that cannot be.
+    fn connection(self: Arc<Self>) -> Option<Box<dyn Local>>;
+    /// Keeps libraries of functions beside the log where there is one, and waits for the disk.
+    fn keep_functions(&self, libraries: &Libraries) -> Result<(), String>;
+}
+
+/// Runs commands that need a connection.
+pub trait Local {
+    /// Runs one.
+    fn run(&mut self, named: CommandId, context: Context, args: Args<'_>, reply: &mut Reply<'_>);
+}
+
+static HOST: OnceLock<Weak<dyn Host>> = OnceLock::new();
 
 /// Makes the server known to scripts, which run commands about it.
-pub fn serve(server: &Arc<Server>) {
+pub fn serve(host: Weak<dyn Host>) {
     // There is one in a process.
-    _ = SERVER.set(Arc::downgrade(server));
+    _ = HOST.set(host);
     busy::tell(|is_so| {
-        if let Some(server) = self::server() {
-            server.log_control.look_at_all_while(is_so);
+        if let Some(host) = self::host() {
+            host.note_busy(is_so);
         }
     });
 }
 
 /// The server; none where a log is replayed without one.
-pub fn server() -> Option<Arc<Server>> {
-    SERVER.get().and_then(Weak::upgrade)
-}
-
-/// The connection that commands about the server are run for: a script has none of its own.
-fn script_client(server: &Server) -> Option<Arc<Client>> {
-    static CLIENT: OnceLock<Arc<Client>> = OnceLock::new();
-    if let Some(client) = CLIENT.get() {
-        return Some(Arc::clone(client));
-    }
-    let client = server.unconnected_client()?;
-    Some(Arc::clone(CLIENT.get_or_init(|| client)))
+pub fn host() -> Option<Arc<dyn Host>> {
+    HOST.get().and_then(Weak::upgrade)
 }
 
 type Refusal = Cow<'static, str>;
@@ -233,9 +408,9 @@ struct Caller<'a, S> {
     /// Whether memory was short when it began.
     is_short: bool,
     /// State for commands that run in a connection.
-    local: Option<Box<ConnectionState>>,
+    local: Option<Box<dyn Local>>,
     /// Where MONITOR shows what it calls.
-    watched_on: Option<Arc<Server>>,
+    watched_on: Option<Arc<dyn Host>>,
 }
 
 impl<S: Store> Calls for Caller<'_, S> {
@@ -243,8 +418,8 @@ impl<S: Store> Calls for Caller<'_, S> {
         let named = find(&args[0]).ok_or("ERR Unknown Redis command called from script").inspect_err(|_| count(""))?;
         let id = runnable(named, args).map_err(|text| refused(named, text))?;
         self.must_be_allowed(id, args).map_err(|text| refused(id, text))?;
-        if let Some(server) = &self.watched_on {
-            monitor::show_called(server, self.keyspace.database(), id, args);
+        if let Some(host) = &self.watched_on {
+            host.show_called(self.keyspace.database(), id, args);
         }
         let reply = &mut Reply::new(out, is_resp3);
         if command(id).request == Request::Local {
@@ -291,7 +466,7 @@ impl<S: Store> Caller<'_, S> {
 
     /// The first write of a script may be refused; later ones are not, since half of what it does would stand.
     fn must_find_room_and_disk(&self, needs_memory: bool) -> Result<(), Refusal> {
-        if let Some(error) = server().and_then(|server| server.refuses_writes()) {
+        if let Some(error) = host().and_then(|host| host.refuses_writes()) {
             return Err(format!("-{error}").into());
         }
         if needs_memory && self.is_short { Err(format!("-{OUT_OF_MEMORY}").into()) } else { Ok(()) }
@@ -334,7 +509,7 @@ impl<S: Store> Caller<'_, S> {
 
     /// Sends a message, in its place among the changes of the script.
     fn publish(&mut self, is_shard: bool, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-        let receivers = server().map_or(0, |server| server.pubsub.receivers(&args[1], is_shard));
+        let receivers = host().map_or(0, |host| host.receivers(&args[1], is_shard));
         // It is sent when the script has ended; who listens now gets it.
         self.keyspace.publish(&args[1], is_shard, &args[2]);
         reply.count(receivers);
@@ -353,28 +528,14 @@ impl<S: Store> Caller<'_, S> {
         if matches!(command(id).name, "info" | "stats" | "memory|stats" | "memory|doctor") {
             return Err(refused(id, "This command is not supported from script"));
         }
-        let server = server().ok_or(NOT_HERE)?;
-        let client = script_client(&server).ok_or(NOT_HERE)?;
-        let state = self.local.get_or_insert_with(|| Box::new(state_of_scripts()));
+        let connection = match &mut self.local {
+            Some(connection) => connection,
+            none => none.insert(host().and_then(|host| host.connection()).ok_or(NOT_HERE)?),
+        };
         let database = super::keys::database_id(self.keyspace.database());
-        state.context = Context { resp3: reply.is_resp3(), no_touch: false, database };
-        let mut call =
-            LocalCall { server: &server, client: &client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
-        dispatch_local(named, &mut call, args, reply);
+        let context = Context { resp3: reply.is_resp3(), no_touch: false, database };
+        connection.run(named, context, args, reply);
         Ok(())
-    }
-}
-
-fn state_of_scripts() -> ConnectionState {
-    ConnectionState {
-        context: Context::default(),
-        is_authenticated: true,
-        is_closing: false,
-        multi: None,
-        watched: None,
-        is_synced: false,
-        subscription: None,
-        mute: Mute::Nothing,
     }
 }
 
@@ -424,7 +585,7 @@ pub fn load<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 }
 
 /// SCRIPT EXISTS sha1 [sha1 ...]: O(N), N = scripts named
-pub fn exists(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn exists(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     reply.array(names.len());
     // As they are written: in capital letters none exists.
@@ -444,7 +605,7 @@ pub fn flush<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 }
 
 /// SCRIPT KILL: O(1)
-pub fn kill(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn kill(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     busy::kill(false).map_err(CommandError::Text)?;
     reply.ok();
     Ok(())

@@ -1,10 +1,284 @@
 //! Sets.
 
+use super::access;
 use super::arguments::{count, is, number_of_keys, reply_entry};
+use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::random::{Members, reply_random, wanted};
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, Object, Set, Store};
 use crate::resp::{Args, Reply};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
+    [
+        Row {
+            run: Run::Keyspace(sadd),
+            command: Command {
+                name: "sadd",
+                arity: -3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key member [member ...]",
+                complexity: "O(N), N = members given",
+                summary: "Adds members to a set.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(srem),
+            command: Command {
+                name: "srem",
+                arity: -3,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key member [member ...]",
+                complexity: "O(N), N = members given",
+                summary: "Removes members from a set.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(smembers),
+            command: Command {
+                name: "smembers",
+                arity: 2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key",
+                complexity: "O(N), N = members",
+                summary: "The members of a set.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sismember),
+            command: Command {
+                name: "sismember",
+                arity: 3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key member",
+                complexity: "O(1)",
+                summary: "Whether a set has a member.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(smismember),
+            command: Command {
+                name: "smismember",
+                arity: -3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "6.2.0",
+                syntax: "key member [member ...]",
+                complexity: "O(N), N = members given",
+                summary: "Which of several members a set has.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(scard),
+            command: Command {
+                name: "scard",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "How many members a set has.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(spop),
+            command: Command {
+                name: "spop",
+                arity: -2,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key [count]",
+                complexity: "O(N), N = members taken",
+                summary: "Takes random members from a set.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(srandmember),
+            command: Command {
+                name: "srandmember",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key [count]",
+                complexity: "O(N), N = members replied",
+                summary: "Random members of a set.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(smove),
+            command: Command {
+                name: "smove",
+                arity: 4,
+                flags: SHRINK_FAST,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "source destination member",
+                complexity: "O(1)",
+                summary: "Moves a member from a set to another.",
+                access: Some(access::MOVE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sinter),
+            command: Command {
+                name: "sinter",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ALL,
+                request: Request::Joint,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key [key ...]",
+                complexity: "O(N * M), N = members of the smallest set, M = keys",
+                summary: "The members that all sets have.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sinterstore),
+            command: Command {
+                name: "sinterstore",
+                arity: -3,
+                flags: WRITE,
+                keys: Keys::ALL,
+                request: Request::Joint,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "destination key [key ...]",
+                complexity: "O(N * M), N = members of the smallest set, M = keys",
+                summary: "Stores the members that all sets have.",
+                access: Some(access::INTERSECT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sunion),
+            command: Command {
+                name: "sunion",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ALL,
+                request: Request::Joint,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key [key ...]",
+                complexity: "O(N), N = members of all sets",
+                summary: "The members that any of the sets has.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sunionstore),
+            command: Command {
+                name: "sunionstore",
+                arity: -3,
+                flags: WRITE,
+                keys: Keys::ALL,
+                request: Request::Joint,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "destination key [key ...]",
+                complexity: "O(N), N = members of all sets",
+                summary: "Stores the members that any of the sets has.",
+                access: Some(access::STORE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sdiff),
+            command: Command {
+                name: "sdiff",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ALL,
+                request: Request::Joint,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "key [key ...]",
+                complexity: "O(N * M), N = members of the first set, M = keys",
+                summary: "The members of the first set that no other has.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sdiffstore),
+            command: Command {
+                name: "sdiffstore",
+                arity: -3,
+                flags: WRITE,
+                keys: Keys::ALL,
+                request: Request::Joint,
+                group: Group::Set,
+                since: "1.0.0",
+                syntax: "destination key [key ...]",
+                complexity: "O(N * M), N = members of the first set, M = keys",
+                summary: "Stores the members of the first set that no other has.",
+                access: Some(access::STORE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sintercard),
+            command: Command {
+                name: "sintercard",
+                arity: -3,
+                flags: READ,
+                keys: Keys::COUNTED,
+                request: Request::Joint,
+                group: Group::Set,
+                since: "7.0.0",
+                syntax: "numkeys key [key ...] [LIMIT limit]",
+                complexity: "O(N * M), N = members of the smallest set, M = keys",
+                summary: "How many members all sets have.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// SADD key member [member ...]: O(N), N = members given
 pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -4,8 +4,11 @@
 //! that names any is run over all shards together. All keys are only looked at until the result is known, so elements
 //! are sorted where they stand, without a copy.
 
+use super::access;
 use super::arguments::{integer, is};
+use super::flag_sets::{READ, WRITE};
 use super::float::Extended;
+use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::keyspace::{
     Class, Collection, End, Entry, Hash, Keyspace, KeyspaceStats, List, NewValue, Object, Store, Value,
@@ -13,6 +16,47 @@ use crate::keyspace::{
 use crate::resp::{Args, Reply};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
+    [
+        Row {
+            run: Run::Keyspace(sort),
+            command: Command {
+                name: "sort",
+                arity: -2,
+                flags: WRITE,
+                keys: Keys::SORT,
+                request: Request::Joint,
+                group: Group::Generic,
+                since: "1.0.0",
+                syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
+                complexity: "O(N + M log M), N = elements, M = elements replied",
+                summary: "The elements of a list or a set in order, or stores them as a list. Patterns need all shards.",
+                access: Some(access::COPY),
+                categories: Categories::DANGEROUS.and(Categories::OF_SORT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(sort_ro),
+            command: Command {
+                name: "sort_ro",
+                arity: -2,
+                flags: READ,
+                keys: Keys::SORT_RO,
+                request: Request::Joint,
+                group: Group::Generic,
+                since: "7.0.0",
+                syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
+                complexity: "O(N + M log M), N = elements, M = elements replied",
+                summary: "The elements of a list or a set in order. Patterns need all shards.",
+                categories: Categories::DANGEROUS.and(Categories::OF_SORT),
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]:
 /// O(N + M log M), N = elements, M = elements replied

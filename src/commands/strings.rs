@@ -1,13 +1,377 @@
 //! Strings.
 
+use super::access;
 use super::arguments::{integer, is};
 use super::expiry::{ExpiryOption, TimeForm, remove_deadline, tell_deadline, tell_set_until};
+use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::float::Extended;
+use super::row::{Command, Group, Keys, Request, Response, Row, Run};
 use super::text::{checked_len, lengthen, make_text, text_of};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::size;
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::resp::{Args, Reply, parse_i64};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
+    [
+        Row {
+            run: Run::Keyspace(set),
+            command: Command {
+                name: "set",
+                arity: -3,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+                complexity: "O(1)",
+                summary: "Sets a key to a string, whatever it held.",
+                access: Some(access::READ_UPDATE),
+                access_of: Some(access_of_set),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(get),
+            command: Command {
+                name: "get",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "The string of a key.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(getset),
+            command: Command {
+                name: "getset",
+                arity: 3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key value",
+                complexity: "O(1)",
+                summary: "Sets a key and replies what it held.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(getdel),
+            command: Command {
+                name: "getdel",
+                arity: 2,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "6.2.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "Replies the string of a key and removes the key.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(getex),
+            command: Command {
+                name: "getex",
+                arity: -2,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "6.2.0",
+                syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+                complexity: "O(1)",
+                summary: "Replies the string of a key and changes when it expires.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(setnx),
+            command: Command {
+                name: "setnx",
+                arity: 3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key value",
+                complexity: "O(1)",
+                summary: "Sets a key that does not exist.",
+                access: Some(access::CREATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(setex),
+            command: Command {
+                name: "setex",
+                arity: 4,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "2.0.0",
+                syntax: "key seconds value",
+                complexity: "O(1)",
+                summary: "Sets a key with a time to live in seconds.",
+                access: Some(access::OVERWRITE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(psetex),
+            command: Command {
+                name: "psetex",
+                arity: 4,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "2.6.0",
+                syntax: "key milliseconds value",
+                complexity: "O(1)",
+                summary: "Sets a key with a time to live in milliseconds.",
+                access: Some(access::OVERWRITE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(mget),
+            command: Command {
+                name: "mget",
+                arity: -2,
+                flags: READ_FAST,
+                keys: Keys::ALL,
+                request: Request::MultiShard,
+                response: Response::InKeyOrder,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key [key ...]",
+                complexity: "O(N), N = keys",
+                summary: "The strings of several keys.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(mset),
+            command: Command {
+                name: "mset",
+                arity: -3,
+                flags: WRITE,
+                keys: Keys::PAIRS,
+                request: Request::MultiShard,
+                response: Response::AllSucceeded,
+                group: Group::String,
+                since: "1.0.1",
+                syntax: "key value [key value ...]",
+                complexity: "O(N), N = keys",
+                summary: "Sets several keys.",
+                access: Some(access::OVERWRITE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(msetnx),
+            command: Command {
+                name: "msetnx",
+                arity: -3,
+                flags: WRITE,
+                keys: Keys::PAIRS,
+                request: Request::Joint,
+                group: Group::String,
+                since: "1.0.1",
+                syntax: "key value [key value ...]",
+                complexity: "O(N), N = keys",
+                summary: "Sets several keys to strings if none of them exists.",
+                access: Some(access::CREATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(append),
+            command: Command {
+                name: "append",
+                arity: 3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "2.0.0",
+                syntax: "key value",
+                complexity: "O(1) amortised",
+                summary: "Appends to the string of a key.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(strlen),
+            command: Command {
+                name: "strlen",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "2.2.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "The length of the string of a key, in bytes.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(incr),
+            command: Command {
+                name: "incr",
+                arity: 2,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "Adds one to the integer of a key.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(decr),
+            command: Command {
+                name: "decr",
+                arity: 2,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "Subtracts one from the integer of a key.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(incrby),
+            command: Command {
+                name: "incrby",
+                arity: 3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key increment",
+                complexity: "O(1)",
+                summary: "Adds to the integer of a key.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(decrby),
+            command: Command {
+                name: "decrby",
+                arity: 3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key decrement",
+                complexity: "O(1)",
+                summary: "Subtracts from the integer of a key.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(incrbyfloat),
+            command: Command {
+                name: "incrbyfloat",
+                arity: 3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "2.6.0",
+                syntax: "key increment",
+                complexity: "O(1)",
+                summary: "Adds to the number of a key.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(getrange),
+            command: Command {
+                name: "getrange",
+                arity: 4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "2.4.0",
+                syntax: "key start end",
+                complexity: "O(N), N = length of the reply",
+                summary: "A part of the string of a key.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(setrange),
+            command: Command {
+                name: "setrange",
+                arity: 4,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "2.2.0",
+                syntax: "key offset value",
+                complexity: "O(N), N = length of the value",
+                summary: "Overwrites a part of the string of a key.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(getrange),
+            command: Command {
+                name: "substr",
+                arity: 4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::String,
+                since: "1.0.0",
+                syntax: "key start end",
+                complexity: "O(N), N = length of the reply",
+                summary: "A part of the string of a key; an old name of GETRANGE.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// A string as it is stored: an integer where it is one.
 pub fn new_string(text: &[u8]) -> NewValue<'_> {
@@ -456,6 +820,14 @@ fn overwrite(node: &mut Node, offset: usize, value: &[u8], len_max: usize) -> Re
     let (text, _) = lengthen(node, end)?;
     text[offset..end].copy_from_slice(value);
     Ok(text.len())
+}
+
+/// A SET without GET shows nothing of what it overwrites.
+fn access_of_set(request: Args<'_>) -> access::Access {
+    match (3..request.len()).any(|at| request.is(at, "GET")) {
+        true => access::READ_UPDATE,
+        false => access::OVERWRITE,
+    }
 }
 
 #[cfg(test)]

@@ -3,17 +3,43 @@
 //! EXEC hands one to the engine, which gives it a keyspace as wide as its keys. A single command that needs more of its
 //! connection than its arguments (WATCH, BLPOP) is a transaction of one.
 
+use super::access;
 use super::blocking::serve_ready;
+use super::flag_sets::AT_ONCE;
+use super::greeting::Greeting;
 use super::keys::{database_id, database_number};
-use super::server::{Greeting, Watched};
-use super::{CommandId, Context, Crossing, Flags, Outcome, Request, command, crossing, publishes, run_one};
+use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
+use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one};
 use crate::base::limits::IS_CLUSTER;
-use crate::keyspace::{Caller, Keyspace, LogMark, Store};
-use crate::resp::Replies;
-use crate::resp::{Args, Reply, Span};
+use crate::keyspace::{Caller, Keyspace, LogMark, Store, Watch};
+use crate::resp::{Args, Replies, Reply, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
+    [Row {
+        run: Run::Keyspace(watch),
+        command: Command {
+            name: "watch",
+            arity: -2,
+            flags: AT_ONCE.and(Flags::DEFERS),
+            keys: Keys::ALL,
+            request: Request::Joint,
+            group: Group::Transactions,
+            since: "2.2.0",
+            syntax: "key [key ...]",
+            complexity: "O(N), N = keys",
+            summary: "Lets the next transaction run only if these keys do not change.",
+            access: Some(access::LOOK),
+            ..Command::NONE
+        },
+    }]
+}
+
+/// What WATCH has gathered: what breaks, and the keys with their databases.
+pub type Watched = (Arc<Watch>, Vec<(u16, Box<[u8]>)>);
 
 /// WATCH key [key ...]: O(N), N = keys
 pub fn watch<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -1,6 +1,9 @@
 //! DUMP and RESTORE: a value as bytes, for another server or another day.
 
+use super::access;
 use super::arguments::{integer, is};
+use super::flag_sets::{READ, WRITE};
+use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::keyspace::{Class, Keyspace, Policy, Store};
 use crate::rdb::{self, Loaded, Refusal};
@@ -8,6 +11,46 @@ use crate::resp::{Args, Reply, quoted};
 
 /// Characters of a key that an error shows at most.
 const KEY_SHOWN: usize = 128;
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
+    [
+        Row {
+            run: Run::Keyspace(dump),
+            command: Command {
+                name: "dump",
+                arity: 2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.6.0",
+                syntax: "key",
+                complexity: "O(N), N = bytes of the value",
+                summary: "What a key holds as bytes for RESTORE, of this server or of Redis 7.0 and later.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(restore),
+            command: Command {
+                name: "restore",
+                arity: -4,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Generic,
+                since: "2.6.0",
+                syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+                complexity: "O(N), N = bytes of the value",
+                summary: "Sets a key to what a DUMP has given, of this server or of a Redis up to 7.2.",
+                access: Some(access::OVERWRITE),
+                categories: Categories::DANGEROUS,
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// DUMP key: O(N), N = bytes of the value
 pub fn dump<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -5,7 +5,12 @@
 mod command_line;
 pub(crate) mod file;
 mod intake;
+mod layout;
 pub mod logging;
+
+pub use layout::{
+    apply_limits, boot_id, clients_that_fit, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads,
+};
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +24,7 @@ use parking_lot::RwLock;
 use crate::aof::FsyncPolicy;
 use crate::base::narrowing::{low_u32, size};
 use crate::keyspace::{Class, LFU_DECAY_TIME, LFU_LOG_FACTOR, Limit, Policy, SAMPLES};
-use crate::resp::{parse_i64, parse_u64};
+use crate::resp::{parse_i64, parse_memory, parse_u64};
 use crate::snapshot::SavePoints;
 
 /// What a directive's value may be.
@@ -768,23 +773,6 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
 }
 
 const UNKNOWN_EVENTS: &str = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
-
-/// Bytes with a unit: 1k = 1000, 1kb = 1024.
-pub fn parse_memory(text: &str) -> Option<u64> {
-    let lower = text.to_lowercase();
-    let digits = lower.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(lower.len());
-    let unit: u64 = match &lower[digits..] {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return None,
-    };
-    lower[..digits].parse::<u64>().ok()?.checked_mul(unit)
-}
 
 fn percentiles(text: &str) -> Result<Vec<f64>, &'static str> {
     let numbers = text

@@ -1,18 +1,17 @@
 //! Requests whose reply comes later: EXEC, commands over several shards that need them together, and commands that wait
 //! for something to take. The connection takes on nothing else meanwhile; its replies before it leave as ever.
 
+use super::local::{self, ConnectionState, LocalCall, Multi, waiting};
 use crate::base::ticks;
-use crate::commands::{
-    self, Bounds, CommandId, ConnectionState, Ending, LocalCall, Multi, Request, Transaction, blocking, clients, debug,
-    waiting,
-};
+use crate::commands;
+use crate::commands::{Bounds, CommandId, Ending, Request, Transaction, blocking, debug};
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
 use crate::resp::Output;
 use crate::resp::{Args, CommandError, Reply};
-use crate::server::Server;
 use crate::snapshot::SAVES;
+use crate::state::Server;
 use crate::state::clients::Client;
 use crate::state::stopping::Stop;
 use crate::stats::calls;
@@ -172,7 +171,7 @@ fn begin_shutdown<S: Session>(
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
-    match clients::stop_request(args) {
+    match local::stop_request(args) {
         Err(error) => {
             reply_error(parties, id, out, error);
             None
@@ -318,7 +317,7 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
 
 fn bounds(server: &Server, state: &ConnectionState) -> Bounds {
     let databases = server.config.size(Directive::Databases);
-    Bounds { databases, reply_bytes_max: server.output_max(state) }
+    Bounds { databases, reply_bytes_max: server.output_max(state.is_listening()) }
 }
 
 fn reply_error<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>, error: CommandError) {
@@ -340,14 +339,14 @@ fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, 
     if transaction.is_broken() {
         return parties.session.reply_here(resp3, out.buffer(), |reply| reply.null_array());
     }
-    let bytes_max = parties.server.output_max(parties.state);
+    let bytes_max = parties.server.output_max(parties.state.is_listening());
     parties.session.reply_here(resp3, out.buffer(), |reply| reply.array(transaction.len()));
     for (id, args) in transaction.commands() {
         if commands::command(id).request == Request::Local {
             let Parties { server, client, session, state } = parties;
             session.reply_here(state.context.resp3, out.buffer(), |reply| {
                 let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
-                commands::dispatch_local(id, &mut call, args, reply);
+                local::dispatch(id, &mut call, args, reply);
             });
         } else {
             // HELLO and SELECT may have changed it.
@@ -506,7 +505,7 @@ fn write_all<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_,
     let Parties { server, client, session, state } = parties;
     let mut unheard = Output::default();
     let out = if session.take_turn() { out } else { &mut unheard };
-    let bytes_max = server.output_max(state);
+    let bytes_max = server.output_max(state.is_listening());
     let mut resp3 = state.context.resp3;
     Reply::new(out.buffer(), resp3).array(transaction.len());
     let mut replies = transaction.take_replies();
@@ -525,7 +524,7 @@ fn write_all<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_,
         let receivers = if commands::publishes(id) { receivers.next() } else { None };
         let mut call = LocalCall { server, client, state, is_in_exec: true, receivers, request_bytes: 0 };
         let reply = &mut Reply::new(out.buffer(), resp3);
-        commands::dispatch_local(id, &mut call, args, reply);
+        local::dispatch(id, &mut call, args, reply);
         resp3 = reply.is_resp3();
         is_over_limit |= out.unsent() > bytes_max;
         if is_over_limit {

@@ -4,13 +4,16 @@
 //! needs. The task waits for whatever it can go on with: bytes to read, room to write, replies that are back.
 
 mod deferred;
-pub mod monitor;
+pub mod local;
+pub use local::serve_scripts;
+mod monitor;
+use self::local::{ConnectionState, LocalCall, Multi, Mute};
 use crate::base::buffers;
 use crate::base::narrowing::size;
 use crate::base::pressure::PRESSURE;
 use crate::base::routing::slot_of;
 use crate::base::ticks;
-use crate::commands::{self, Command, CommandId, ConnectionState, Context, Flags, LocalCall, Multi, Mute, Request};
+use crate::commands::{self, Command, CommandId, Context, Flags, Request};
 use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::connection::deferred::{Deferred, Parties};
 use crate::engine::{GATHERED_BYTES_MAX, LoadingSession, Session};
@@ -18,7 +21,7 @@ use crate::keyspace::Class;
 use crate::resp::Output;
 use crate::resp::{Args, CommandError, Limits, RequestParser, Step, quoted};
 use crate::scripting::busy;
-use crate::server::Server;
+use crate::state::Server;
 use crate::state::clients::Client;
 use crate::stats::calls;
 use crate::stats::stages::{self, Stage};
@@ -471,7 +474,8 @@ impl<S: Session> Connection<S> {
         let Requests { server, state, .. } = &self.requests;
         let has_overflowed =
             state.subscription.as_ref().is_some_and(|subscription| subscription.subscriber().is_overflowed());
-        if !has_overflowed && !self.out.is_over_limit() && self.out.unsent() <= server.output_max(state) {
+        if !has_overflowed && !self.out.is_over_limit() && self.out.unsent() <= server.output_max(state.is_listening())
+        {
             return Ok(());
         }
         self.requests.server.stats.over_limit.fetch_add(1, Ordering::Relaxed);
@@ -848,7 +852,7 @@ fn run_local<S: Session>(
 ) {
     session.reply_here(state.context.resp3, out, |reply| {
         let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None, request_bytes };
-        commands::dispatch_local(id, &mut call, args, reply);
+        local::dispatch(id, &mut call, args, reply);
     });
 }
 

@@ -1,8 +1,9 @@
 //! What MONITOR shows: a line for each command, as it is taken on.
 
-use crate::commands::{self, Command, CommandId, ConnectionState, Flags};
+use super::local::ConnectionState;
+use crate::commands::{self, Command, CommandId, Flags};
 use crate::resp::Args;
-use crate::server::Server;
+use crate::state::Server;
 use crate::state::clients::Client;
 use bytes::Bytes;
 use std::fmt::{Display, Write};
@@ -42,7 +43,7 @@ fn show_line(server: &Server, database: usize, who: &dyn Display, command: &Comm
     let now_us = server.clock.now_us();
     let mut line = format!("+{}.{:06} [{database} {who}]", now_us / 1_000_000, now_us % 1_000_000);
     for (position, argument) in args.iter().enumerate() {
-        let shown = if commands::is_secret(command, args, position) { b"(redacted)".as_slice() } else { argument };
+        let shown = if (command.is_secret)(args, position) { b"(redacted)".as_slice() } else { argument };
         line.push_str(" \"");
         quote(shown, &mut line);
         line.push('"');

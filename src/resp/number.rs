@@ -30,6 +30,23 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     }
 }
 
+/// Bytes with a unit: 1k = 1000, 1kb = 1024.
+pub fn parse_memory(text: &str) -> Option<u64> {
+    let lower = text.to_lowercase();
+    let digits = lower.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(lower.len());
+    let unit: u64 = match &lower[digits..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    lower[..digits].parse::<u64>().ok()?.checked_mul(unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

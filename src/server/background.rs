@@ -7,8 +7,8 @@ use crate::engine::{Engine, ImagePart, Session};
 use crate::keyspace::{Caller, ImageSink};
 use crate::resp::Output;
 use crate::resp::{Args, Span};
-use crate::server::Server;
 use crate::snapshot::{Begun, IMAGE, SAVES, SavePoint};
+use crate::state::Server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

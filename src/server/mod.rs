@@ -3,32 +3,30 @@
 pub mod background;
 mod pid_file;
 use crate::aof::{
-    DirLock, Disk, FILES_PER_SEGMENT, FsyncPolicy, Joints, Layout, Log, LogControl, Manifest, Progress, Recovered,
-    Rewriter, Segment, SystemDisk, recover, remove_beginning,
+    DirLock, Disk, FsyncPolicy, Joints, Log, LogControl, Manifest, Progress, Recovered, Rewriter, Segment, SystemDisk,
+    recover, remove_beginning,
 };
 use crate::base::bus_error;
-use crate::base::clock::{Clock, milliseconds, uptime, uptime_ms};
-use crate::base::limits::{self, Limit};
+use crate::base::clock::{Clock, uptime_ms};
+use crate::base::limits::Limit;
 use crate::base::memory;
-use crate::base::narrowing::{size, whole_u64};
+
 use crate::base::parallel::cores;
-use crate::base::pressure::{Look, PRESSURE};
+use crate::base::pressure::PRESSURE;
 use crate::base::ticks;
-use crate::commands::{self, ConnectionState};
 use crate::config::logging::{LogFile, Seldom};
-use crate::config::{Config, Directive, OutputLimit};
-use crate::connection;
-use crate::engine::{
-    ActorEngine, Batching, DashmapEngine, Engine, EngineMetrics, Foundation, Logs, Metered, MutexEngine, Session,
+use crate::config::{
+    Config, Directive, OutputLimit, apply_limits, boot_id, fit_maxclients, layout, log_dir, or_default, snapshot_path,
+    threads,
 };
-use crate::keyspace::{Databases, Policy, Table};
-use crate::pubsub::PubSub;
+use crate::connection;
+use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, Logs, MutexEngine, Session};
+use crate::keyspace::{Databases, Table};
 use crate::rdb;
-use crate::resp::CommandError;
 use crate::scripting::{FUNCTIONS, busy};
 use crate::server::pid_file::PidFile;
-use crate::snapshot::{FileId, Refusal, SAVES};
-use crate::state::clients::{Client, Clients, Labels};
+use crate::snapshot::{FileId, SAVES};
+use crate::state::clients::{Client, Clients};
 use crate::state::listening::{Accepted, Listening};
 use crate::state::log_switch::{self, LogSwitch};
 use crate::state::node_id;
@@ -37,10 +35,8 @@ use crate::state::rewriting::Rewriting;
 use crate::state::socket::{Address, Stream};
 use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use crate::state::supervision::Supervisor;
-use crate::stats::calls;
-use crate::stats::latency;
-use crate::stats::slow_log::{Slow, SlowLog};
-use crate::stats::stages;
+use crate::state::{Server, Stats, Totals};
+use crate::stats::slow_log::SlowLog;
 use crate::tools::import::takeover::{self, Place};
 use actors::{Channels, FlumeChannels, TokioChannels};
 use parking_lot::Mutex;
@@ -49,7 +45,7 @@ use std::io;
 use std::net::Shutdown;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -59,352 +55,6 @@ use tokio_util::task::TaskTracker;
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// File descriptors that are neither connections nor of the log: the standard ones, the listener, the runtime's own, the
-/// locks, a snapshot, what is opened for a moment, and one for a connection that is refused.
-const OTHER_FILES: u64 = 64;
-
-/// What connections, commands and the housekeeping share.
-pub struct Server {
-    /// The configuration.
-    pub config: Config,
-    /// The connections that are open.
-    pub clients: Clients,
-    /// Counts of what has happened.
-    pub stats: Stats,
-    /// The engine's figures; none while the data is loaded.
-    engine: OnceLock<Arc<dyn Metered>>,
-    /// Who listens to which channel.
-    pub pubsub: Arc<PubSub>,
-    /// Where the time comes from.
-    pub clock: Clock,
-    /// When the server started.
-    pub started: Instant,
-    /// A random name of this run.
-    pub run_id: String,
-    /// What is told when it is ready.
-    pub supervisor: Supervisor,
-    /// The name of the node in a cluster.
-    pub node_id: String,
-    /// The operating system.
-    pub os: String,
-    /// Where connections come from.
-    pub listening: Listening,
-    /// Threads of the runtime.
-    pub threads: usize,
-    /// The policy of the log, and what is wrong with it.
-    pub log_control: LogControl,
-    /// The rewriting of the log.
-    pub rewriting: Rewriting,
-    /// What begins and ends it.
-    pub log_switch: LogSwitch,
-    /// Whether connections take on requests.
-    pub pause: Pause,
-    /// Ends the server.
-    pub stop: Arc<Stop>,
-    /// Commands that took long.
-    pub slow_log: SlowLog,
-    /// What took longer than it should.
-    pub latency: Arc<latency::Monitor>,
-    /// When a line of the log said last that somebody sends HTTP.
-    pub attacks: Seldom,
-    /// Bytes that were in use before there was data.
-    pub startup_memory: u64,
-    reply_bytes_max: Arc<Limit>,
-    coarse_uptime_ms: AtomicU64,
-    base: Mutex<Totals>,
-}
-
-/// Counts of what has happened.
-#[derive(Debug, Default)]
-pub struct Stats {
-    /// Connections accepted.
-    pub connections: AtomicU64,
-    /// Connections refused for `maxclients`.
-    pub rejected: AtomicU64,
-    /// Connections closed for the output limit.
-    pub over_limit: AtomicU64,
-    /// Commands a second, over the last second.
-    pub ops_per_sec: AtomicU64,
-    /// Bytes read a second, over the last second.
-    pub input_per_sec: AtomicU64,
-    /// Bytes written a second, over the last second.
-    pub output_per_sec: AtomicU64,
-    /// Passwords that were wrong.
-    pub wrong_passwords: AtomicU64,
-    /// What connections that have ended had counted.
-    departed: Mutex<Totals>,
-}
-
-/// Sums for INFO.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Totals {
-    /// Connections accepted.
-    pub connections: u64,
-    /// Connections refused.
-    pub rejected: u64,
-    /// Connections closed for the output limit.
-    pub over_limit: u64,
-    /// Commands run.
-    pub commands: u64,
-    /// Bytes read.
-    pub input_bytes: u64,
-    /// Bytes written.
-    pub output_bytes: u64,
-    /// Lookups that found their key.
-    pub hits: u64,
-    /// Lookups that did not.
-    pub misses: u64,
-    /// Keys that expired.
-    pub expired: u64,
-    /// Keys that were evicted.
-    pub evicted: u64,
-    /// For how many milliseconds memory was over the limit.
-    pub exceeded_ms: u64,
-    /// Passwords that were wrong.
-    pub wrong_passwords: u64,
-}
-
-impl Totals {
-    fn add_client(&mut self, client: &Client) {
-        self.commands += client.commands.load(Ordering::Relaxed);
-        self.input_bytes += client.input_bytes.load(Ordering::Relaxed);
-        self.output_bytes += client.sent_bytes.load(Ordering::Relaxed);
-    }
-
-    fn since(self, base: Totals) -> Totals {
-        Totals {
-            connections: self.connections - base.connections,
-            rejected: self.rejected - base.rejected,
-            over_limit: self.over_limit - base.over_limit,
-            commands: self.commands.saturating_sub(base.commands),
-            input_bytes: self.input_bytes.saturating_sub(base.input_bytes),
-            output_bytes: self.output_bytes.saturating_sub(base.output_bytes),
-            hits: self.hits.saturating_sub(base.hits),
-            misses: self.misses.saturating_sub(base.misses),
-            expired: self.expired.saturating_sub(base.expired),
-            evicted: self.evicted.saturating_sub(base.evicted),
-            exceeded_ms: self.exceeded_ms.saturating_sub(base.exceeded_ms),
-            wrong_passwords: self.wrong_passwords - base.wrong_passwords,
-        }
-    }
-}
-
-impl Server {
-    /// The engine's figures; those of an empty one while the data is loaded.
-    pub fn metrics(&self) -> EngineMetrics {
-        self.engine.get().map_or_else(EngineMetrics::default, |engine| engine.metrics())
-    }
-
-    /// Whether the data is loaded just now.
-    pub fn is_loading(&self) -> bool {
-        self.engine.get().is_none()
-    }
-
-    /// Whether a directive of `no`, `yes` and `local` allows a connection something.
-    pub fn allows(&self, directive: Directive, client: &Client) -> bool {
-        match self.config.text(directive).as_str() {
-            "yes" => true,
-            "local" => client.address.is_local(),
-            _ => false,
-        }
-    }
-
-    /// Whether a request with keys of several slots is refused.
-    pub fn refuses_cross_slot(&self) -> bool {
-        self.config.is_on(Directive::ClusterEnabled) && !self.config.is_on(Directive::ClusterAllowCrossSlot)
-    }
-
-    /// Whether what is written is logged.
-    pub fn has_log(&self) -> bool {
-        self.config.is_on(Directive::Appendonly)
-    }
-
-    /// Lets changes of the configuration take effect where values are kept for speed.
-    pub fn apply_config(&self) {
-        self.log_control.set_policy(self.config.choice(Directive::Appendfsync));
-        SAVES.aim_at(snapshot_path(&self.config));
-        self.config.apply_limits();
-        self.config.apply_policy();
-        limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
-        limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
-        busy::THRESHOLD_MS.store(self.config.number(Directive::BusyReplyThreshold), Ordering::Relaxed);
-        limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
-        let limits = self.config.output_limits();
-        self.reply_bytes_max.set(limits.normal.hard_max());
-        self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
-        self.pubsub.set_notified(self.config.events());
-        apply_limits(&self.config);
-        self.look_at_memory();
-        PRESSURE.look_again();
-        calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
-        stages::SAMPLE.store(self.config.narrow(Directive::StagesSample), Ordering::Relaxed);
-        let control = self.log_control.clone();
-        SAVES.set_policy(
-            self.config.number(Directive::Save) > 0,
-            self.config.is_on(Directive::StopWritesOnBgsaveError),
-            Refusal(Box::new(move |is_refused| control.set_failed_snapshot(is_refused))),
-        );
-        calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
-        self.latency.set_threshold_ms(self.config.number(Directive::LatencyMonitorThreshold));
-    }
-
-    /// Ticks from which on the slow log or the latency monitor may want a command.
-    fn slow_from(&self) -> u64 {
-        let slow_us = self.config.signed(Directive::SlowlogLogSlowerThan);
-        let latency_ms = self.config.number(Directive::LatencyMonitorThreshold);
-        let slow_us = u64::try_from(slow_us).unwrap_or(u64::MAX);
-        let latency_us = if latency_ms == 0 { u64::MAX } else { latency_ms.saturating_mul(1000) };
-        // Beyond what is exact it is for ever.
-        whole_u64(slow_us.min(latency_us) as f64 * ticks::per_us())
-    }
-
-    /// Takes in a command that took long.
-    pub fn note_slow(&self, client: &Client, slow: Slow) {
-        let us = whole_u64(slow.ticks as f64 / ticks::per_us());
-        let at_s = self.clock.now_ms() / 1000;
-        let event = if slow.is_fast { "fast-command" } else { "command" };
-        self.latency.note(event, latency::Sample { at_s, ms: us / 1000 });
-        let least_us = self.config.signed(Directive::SlowlogLogSlowerThan);
-        if !slow.is_skipped && u64::try_from(least_us).is_ok_and(|least_us| us >= least_us) {
-            let name = client.labels.lock().name.clone();
-            let most = self.config.size(Directive::SlowlogMaxLen);
-            self.slow_log.push(slow, us, at_s, (client.address.to_string(), name), most);
-        }
-    }
-
-    /// Whether a command that needs memory may run, with arguments of so many bytes. Where more is in use than
-    /// `maxmemory`, `make_room` evicts some keys, if there are any to evict.
-    #[cold]
-    pub fn finds_room(&self, argument_bytes: usize, make_room: impl FnOnce()) -> bool {
-        if !PRESSURE.is_over() {
-            if PRESSURE.has_used_up(argument_bytes) {
-                self.look_at_memory();
-            }
-            if !PRESSURE.is_over() {
-                return true;
-            }
-        }
-        let policy = Policy::now();
-        if !policy.evicts() {
-            return false;
-        }
-        make_room();
-        let is_paused = limits::is_frozen();
-        is_paused || !PRESSURE.is_over() || self.evictable(policy) > 0
-    }
-
-    /// Why nothing may be written now: the last snapshot, or the log, could not be.
-    pub fn refuses_writes(&self) -> Option<CommandError> {
-        const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
-                                   persist to disk. Commands that may modify the data set are disabled, because this \
-                                   instance is configured to report errors during writes if RDB snapshotting fails \
-                                   (stop-writes-on-bgsave-error option). Please check the Redis logs for details \
-                                   about the RDB error.";
-        if self.log_control.has_failed_snapshot() {
-            return Some(CommandError::Text(NO_SNAPSHOT));
-        }
-        let reason = self.log_control.failure()?;
-        Some(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")))
-    }
-
-    /// The same, as a script hears it that may write.
-    pub fn refuses_scripts(&self) -> Option<CommandError> {
-        const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
-                                   persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only \
-                                   scripts.";
-        if self.log_control.has_failed_snapshot() {
-            return Some(CommandError::Text(NO_SNAPSHOT));
-        }
-        let reason = self.log_control.failure()?;
-        Some(CommandError::Owned(format!(
-            "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable \
-             scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: {reason}"
-        )))
-    }
-
-    /// A connection that leads nowhere, for commands that nobody has sent.
-    pub fn unconnected_client(&self) -> Option<Arc<Client>> {
-        let (stream, _) = tokio::net::UnixStream::pair().ok()?;
-        let address = Address::Unix("".into());
-        let accepted = Accepted { stream: Stream::Unix(stream), address: address.clone(), local_address: address };
-        Some(Arc::new(new_client(accepted, 0)))
-    }
-
-    fn evictable(&self, policy: Policy) -> u64 {
-        self.engine.get().map_or(0, |engine| engine.evictable(policy.spares_lasting()))
-    }
-
-    /// Looks at how much memory is in use; gives when to look again.
-    fn look_at_memory(&self) -> Duration {
-        let most = self.config.number(Directive::Maxmemory);
-        let brought = PRESSURE.brought();
-        let segments = self.segments();
-        let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };
-        PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: Policy::now().evicts() })
-    }
-
-    /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.
-    pub fn uncounted_memory(&self) -> u64 {
-        Segment::buffers_of(self.segments())
-    }
-
-    fn segments(&self) -> &[Arc<Segment>] {
-        self.engine.get().map_or(&[], |engine| engine.segments())
-    }
-
-    /// Bytes that are to be sent to a connection above which it is closed at once.
-    pub fn output_max(&self, state: &ConnectionState) -> usize {
-        match state.is_listening() {
-            true => usize::try_from(self.pubsub.queue_bytes_max()).unwrap_or(usize::MAX),
-            false => self.reply_bytes_max.get(),
-        }
-    }
-
-    /// [`uptime_ms`], as the housekeeping last saw it.
-    pub fn coarse_uptime_ms(&self) -> u64 {
-        self.coarse_uptime_ms.load(Ordering::Relaxed)
-    }
-
-    /// How many connections the limit on open files, raised as far as it can be, leaves of so many.
-    pub fn clients_that_fit(&self, wanted: u64) -> u64 {
-        wanted.min(open_files(wanted, &self.config).saturating_sub(reserved_files(&self.config)))
-    }
-
-    /// What has been counted since the start, or since CONFIG RESETSTAT.
-    pub fn totals_since_reset(&self, metrics: &EngineMetrics) -> Totals {
-        self.totals(metrics).since(*self.base.lock())
-    }
-
-    /// Starts the counts anew.
-    pub fn reset_stats(&self) {
-        *self.base.lock() = self.totals(&self.metrics());
-        calls::reset();
-        stages::reset();
-    }
-
-    fn totals(&self, metrics: &EngineMetrics) -> Totals {
-        let mut totals = *self.stats.departed.lock();
-        self.clients.list().iter().for_each(|client| totals.add_client(client));
-        totals.connections = self.stats.connections.load(Ordering::Relaxed);
-        totals.rejected = self.stats.rejected.load(Ordering::Relaxed);
-        totals.over_limit = self.stats.over_limit.load(Ordering::Relaxed);
-        totals.hits = metrics.keyspace.hits;
-        totals.misses = metrics.keyspace.misses;
-        totals.expired = metrics.keyspace.expired;
-        totals.evicted = PRESSURE.evicted();
-        totals.wrong_passwords = self.stats.wrong_passwords.load(Ordering::Relaxed);
-        totals.exceeded_ms = milliseconds(PRESSURE.exceeded(uptime()).0);
-        totals
-    }
-}
-
-/// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
-pub(crate) fn apply_limits(config: &Config) {
-    limits::IS_CLUSTER.store(config.is_on(Directive::ClusterEnabled), Ordering::Relaxed);
-    limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
-    limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
-}
-
 /// What a server stands on: the seam through which tests bring lost power, and clocks that are set.
 #[derive(Debug, Clone)]
 pub struct Ground {
@@ -483,36 +133,6 @@ fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
         .max_io_events_per_tick(CONNECTIONS_WOKEN_TOGETHER)
         .enable_all()
         .build()
-}
-
-fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
-    NonZeroUsize::new(size(number)).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
-}
-
-/// The threads that run connections and shards. One core stays free for the kernel's part of the network, the log threads
-/// and whoever else is on the machine.
-fn threads(config: &Config) -> NonZeroUsize {
-    or_default(config.number(Directive::Threads), || (cores() - 1).max(1))
-}
-
-/// How the engine divides the data. Two shards on one thread do no more than one, in smaller turns (docs/adr/0005).
-pub(crate) fn layout(config: &Config) -> Layout {
-    let engine = config.text(Directive::Engine);
-    let shards = match engine.as_str() {
-        "actor" => or_default(config.number(Directive::Shards), || threads(config).get()).get(),
-        _ => 1,
-    };
-    Layout { engine, shards }
-}
-
-/// Where the log's files are.
-pub(crate) fn log_dir(config: &Config) -> PathBuf {
-    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname))
-}
-
-/// Where snapshots go.
-fn snapshot_path(config: &Config) -> PathBuf {
-    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Dbfilename))
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.
@@ -681,7 +301,7 @@ impl Start {
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
         tokio::spawn(Arc::clone(&engine).evict_for_ever());
         tokio::spawn(Arc::clone(&engine).end_epochs());
-        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.relay(threads < cores))));
+        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.notify_commits(threads < cores))));
         tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         let is_saved = loop {
@@ -789,7 +409,7 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         clock,
         config,
     });
-    commands::scripting::serve(&server);
+    connection::serve_scripts(&server);
     // What is replayed is encoded as it was.
     server.apply_config();
     if server.refuses_cross_slot() {
@@ -837,43 +457,6 @@ fn depart(server: &Server, client: &Client) {
     server.clients.remove(client.id);
     server.stats.departed.lock().add_client(client);
 }
-/// Names this boot of the operating system; empty where it has no name.
-pub fn boot_id() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
-}
-
-/// Lowers `maxclients` to what the limit on open files leaves, as Redis does.
-fn fit_maxclients(config: &Config) -> Result<(), String> {
-    let wanted = config.number(Directive::Maxclients);
-    let (files, reserved) = (open_files(wanted, config), reserved_files(config));
-    let most = files.saturating_sub(reserved);
-    if most == 0 {
-        return Err(format!(
-            "the limit on open files is {files}, and the server itself needs {reserved} with {} shards: raise it \
-             (ulimit -n)",
-            layout(config).shards
-        ));
-    }
-    if most < wanted {
-        tracing::warn!("The limit on open files is {files}: maxclients has been reduced from {wanted} to {most}.");
-        let index = Directive::Maxclients as usize;
-        config.set(&[(index, most.to_string())]).expect("a smaller number of connections is a valid value");
-    }
-    Ok(())
-}
-
-/// The limit on open files, raised for so many connections as far as it can be.
-fn open_files(clients: u64, config: &Config) -> u64 {
-    rlimit::increase_nofile_limit(clients.saturating_add(reserved_files(config))).unwrap_or(u64::MAX)
-}
-
-/// How many files the server opens itself at most.
-fn reserved_files(config: &Config) -> u64 {
-    let segments = if config.is_on(Directive::Appendonly) { layout(config).shards as u64 } else { 0 };
-    OTHER_FILES + segments * FILES_PER_SEGMENT
-}
-
 /// Says so where the directory that the server was started in looks as if its data was meant: Redis's default is there.
 fn look_around(config: &Config) {
     let dir = PathBuf::from(config.text(Directive::Dir));
@@ -974,7 +557,7 @@ fn admit(accepted: Accepted, server: &Server) -> Option<Arc<Client>> {
     }
     // A socket that fails here is closed already; its task will see that.
     let _ = accepted.stream.prepare(server.config.number(Directive::TcpKeepalive));
-    let client = Arc::new(new_client(accepted, server.clients.next_id()));
+    let client = Arc::new(Client::of(accepted, server.clients.next_id()));
     if !server.clients.add(&client, server.config.number(Directive::Maxclients)) {
         return turn_away(&client.stream, "-ERR max number of clients reached\r\n", server);
     }
@@ -1005,39 +588,6 @@ const DENIED: &str = "-DENIED Redis is running in protected mode because protect
     you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an \
     authentication password for the default user. NOTE: You only need to do one of the above things in order for the \
     server to start accepting connections from the outside.\r\n";
-
-fn new_client(accepted: Accepted, id: u64) -> Client {
-    let Accepted { stream, address, local_address } = accepted;
-    let now_ms = uptime_ms();
-    Client {
-        id,
-        address,
-        local_address,
-        stream,
-        connected_ms: now_ms,
-        last_seen_ms: AtomicU64::new(now_ms),
-        last_command: AtomicU16::new(u16::MAX),
-        commands: AtomicU64::new(0),
-        input_bytes: AtomicU64::new(0),
-        sent_bytes: AtomicU64::new(0),
-        query_bytes: AtomicU64::new(0),
-        output_bytes: AtomicU64::new(0),
-        queued: AtomicI64::new(-1),
-        queued_bytes: AtomicU64::new(0),
-        output_over_since_ms: AtomicU64::new(0),
-        resp3: AtomicBool::new(false),
-        database: AtomicU16::new(0),
-        no_evict: AtomicBool::new(false),
-        no_touch: AtomicBool::new(false),
-        is_monitoring: AtomicBool::new(false),
-        is_paused: AtomicBool::new(false),
-        awaits_replies: AtomicBool::new(false),
-        labels: Mutex::new(Labels::default()),
-        waits_until: AtomicBool::new(false),
-        waiter: Mutex::default(),
-        subscriber: OnceLock::new(),
-    }
-}
 
 /// Looks at how much memory is in use, the more often the nearer the limit is.
 async fn watch_memory(server: Arc<Server>) {

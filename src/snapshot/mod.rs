@@ -3,10 +3,10 @@
 
 pub mod save_points;
 mod saves;
-mod spool;
 mod turn;
+mod writer;
 
 pub use save_points::{SavePoint, SavePoints};
-pub use saves::{Begun, FileId, NotSaved, Refusal, SAVES, Saves, Snapshot, name_aside};
-pub use spool::{BACKLOG, Spool, Target};
-pub use turn::{IMAGE, Turn};
+pub use saves::{Begun, FileId, NotSaved, Refusal, SAVES, name_aside};
+pub use turn::IMAGE;
+pub use writer::{BACKLOG, SnapshotWriter, Target};

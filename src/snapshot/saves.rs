@@ -8,8 +8,8 @@
 //! another name first.
 
 use super::save_points::RETRY_MS;
-use super::spool::{Spool, Target};
 use super::turn::IMAGE;
+use super::writer::{SnapshotWriter, Target};
 use crate::base::clock::{Clock, uptime, uptime_ms};
 use crate::keyspace::{ImageSink, Keyspace, Node, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
@@ -402,7 +402,7 @@ impl Saves {
 }
 
 /// A snapshot while keys are put into it.
-pub type Snapshot = Spool<FileKeys, SnapshotFile>;
+pub type Snapshot = SnapshotWriter<FileKeys, SnapshotFile>;
 
 /// A snapshot that was begun.
 #[derive(Debug)]

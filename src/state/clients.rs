@@ -1,5 +1,7 @@
 //! The connections that are open, as the others see them.
 
+use super::listening::Accepted;
+use crate::base::clock::uptime_ms;
 use crate::commands::{CommandId, command};
 use crate::keyspace::Waiter;
 use crate::pubsub::{Kind, Subscriber};
@@ -83,6 +85,40 @@ pub struct Labels {
 }
 
 impl Client {
+    /// One that was accepted just now.
+    pub fn of(accepted: Accepted, id: u64) -> Self {
+        let Accepted { stream, address, local_address } = accepted;
+        let now_ms = uptime_ms();
+        Self {
+            id,
+            address,
+            local_address,
+            stream,
+            connected_ms: now_ms,
+            last_seen_ms: AtomicU64::new(now_ms),
+            last_command: AtomicU16::new(u16::MAX),
+            commands: AtomicU64::new(0),
+            input_bytes: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+            query_bytes: AtomicU64::new(0),
+            output_bytes: AtomicU64::new(0),
+            queued: AtomicI64::new(-1),
+            queued_bytes: AtomicU64::new(0),
+            output_over_since_ms: AtomicU64::new(0),
+            resp3: AtomicBool::new(false),
+            database: AtomicU16::new(0),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            is_monitoring: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
+            awaits_replies: AtomicBool::new(false),
+            labels: Mutex::new(Labels::default()),
+            waits_until: AtomicBool::new(false),
+            waiter: Mutex::default(),
+            subscriber: OnceLock::new(),
+        }
+    }
+
     /// Counts bytes that came. Only the connection's task writes, so a plain addition loses nothing.
     pub fn note_input(&self, bytes: usize, now_ms: u64) {
         add(&self.input_bytes, bytes as u64);

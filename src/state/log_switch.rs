@@ -8,15 +8,17 @@
 //! A log goes into a directory that is empty, or that holds a log which this server has written: anything else in its
 //! place is kept under another name (`appendonlydir.old-1`).
 
-use crate::aof::{DirLock, Disk, Manifest, Rewriter, Segment};
+use crate::aof::{DirLock, Disk, Manifest, Rewriter, Segment, read_back};
 use crate::base::parallel::beside_the_runtime;
-use crate::commands::debug::{Files, LOG};
+use crate::commands::debug::{LOG, ReadBack};
 use crate::config::Directive;
+use crate::config::log_dir;
 use crate::engine::{Engine, ImagePart};
-use crate::server::{Server, log_dir};
+use crate::keyspace::Databases;
 use crate::snapshot::name_aside;
+use crate::state::Server;
 use parking_lot::Mutex;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -43,6 +45,21 @@ pub struct Place {
     pub boot: String,
     /// Where each owner of keys logs.
     pub segments: Vec<Arc<Segment>>,
+}
+
+/// The files of a log that is appended to, for DEBUG LOADAOF.
+#[derive(Debug)]
+struct Files {
+    dir: PathBuf,
+    /// The boot that the operating system is in.
+    boot: String,
+    segments: Vec<Arc<Segment>>,
+}
+
+impl ReadBack for Files {
+    fn read_back(&self) -> Result<Vec<Databases>, String> {
+        read_back(&self.dir, &self.boot, &self.segments)
+    }
 }
 
 impl LogSwitch {
@@ -83,11 +100,11 @@ impl LogSwitch {
     fn note_log(&self, rewriter: Option<&Rewriter>) {
         let place = self.place.get().expect("the data is loaded before it is logged");
         match rewriter {
-            Some(rewriter) => LOG.begin(Files {
+            Some(rewriter) => LOG.begin(Arc::new(Files {
                 dir: rewriter.dir().to_owned(),
                 boot: place.boot.clone(),
                 segments: place.segments.clone(),
-            }),
+            })),
             None => LOG.end(),
         }
     }

@@ -7,6 +7,9 @@ pub mod log_switch;
 pub(crate) mod node_id;
 pub mod pause;
 pub mod rewriting;
+mod server;
 pub mod socket;
 pub mod stopping;
 pub mod supervision;
+
+pub use server::{Server, Stats, Totals};

@@ -1,11 +1,12 @@
 //! When the log is rewritten, and how that went: BGREWRITEAOF, and by itself when the log has grown.
 
 use crate::aof::{Base, Layout, Rewrite, Rewriter};
+use crate::config::layout;
 use crate::config::{Config, Directive};
 use crate::engine::{Engine, ImagePart};
 use crate::keyspace::ImageSink;
-use crate::server::{Server, layout};
 use crate::snapshot::{IMAGE, SAVES};
+use crate::state::Server;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -170,7 +170,6 @@ impl Times {
 
 /// A stage in figures: microseconds, to an eighth where they are quantiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[expect(missing_docs, reason = "they say what they are")]
 pub struct Figures {
     pub count: u64,
     pub mean_us: f64,

@@ -4,7 +4,7 @@ use crate::aof::{
     ChainEntry, DirLock, InspectedChain, InspectedSegment, Inspection, Plan, find_unfit, rehearse, time_text,
 };
 use crate::base::clock::Clock;
-use crate::server::boot_id;
+use crate::config::boot_id;
 use clap::{Arg, ArgAction, ArgGroup, Command};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

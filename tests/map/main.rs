@@ -9,16 +9,12 @@ use imports::Tree;
 use map::CodeMap;
 use std::path::Path;
 
-/// Modules that were one cycle when the map was first held against the code. The row of the map that names them may
-/// lose names; it may not take one in.
-const NOT_SEPARATED: &[&str] = &["aof", "commands", "config", "connection", "engine", "server", "state", "tools"];
-
 #[test]
 fn rooms_import_what_the_code_map_allows_and_form_no_cycle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md")).expect("the document is there");
     let tree = Tree::read(&root.join("src")).expect("the sources can be read");
-    let faults = CodeMap::read(&text).faults(&tree, NOT_SEPARATED);
+    let faults = CodeMap::read(&text).faults(&tree);
     assert!(faults.is_empty(), "docs/ARCHITECTURE.md, code map:\n{}", faults.join("\n"));
 }
 
@@ -35,11 +31,7 @@ const MAP: &str = "
 ";
 
 fn faults(map: &str, files: &[(&str, &str)]) -> Vec<String> {
-    faults_with(map, files, &[])
-}
-
-fn faults_with(map: &str, files: &[(&str, &str)], not_separated: &[&str]) -> Vec<String> {
-    CodeMap::read(map).faults(&Tree::of(files), not_separated)
+    CodeMap::read(map).faults(&Tree::of(files))
 }
 
 #[test]
@@ -126,26 +118,4 @@ fn a_cycle_is_found_though_each_room_may_use_the_next() {
         ("high.rs", "use crate::{low, middle};"),
     ];
     assert_eq!(faults(&map, &files), ["low may use high, which is below it in the map: rooms use those above them"]);
-}
-
-#[test]
-fn modules_that_are_not_separated_may_use_each_other_and_only_become_fewer() {
-    let map = "
-| room | what it is | may use |
-|---|---|---|
-| `src/low.rs` | the ground floor | |
-| `src/middle/`, `src/high.rs` | not yet separated | all above |
-";
-    let tangled = [("low.rs", ""), ("middle/mod.rs", "use crate::{low, high};"), ("high.rs", "use crate::middle;")];
-    assert_eq!(faults_with(map, &tangled, &["middle", "high"]), [""; 0]);
-    assert_eq!(faults_with(map, &tangled, &["middle"]), ["high is separated already: it needs a row of its own"]);
-    let loose = [("low.rs", ""), ("middle/mod.rs", "use crate::{low, high};"), ("high.rs", "")];
-    let found = faults_with(map, &loose, &["middle", "high"]);
-    assert_eq!(
-        found,
-        [
-            "middle is in no cycle: it is separated, and needs a row of its own",
-            "high is in no cycle: it is separated, and needs a row of its own",
-        ]
-    );
 }

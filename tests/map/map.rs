@@ -3,13 +3,9 @@
 use crate::imports::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a row says of modules that form a cycle.
-const NOT_SEPARATED: &str = "not yet separated";
-
-/// A row: rooms, and what they may use. Those that are not separated may use all above them.
+/// A row: rooms, and what each of them may use.
 struct Row {
     rooms: Vec<String>,
-    is_separated: bool,
     may_use: BTreeSet<String>,
 }
 
@@ -22,29 +18,18 @@ impl CodeMap {
     /// Reads the table whose last column is `may use`.
     pub fn read(document: &str) -> Self {
         let lines = document.lines().skip_while(|line| !line.contains("| may use |"));
-        let mut rows: Vec<Row> = Vec::new();
-        for line in lines.skip(2).take_while(|line| line.starts_with('|')) {
-            let mut row = Row::read(line);
-            if !row.is_separated {
-                row.may_use.extend(rows.iter().flat_map(|above| above.rooms.iter().cloned()));
-            }
-            rows.push(row);
-        }
-        rows.retain(|row| !row.rooms.is_empty());
-        Self { rows }
+        let rows = lines.skip(2).take_while(|line| line.starts_with('|')).map(Row::read);
+        Self { rows: rows.filter(|row| !row.rooms.is_empty()).collect() }
     }
 
     /// What differs between the map and the sources.
-    pub fn faults(&self, tree: &Tree, not_separated: &[&str]) -> Vec<String> {
+    pub fn faults(&self, tree: &Tree) -> Vec<String> {
         let imports = tree.imports();
         let mut faults = self.missing(tree);
         for (at, row) in self.rows.iter().enumerate() {
             faults.extend(self.upwards(at));
             faults.extend(row.forbidden(&imports));
-            faults.extend(match row.is_separated {
-                true => row.unused(&imports),
-                false => row.separated(&imports, not_separated),
-            });
+            faults.extend(row.unused(&imports));
         }
         faults
     }
@@ -78,7 +63,6 @@ impl Row {
         };
         Self {
             rooms: names(cells[0]).into_iter().filter_map(room).collect(),
-            is_separated: !cells[1].contains(NOT_SEPARATED),
             may_use: cells.last().map(|cell| names(cell).into_iter().collect()).unwrap_or_default(),
         }
     }
@@ -87,16 +71,10 @@ impl Row {
         self.rooms.join(", ")
     }
 
-    /// Modules that are not separated may use each other, all others what their row says.
-    fn may_use(&self, room: &str, named: &str) -> bool {
-        let is_of_cycle = self.rooms.iter().any(|other| other == named);
-        is_of_cycle || room == named || self.may_use.contains(named)
-    }
-
     fn forbidden(&self, imports: &BTreeMap<&str, BTreeMap<&str, &str>>) -> Vec<String> {
         let of_room = |room: &String| {
             let named = imports.get(room.as_str()).into_iter().flatten();
-            let forbidden = named.filter(|(named, _)| !self.may_use(room, named));
+            let forbidden = named.filter(|(named, _)| !self.may_use.contains(**named));
             forbidden.map(|(named, path)| format!("{room} may not use {named}: {path} does")).collect::<Vec<_>>()
         };
         self.rooms.iter().flat_map(of_room).collect()
@@ -109,34 +87,4 @@ impl Row {
         let unused = self.may_use.iter().filter(|name| !uses(name));
         unused.map(|name| format!("{} may use {name} and does not", self.name())).collect()
     }
-
-    /// What stands in the row of the cycle and does not belong there.
-    fn separated(&self, imports: &BTreeMap<&str, BTreeMap<&str, &str>>, not_separated: &[&str]) -> Vec<String> {
-        let mut faults = Vec::new();
-        for room in &self.rooms {
-            if !not_separated.contains(&room.as_str()) {
-                faults.push(format!("{room} is separated already: it needs a row of its own"));
-            } else if !reaches(room, room, imports) {
-                faults.push(format!("{room} is in no cycle: it is separated, and needs a row of its own"));
-            }
-        }
-        faults
-    }
-}
-
-/// Whether imports lead from a room to another in one step or more.
-fn reaches(from: &str, to: &str, imports: &BTreeMap<&str, BTreeMap<&str, &str>>) -> bool {
-    let mut seen = BTreeSet::new();
-    let mut next = vec![from];
-    while let Some(room) = next.pop() {
-        for &named in imports.get(room).into_iter().flat_map(BTreeMap::keys) {
-            if named == to {
-                return true;
-            }
-            if seen.insert(named) {
-                next.push(named);
-            }
-        }
-    }
-    false
 }

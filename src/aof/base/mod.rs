@@ -10,7 +10,7 @@ use crate::keyspace::Encode;
 use crate::keyspace::{Effects, Entry, Node, Object, Stream, Value};
 use crate::rdb;
 use crate::resp::DoubleText;
-use crate::snapshot::{Spool, Target};
+use crate::snapshot::{SnapshotWriter, Target};
 use std::io;
 use std::sync::Arc;
 use streams::tell_stream;
@@ -23,7 +23,7 @@ const PIECE_LEN: usize = 1024 * 1024;
 const WORD: usize = 8;
 
 /// A base while it is written: the keys of one segment.
-pub type Base = Spool<Records, Arc<dyn LogFile>>;
+pub type Base = SnapshotWriter<Records, Arc<dyn LogFile>>;
 
 /// The records of keys, framed.
 #[derive(Debug)]

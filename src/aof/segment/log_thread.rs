@@ -3,8 +3,8 @@
 use super::writing::fail;
 use super::{FileEnd, Segment};
 use crate::aof::FsyncPolicy;
-use crate::aof::crowd::Pace;
 use crate::aof::disk::LogFile;
+use crate::aof::group_commit::CommitPacer;
 use crate::aof::write_buffer;
 use crate::base::narrowing::clamped_u64;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const GATHERING_FACTOR: u32 = 2;
 const GATHERING_MAX: Duration = Duration::from_millis(1);
 /// Whoever waits for an fsync is waited for awake where so many do, and where one fsync ends so shortly after the other.
-const SPIN_CROWD_MIN: usize = 16;
+const SPIN_SHARED_MIN: usize = 16;
 const SPIN_ROUND_MAX: Duration = Duration::from_millis(1);
 /// Under `always`, how many zeros a file is padded with at a time: one long fsync for many short ones.
 const PADDING: u64 = 4 * 1024 * 1024;
@@ -50,16 +50,16 @@ impl LogThread {
         &self.segment
     }
 
-    /// What wakes, on the runtime, those who wait for the log; see [`Segment::relay`].
-    pub fn relay(&self, has_spare_core: bool) -> impl Future<Output = ()> + Send + 'static {
-        Arc::clone(&self.segment).relay(has_spare_core)
+    /// What wakes, on the runtime, those who wait for the log; see [`Segment::notify_commits`].
+    pub fn notify_commits(&self, has_spare_core: bool) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.segment).notify_commits(has_spare_core)
     }
 
     /// Writes and syncs what is left, and waits for that; gives where the file ends then. The error says what could not
     /// be written, and where it is.
     pub fn finish(self) -> Result<FileEnd, String> {
-        self.segment.bell.stop.store(true, Ordering::Release);
-        self.segment.bell.ring();
+        self.segment.wakeup.stop.store(true, Ordering::Release);
+        self.segment.wakeup.wake();
         self.thread.join().expect("the log thread does not panic");
         self.segment.end_of_file()
     }
@@ -69,18 +69,18 @@ impl Segment {
     fn run_log_thread(&self) {
         let mut last_sync = Instant::now();
         let mut patience = Duration::ZERO;
-        let mut pace = Pace::default();
-        while !self.bell.stop.load(Ordering::Acquire) {
+        let mut pacer = CommitPacer::default();
+        while !self.wakeup.stop.load(Ordering::Acquire) {
             if self.control.policy() == FsyncPolicy::Always {
-                let spins = self.relay.spins.load(Ordering::Relaxed);
-                self.bell.gather(&self.crowd, patience, spins);
+                let spins = self.notifier.spins.load(Ordering::Relaxed);
+                self.wakeup.gather(&self.group_commit, patience, spins);
             }
-            let is_rung = self.bell.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
-            self.bell.answer();
-            if !is_rung {
+            let was_woken = self.wakeup.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
+            self.wakeup.clear();
+            if !was_woken {
                 self.give_back_room();
             }
-            let is_wanted = self.bell.wants_sync.swap(false, Ordering::AcqRel);
+            let is_wanted = self.wakeup.wants_sync.swap(false, Ordering::AcqRel);
             let is_due = match self.control.policy() {
                 FsyncPolicy::Always => true,
                 FsyncPolicy::Everysec => is_wanted || last_sync.elapsed() >= SYNC_INTERVAL,
@@ -88,20 +88,22 @@ impl Segment {
                 FsyncPolicy::No => is_wanted || !self.waiters.lock().is_empty(),
             };
             if is_due {
-                let shared = self.crowd.begin();
+                let shared = self.group_commit.begin();
                 let begin = Instant::now();
-                pace.note_gathering(shared, begin - last_sync);
+                pacer.note_gathering(shared, begin - last_sync);
                 self.sync();
                 let end = Instant::now();
                 let took = end - begin;
-                let seen = self.crowd.end(shared, took, &mut pace);
-                self.relay.spins.store(seen >= SPIN_CROWD_MIN && end - last_sync <= SPIN_ROUND_MAX, Ordering::Relaxed);
+                let seen = self.group_commit.end(shared, took, &mut pacer);
+                self.notifier
+                    .spins
+                    .store(seen >= SPIN_SHARED_MIN && end - last_sync <= SPIN_ROUND_MAX, Ordering::Relaxed);
                 last_sync = end;
                 patience = (took * GATHERING_FACTOR).min(GATHERING_MAX);
             } else if self.control.is_failing() {
                 self.joints.write_in_order();
                 self.wake_released();
-            } else if is_rung {
+            } else if was_woken {
                 self.drain(|file| file.drain_full());
             } else {
                 self.drain(|file| file.drain());

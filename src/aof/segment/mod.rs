@@ -11,24 +11,23 @@
 //! While one of the segments cannot be written none is written by itself: what waits in all of them is tried again in an
 //! order that keeps what survives a kill consistent (see `Joints::write_in_order`).
 
-mod bell;
+mod commit_notifier;
 mod log_thread;
 mod phase;
-mod relay;
+mod wakeup;
 mod writing;
 
 pub use log_thread::LogThread;
 
 use super::control::{FsyncPolicy, LogControl};
-use super::crowd::Crowd;
 use super::disk::{LogFile, NoFile};
+use super::group_commit::GroupCommit;
 use super::joints::Joints;
 use super::record::{Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_note_onto, frame_onto};
-use bell::Bell;
+use commit_notifier::CommitNotifier;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
 use phase::Phase;
-use relay::Relay;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -36,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
+use wakeup::Wakeup;
 use writing::Writer;
 
 /// How long the runtime's thread stays awake for the next fsync at most.
@@ -113,10 +113,10 @@ pub struct Segment {
     /// Those who wait for the disk, whatever the policy.
     sync_waiters: Mutex<Vec<(u64, Waker)>>,
     /// The task that wakes them all.
-    relay: Relay,
+    notifier: CommitNotifier,
     /// Those of `waiters` whom the next fsync is for.
-    crowd: Crowd,
-    bell: Bell,
+    group_commit: GroupCommit,
+    wakeup: Wakeup,
     fsyncs: Mutex<Fsyncs>,
 }
 
@@ -222,9 +222,9 @@ impl Segment {
             held_from: AtomicU64::new(NOWHERE),
             waiters: Mutex::default(),
             sync_waiters: Mutex::default(),
-            relay: Relay::default(),
-            crowd: Crowd::default(),
-            bell: Bell::default(),
+            notifier: CommitNotifier::default(),
+            group_commit: GroupCommit::default(),
+            wakeup: Wakeup::default(),
             fsyncs: Mutex::new(Fsyncs { us: up_to(FSYNC_US_MAX), bytes: up_to(FSYNC_BYTES_MAX) }),
         });
         (Arc::clone(&segment), LogThread::start(segment))
@@ -304,8 +304,8 @@ impl Segment {
         }
         drop(ends);
         if self.control.policy() != FsyncPolicy::No {
-            self.bell.wants_sync.store(true, Ordering::Release);
-            self.bell.ring();
+            self.wakeup.wants_sync.store(true, Ordering::Release);
+            self.wakeup.wake();
         }
     }
 
@@ -347,7 +347,7 @@ impl Segment {
     /// `always`, on their way to the disk.
     pub fn commit(&self, lsn: u64) {
         match self.control.policy() {
-            FsyncPolicy::Always if self.synced.load(Ordering::Acquire) < lsn => self.bell.ring(),
+            FsyncPolicy::Always if self.synced.load(Ordering::Acquire) < lsn => self.wakeup.wake(),
             FsyncPolicy::Always => {}
             // The log thread tries again where the disk is full.
             FsyncPolicy::Everysec | FsyncPolicy::No if self.control.is_failing() => {}
@@ -391,8 +391,8 @@ impl Segment {
                 return Poll::Ready(());
             }
             self.waiters.lock().push((lsn, context.waker().clone()));
-            if self.crowd.join() {
-                self.bell.ring_for(&self.crowd);
+            if self.group_commit.join() {
+                self.wakeup.wake_for(&self.group_commit);
             }
             // The mark may have moved between the look and the registration.
             if self.is_released(lsn) { Poll::Ready(()) } else { Poll::Pending }
@@ -435,7 +435,7 @@ impl Segment {
 
     /// Wakes those whose replies may leave now.
     pub fn wake_released(&self) {
-        if !self.relay.tell() {
+        if !self.notifier.notify() {
             self.wake_waiters();
         }
     }
@@ -443,10 +443,10 @@ impl Segment {
     /// Wakes for the log thread, which it takes a system call for each: it tells this task, which wakes the others on
     /// their own thread. Never ends; where nobody runs it, the log thread wakes them all. With a core to spare it stays
     /// awake between fsyncs that follow each other closely.
-    pub async fn relay(self: Arc<Self>, has_spare_core: bool) {
+    pub async fn notify_commits(self: Arc<Self>, has_spare_core: bool) {
         let awake_at_most = if has_spare_core { SPIN_MAX } else { Duration::ZERO };
         loop {
-            self.relay.news(awake_at_most).await;
+            self.notifier.notified(awake_at_most).await;
             self.wake_waiters();
         }
     }

@@ -70,8 +70,8 @@ impl Segment {
     pub fn end_log(&self, epoch: u64) {
         self.append_epoch(epoch);
         self.phase.set(OFF);
-        self.bell.wants_sync.store(true, Ordering::Release);
-        self.bell.ring();
+        self.wakeup.wants_sync.store(true, Ordering::Release);
+        self.wakeup.wake();
     }
 
     /// Lets go of its files, after [`end_log`](Self::end_log). What is not on the disk by then is not waited for: replies

@@ -149,7 +149,7 @@ impl Segment {
         }
         self.written.fetch_max(begin + wanted as u64, Ordering::Release);
         if writer.file.wants_drain() {
-            self.bell.ring();
+            self.wakeup.wake();
         }
         if writer.taken < writer.buffer.len() {
             return true;

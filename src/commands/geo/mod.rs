@@ -7,13 +7,185 @@ pub use search::{georadius, georadius_ro, georadiusbymember, georadiusbymember_r
 
 use super::arguments::is;
 use super::double::double;
+use super::flag_sets::{READ, WRITE};
 use super::float::Extended;
+use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::sorted_sets::{ScoreOptions, add_elements};
 use super::{CommandError, Outcome};
 use crate::base::narrowing::whole_i64;
+use crate::commands::access;
 use crate::keyspace::{Keyspace, SortedSet, Store};
 use crate::resp::{Args, Reply};
 use geohash::Position;
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
+    [
+        Row {
+            run: Run::Keyspace(geoadd),
+            command: Command {
+                name: "geoadd",
+                arity: -5,
+                flags: WRITE,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Geo,
+                since: "3.2.0",
+                syntax: "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
+                complexity: "O(M * log N), M = members given",
+                summary: "Gives members positions.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(geodist),
+            command: Command {
+                name: "geodist",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Geo,
+                since: "3.2.0",
+                syntax: "key member1 member2 [M | KM | FT | MI]",
+                complexity: "O(1)",
+                summary: "The distance between two members.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(geohash),
+            command: Command {
+                name: "geohash",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Geo,
+                since: "3.2.0",
+                syntax: "key [member [member ...]]",
+                complexity: "O(N), N = members given",
+                summary: "The geohashes of members.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(geopos),
+            command: Command {
+                name: "geopos",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Geo,
+                since: "3.2.0",
+                syntax: "key [member [member ...]]",
+                complexity: "O(N), N = members given",
+                summary: "The positions of members.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(georadius),
+            command: Command {
+                name: "georadius",
+                arity: -6,
+                flags: WRITE,
+                keys: Keys::ONE_AND_STORED_FROM_6,
+                request: Request::Joint,
+                group: Group::Geo,
+                since: "3.2.0",
+                syntax: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
+                complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
+                summary: "The members within a radius of a position.",
+                access: Some(access::COPY),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(georadius_ro),
+            command: Command {
+                name: "georadius_ro",
+                arity: -6,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Geo,
+                since: "3.2.10",
+                syntax: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+                complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
+                summary: "The members within a radius of a position.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(georadiusbymember),
+            command: Command {
+                name: "georadiusbymember",
+                arity: -5,
+                flags: WRITE,
+                keys: Keys::ONE_AND_STORED_FROM_5,
+                request: Request::Joint,
+                group: Group::Geo,
+                since: "3.2.0",
+                syntax: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
+                complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
+                summary: "The members within a radius of a member.",
+                access: Some(access::COPY),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(georadiusbymember_ro),
+            command: Command {
+                name: "georadiusbymember_ro",
+                arity: -5,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Geo,
+                since: "3.2.10",
+                syntax: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+                complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
+                summary: "The members within a radius of a member.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(geosearch),
+            command: Command {
+                name: "geosearch",
+                arity: -7,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::Geo,
+                since: "6.2.0",
+                syntax: "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+                complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
+                summary: "The members within a circle or a box.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(geosearchstore),
+            command: Command {
+                name: "geosearchstore",
+                arity: -8,
+                flags: WRITE,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::Geo,
+                since: "6.2.0",
+                syntax: "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
+                complexity: "O(N + log M), N = members in the areas around, M = members in the shape",
+                summary: "Stores the members within a circle or a box.",
+                access: Some(access::STORE),
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]: O(M * log N), M = members given
 pub fn geoadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

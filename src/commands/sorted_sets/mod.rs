@@ -18,9 +18,578 @@ pub use range::{
 };
 
 use super::arguments::is;
+use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WAITING_POP, WRITE, WRITE_FAST};
+use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
+use crate::commands::access;
 use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, SortedSet, Store};
 use crate::resp::{Args, Reply};
+
+/// The rows of the commands here.
+pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
+    [
+        Row {
+            run: Run::Keyspace(zadd),
+            command: Command {
+                name: "zadd",
+                arity: -4,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.2.0",
+                syntax: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+                complexity: "O(M * log N), M = members given",
+                summary: "Gives members scores.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zincrby),
+            command: Command {
+                name: "zincrby",
+                arity: 4,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.2.0",
+                syntax: "key increment member",
+                complexity: "O(log N)",
+                summary: "Adds to the score of a member.",
+                access: Some(access::READ_UPDATE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrem),
+            command: Command {
+                name: "zrem",
+                arity: -3,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.2.0",
+                syntax: "key member [member ...]",
+                complexity: "O(M * log N), M = members given",
+                summary: "Removes members from a sorted set.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zcard),
+            command: Command {
+                name: "zcard",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.2.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "How many members a sorted set has.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zscore),
+            command: Command {
+                name: "zscore",
+                arity: 3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.2.0",
+                syntax: "key member",
+                complexity: "O(1)",
+                summary: "The score of a member.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zmscore),
+            command: Command {
+                name: "zmscore",
+                arity: -3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "6.2.0",
+                syntax: "key member [member ...]",
+                complexity: "O(N), N = members given",
+                summary: "The scores of several members.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrank),
+            command: Command {
+                name: "zrank",
+                arity: -3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.0.0",
+                syntax: "key member [WITHSCORE]",
+                complexity: "O(log N)",
+                summary: "How many members stand before a member.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrevrank),
+            command: Command {
+                name: "zrevrank",
+                arity: -3,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.0.0",
+                syntax: "key member [WITHSCORE]",
+                complexity: "O(log N)",
+                summary: "How many members stand behind a member.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zcount),
+            command: Command {
+                name: "zcount",
+                arity: 4,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.0.0",
+                syntax: "key min max",
+                complexity: "O(log N)",
+                summary: "How many members have scores in a range.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zlexcount),
+            command: Command {
+                name: "zlexcount",
+                arity: 4,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.8.9",
+                syntax: "key min max",
+                complexity: "O(log N)",
+                summary: "How many members are in a range.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrange),
+            command: Command {
+                name: "zrange",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.2.0",
+                syntax: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
+                complexity: "O(log N + M), M = members replied",
+                summary: "The members of a range of ranks, of scores, or of members.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrangestore),
+            command: Command {
+                name: "zrangestore",
+                arity: -5,
+                flags: WRITE,
+                keys: Keys::TWO,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "6.2.0",
+                syntax: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
+                complexity: "O(log N + M), M = members stored",
+                summary: "Stores the members of a range.",
+                access: Some(access::STORE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrevrange),
+            command: Command {
+                name: "zrevrange",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.2.0",
+                syntax: "key start stop [WITHSCORES]",
+                complexity: "O(log N + M), M = members replied",
+                summary: "The members of a range of ranks, from the highest score down.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrangebyscore),
+            command: Command {
+                name: "zrangebyscore",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.0.5",
+                syntax: "key min max [WITHSCORES] [LIMIT offset count]",
+                complexity: "O(log N + M), M = members replied",
+                summary: "The members with scores in a range.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrevrangebyscore),
+            command: Command {
+                name: "zrevrangebyscore",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.2.0",
+                syntax: "key max min [WITHSCORES] [LIMIT offset count]",
+                complexity: "O(log N + M), M = members replied",
+                summary: "The members with scores in a range, from the highest score down.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrangebylex),
+            command: Command {
+                name: "zrangebylex",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.8.9",
+                syntax: "key min max [LIMIT offset count]",
+                complexity: "O(log N + M), M = members replied",
+                summary: "The members in a range, where all scores are the same.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrevrangebylex),
+            command: Command {
+                name: "zrevrangebylex",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.8.9",
+                syntax: "key max min [LIMIT offset count]",
+                complexity: "O(log N + M), M = members replied",
+                summary: "The members in a range, the last first, where all scores are the same.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zremrangebyrank),
+            command: Command {
+                name: "zremrangebyrank",
+                arity: 4,
+                flags: SHRINK,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.0.0",
+                syntax: "key start stop",
+                complexity: "O(M * log N), M = members removed",
+                summary: "Removes the members of a range of ranks.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zremrangebyscore),
+            command: Command {
+                name: "zremrangebyscore",
+                arity: 4,
+                flags: SHRINK,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "1.2.0",
+                syntax: "key min max",
+                complexity: "O(M * log N), M = members removed",
+                summary: "Removes the members with scores in a range.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zremrangebylex),
+            command: Command {
+                name: "zremrangebylex",
+                arity: 4,
+                flags: SHRINK,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "2.8.9",
+                syntax: "key min max",
+                complexity: "O(M * log N), M = members removed",
+                summary: "Removes the members in a range, where all scores are the same.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zpopmin),
+            command: Command {
+                name: "zpopmin",
+                arity: -2,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "5.0.0",
+                syntax: "key [count]",
+                complexity: "O(M * log N), M = members taken",
+                summary: "Takes the members with the lowest scores.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zpopmax),
+            command: Command {
+                name: "zpopmax",
+                arity: -2,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "5.0.0",
+                syntax: "key [count]",
+                complexity: "O(M * log N), M = members taken",
+                summary: "Takes the members with the highest scores.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zmpop),
+            command: Command {
+                name: "zmpop",
+                arity: -4,
+                flags: SHRINK,
+                keys: Keys::COUNTED,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "7.0.0",
+                syntax: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
+                complexity: "O(K) + O(M * log N), K = keys, M = members taken",
+                summary: "Takes members from the first sorted set that exists.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(bzpopmin),
+            command: Command {
+                name: "bzpopmin",
+                arity: -3,
+                flags: WAITING_POP.and(Flags::FAST),
+                keys: Keys::BUT_LAST,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "5.0.0",
+                syntax: "key [key ...] timeout",
+                complexity: "O(K + log N), K = keys",
+                summary: "Takes the member with the lowest score of the first sorted set that has one, or waits for one.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(bzpopmax),
+            command: Command {
+                name: "bzpopmax",
+                arity: -3,
+                flags: WAITING_POP.and(Flags::FAST),
+                keys: Keys::BUT_LAST,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "5.0.0",
+                syntax: "key [key ...] timeout",
+                complexity: "O(K + log N), K = keys",
+                summary: "Takes the member with the highest score of the first sorted set that has one, or waits for one.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(bzmpop),
+            command: Command {
+                name: "bzmpop",
+                arity: -5,
+                flags: SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS),
+                keys: Keys::COUNTED_SECOND,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "7.0.0",
+                syntax: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+                complexity: "O(K) + O(M * log N), K = keys, M = members taken",
+                summary: "Takes members from the first sorted set that has some, or waits for some.",
+                access: Some(access::TAKE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zrandmember),
+            command: Command {
+                name: "zrandmember",
+                arity: -2,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: Group::SortedSet,
+                since: "6.2.0",
+                syntax: "key [count [WITHSCORES]]",
+                complexity: "O(M * log N), M = members replied",
+                summary: "Random members of a sorted set.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zunion),
+            command: Command {
+                name: "zunion",
+                arity: -3,
+                flags: READ,
+                keys: Keys::COUNTED,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "6.2.0",
+                syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+                complexity: "O(N * log N), N = members of all",
+                summary: "The members that any of several sorted sets has.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zunionstore),
+            command: Command {
+                name: "zunionstore",
+                arity: -4,
+                flags: WRITE,
+                keys: Keys::ONE_AND_COUNTED,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "2.0.0",
+                syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+                complexity: "O(N * log N), N = members of all",
+                summary: "Stores the members that any of several sorted sets has.",
+                access: Some(access::STORE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zinter),
+            command: Command {
+                name: "zinter",
+                arity: -3,
+                flags: READ,
+                keys: Keys::COUNTED,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "6.2.0",
+                syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+                complexity: "O(N * K), N = members of the smallest, K = keys",
+                summary: "The members that all of several sorted sets have.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zinterstore),
+            command: Command {
+                name: "zinterstore",
+                arity: -4,
+                flags: WRITE,
+                keys: Keys::ONE_AND_COUNTED,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "2.0.0",
+                syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+                complexity: "O(N * K), N = members of the smallest, K = keys",
+                summary: "Stores the members that all of several sorted sets have.",
+                access: Some(access::STORE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zdiff),
+            command: Command {
+                name: "zdiff",
+                arity: -3,
+                flags: READ,
+                keys: Keys::COUNTED,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "6.2.0",
+                syntax: "numkeys key [key ...] [WITHSCORES]",
+                complexity: "O(N * K), N = members of the first, K = keys",
+                summary: "The members of the first sorted set that no other has.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zdiffstore),
+            command: Command {
+                name: "zdiffstore",
+                arity: -4,
+                flags: WRITE,
+                keys: Keys::ONE_AND_COUNTED,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "6.2.0",
+                syntax: "destination numkeys key [key ...]",
+                complexity: "O(N * K), N = members of the first, K = keys",
+                summary: "Stores the members of the first sorted set that no other has.",
+                access: Some(access::STORE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(zintercard),
+            command: Command {
+                name: "zintercard",
+                arity: -3,
+                flags: READ,
+                keys: Keys::COUNTED,
+                request: Request::Joint,
+                group: Group::SortedSet,
+                since: "7.0.0",
+                syntax: "numkeys key [key ...] [LIMIT limit]",
+                complexity: "O(N * K), N = members of the smallest, K = keys",
+                summary: "How many members all of several sorted sets have.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 /// ZREM key member [member ...]: O(M * log N), M = members given
 pub fn zrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -26,9 +26,417 @@ pub use read::{xread, xreadgroup};
 pub use waiting::serve_readers;
 
 use super::CommandError;
-use crate::keyspace::Stream;
+use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, STATUS, WAITING_READ, WAITING_TAKE, WRITE, WRITE_FAST};
+use super::lookup::container;
+use super::row::{self, Command, Keys, Request, Row, Run};
+use crate::commands::access;
 use crate::keyspace::values::stream::{Entry, Group, StreamId};
+use crate::keyspace::{Store, Stream};
 use crate::resp::{Args, Reply, quoted};
+
+/// The rows of the commands here.
+pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 25] {
+    [
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "xgroup",
+                arity: -2,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about the groups of a stream.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "xinfo",
+                arity: -2,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands that describe a stream.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xadd),
+            command: Command {
+                name: "xadd",
+                arity: -5,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+                complexity: "O(1), and O(N), N = entries trimmed",
+                summary: "Adds an entry to a stream.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xlen),
+            command: Command {
+                name: "xlen",
+                arity: 2,
+                flags: READ_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key",
+                complexity: "O(1)",
+                summary: "How many entries a stream has.",
+                access: Some(access::LOOK),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xrange),
+            command: Command {
+                name: "xrange",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key start end [COUNT count]",
+                complexity: "O(log N + M), N = blocks of 100 entries, M = entries replied",
+                summary: "The entries of a stream in a range of IDs.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xrevrange),
+            command: Command {
+                name: "xrevrange",
+                arity: -4,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key end start [COUNT count]",
+                complexity: "O(log N + M), N = blocks of 100 entries, M = entries replied",
+                summary: "The entries of a stream in a range of IDs, the last one first.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xdel),
+            command: Command {
+                name: "xdel",
+                arity: -3,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key id [id ...]",
+                complexity: "O(M log N), M = IDs, N = blocks of 100 entries",
+                summary: "Removes entries from a stream.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xtrim),
+            command: Command {
+                name: "xtrim",
+                arity: -4,
+                flags: SHRINK,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
+                complexity: "O(N), N = entries trimmed",
+                summary: "Removes entries from the beginning of a stream.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xsetid),
+            command: Command {
+                name: "xsetid",
+                arity: -3,
+                flags: WRITE_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
+                complexity: "O(1)",
+                summary: "Sets what a stream knows of its past.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xread),
+            command: Command {
+                name: "xread",
+                arity: -4,
+                flags: WAITING_READ,
+                keys: Keys::STREAMS,
+                request: Request::Joint,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+                complexity: "O(log N + M) for each stream, N = blocks of 100 entries, M = entries replied",
+                summary: "The entries of streams behind given IDs, or waits for one.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xreadgroup),
+            command: Command {
+                name: "xreadgroup",
+                arity: -7,
+                flags: WAITING_TAKE,
+                keys: Keys::GROUP_STREAMS,
+                request: Request::Joint,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+                complexity: "O(M log N) for each stream, M = entries replied, N = entries not acknowledged",
+                summary: "The entries of streams that no consumer of a group was given, or waits for one; or those that this consumer was given and did not acknowledge.",
+                // What it writes is beside the entries.
+                access: Some(access::READ),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xack),
+            command: Command {
+                name: "xack",
+                arity: -4,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key group id [id ...]",
+                complexity: "O(M log N), M = IDs, N = entries not acknowledged",
+                summary: "Acknowledges entries that a consumer of a group was given.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xpending),
+            command: Command {
+                name: "xpending",
+                arity: -3,
+                flags: READ,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key group [[IDLE min-idle-time] start end count [consumer]]",
+                complexity: "O(log N + M), N = entries not acknowledged, M = those replied or passed over by IDLE; O(C) without a range, C = consumers",
+                summary: "The entries that consumers of a group were given and did not acknowledge.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xclaim),
+            command: Command {
+                name: "xclaim",
+                arity: -6,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
+                complexity: "O(M log N), M = IDs, N = entries not acknowledged",
+                summary: "Gives entries of a group to another consumer.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xautoclaim),
+            command: Command {
+                name: "xautoclaim",
+                arity: -6,
+                flags: SHRINK_FAST,
+                keys: Keys::ONE,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "6.2.0",
+                syntax: "key group consumer min-idle-time start [COUNT count] [JUSTID]",
+                complexity: "O(M log N), M = entries looked at, N = entries not acknowledged",
+                summary: "Gives entries of a group that wait long to another consumer.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xgroup_create),
+            command: Command {
+                name: "xgroup|create",
+                arity: -5,
+                flags: WRITE,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
+                complexity: "O(1)",
+                summary: "Makes a group.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xgroup_setid),
+            command: Command {
+                name: "xgroup|setid",
+                arity: -5,
+                flags: SHRINK,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key group <id | $> [ENTRIESREAD entries-read]",
+                complexity: "O(1)",
+                summary: "Sets what a group was given last.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xgroup_createconsumer),
+            command: Command {
+                name: "xgroup|createconsumer",
+                arity: 5,
+                flags: WRITE,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "6.2.0",
+                syntax: "key group consumer",
+                complexity: "O(1)",
+                summary: "Makes a consumer of a group.",
+                access: Some(access::INSERT),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xgroup_delconsumer),
+            command: Command {
+                name: "xgroup|delconsumer",
+                arity: 5,
+                flags: SHRINK,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key group consumer",
+                complexity: "O(M log N), M = entries it did not acknowledge, N = those of the group",
+                summary: "Removes a consumer from a group, with what it did not acknowledge.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xgroup_destroy),
+            command: Command {
+                name: "xgroup|destroy",
+                arity: 4,
+                flags: SHRINK,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key group",
+                complexity: "O(N), N = entries not acknowledged",
+                summary: "Removes a group.",
+                access: Some(access::DELETE),
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xinfo_stream),
+            command: Command {
+                name: "xinfo|stream",
+                arity: -3,
+                flags: READ,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key [FULL [COUNT count]]",
+                complexity: "O(1), and O(N) with FULL, N = what is replied",
+                summary: "What is known of a stream.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xinfo_groups),
+            command: Command {
+                name: "xinfo|groups",
+                arity: 3,
+                flags: READ,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key",
+                complexity: "O(N), N = groups",
+                summary: "The groups of a stream.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Keyspace(xinfo_consumers),
+            command: Command {
+                name: "xinfo|consumers",
+                arity: 4,
+                flags: READ,
+                keys: Keys::OF_SUBCOMMAND,
+                request: Request::OneShard,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                syntax: "key group",
+                complexity: "O(N), N = consumers",
+                summary: "The consumers of a group.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(xgroup_help),
+            command: Command {
+                name: "xgroup|help",
+                arity: 2,
+                flags: STATUS,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                complexity: "O(1)",
+                summary: "The subcommands.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(xinfo_help),
+            command: Command {
+                name: "xinfo|help",
+                arity: 2,
+                flags: STATUS,
+                group: row::Group::Stream,
+                since: "5.0.0",
+                complexity: "O(1)",
+                summary: "The subcommands.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
 
 const INVALID_ID: CommandError = CommandError::Text("ERR Invalid stream ID specified as stream command argument");
 

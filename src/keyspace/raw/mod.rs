@@ -1,8 +1,8 @@
 //! The unsafe code of the data, behind safe interfaces: keys with their values, elements and buffers in single
 //! allocations.
 
-pub(super) mod compact;
 pub(super) mod node;
+pub(super) mod packed_box;
 pub(super) mod scored;
-pub(super) mod slim;
-pub(super) mod thin;
+pub(super) mod thin_buf;
+pub(super) mod thin_bytes;

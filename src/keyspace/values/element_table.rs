@@ -6,7 +6,7 @@
 
 use crate::base::narrowing::low_u8;
 use crate::keyspace::hashing::hash_of;
-use crate::keyspace::raw::slim::Slim;
+use crate::keyspace::raw::thin_bytes::ThinBytes;
 use crate::keyspace::walk::{Homes, TAG_BITS, walk};
 use hashbrown::HashTable;
 use std::ops::Range;
@@ -19,12 +19,12 @@ pub trait Keyed {
 
 /// A member of a set.
 #[derive(Clone)]
-pub struct Member(Slim);
+pub struct Member(ThinBytes);
 
 impl Member {
     /// A member of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
-        Self(Slim::new(&[bytes]))
+        Self(ThinBytes::new(&[bytes]))
     }
 }
 
@@ -41,13 +41,13 @@ impl Keyed for Member {
 /// | length of the field, u8 below 255 | field | value |      | 255 | length of the field, u32 | field | value |
 /// ```
 #[derive(Clone)]
-pub struct Field(Slim);
+pub struct Field(ThinBytes);
 
 impl Field {
     const LONG: u8 = u8::MAX;
 
     /// The longest name and value together.
-    pub const LEN_MAX: usize = Slim::LEN_MAX - Self::LONG_PREFIX;
+    pub const LEN_MAX: usize = ThinBytes::LEN_MAX - Self::LONG_PREFIX;
     const LONG_PREFIX: usize = 1 + size_of::<u32>();
 
     /// A field with its value.
@@ -56,10 +56,10 @@ impl Field {
     /// When both together are longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(name: &[u8], value: &[u8]) -> Self {
         Self(match u8::try_from(name.len()) {
-            Ok(len) if len < Self::LONG => Slim::new(&[&[len], name, value]),
+            Ok(len) if len < Self::LONG => ThinBytes::new(&[&[len], name, value]),
             _ => {
                 let len = u32::try_from(name.len()).expect("Field::LEN_MAX bounds a name");
-                Slim::new(&[&[Self::LONG], &len.to_le_bytes(), name, value])
+                ThinBytes::new(&[&[Self::LONG], &len.to_le_bytes(), name, value])
             }
         })
     }

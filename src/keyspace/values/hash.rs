@@ -2,7 +2,7 @@
 
 use super::listpack::{Entry, Listpack};
 use crate::keyspace::encoding_limits::Limit;
-use crate::keyspace::raw::compact::Compact;
+use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::values::element_table::{ElementTable, Field, Keyed};
 
 /// A hash: unique fields with a value each.
@@ -11,7 +11,7 @@ pub enum Hash {
     /// Few fields, short ones with short values.
     Packed(Listpack),
     /// Any other.
-    Table(Compact<ElementTable<Field>>),
+    Table(PackedBox<ElementTable<Field>>),
 }
 
 /// A field and its value stand beside each other.
@@ -121,7 +121,7 @@ impl Hash {
             let (mut name_digits, mut value_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
             table.insert(Field::new(name.bytes(&mut name_digits), value.bytes(&mut value_digits)));
         }
-        *self = Self::Table(Compact::new(table));
+        *self = Self::Table(PackedBox::new(table));
     }
 
     /// Removes a field; false when it is not there. O(1) amortised

@@ -7,16 +7,16 @@
 //!
 //! All integers take as many bytes as the widest; what has become wide stays so. DUMP, RESTORE and RDB files carry
 //! Redis's form, which [`to_bytes`](Intset::to_bytes) gives: it is as long, and says its length where it is stored here
-//! to be [`Thin`].
+//! to be [`ThinBuf`].
 
 use crate::base::narrowing::low_u32;
-use crate::keyspace::raw::thin::Thin;
+use crate::keyspace::raw::thin_buf::ThinBuf;
 
 const HEADER: usize = 8;
 
 /// Different integers in ascending order, in one allocation.
 #[derive(Clone)]
-pub struct Intset(Thin);
+pub struct Intset(ThinBuf);
 
 impl Default for Intset {
     fn default() -> Self {
@@ -27,7 +27,7 @@ impl Default for Intset {
 impl Intset {
     /// An intset without integers.
     pub fn new() -> Self {
-        Self(Thin::new(&[&2_u32.to_le_bytes()]))
+        Self(ThinBuf::new(&[&2_u32.to_le_bytes()]))
     }
 
     /// The intset in bytes that somebody else has written, if it is one: each integer is looked at. O(N)
@@ -37,9 +37,9 @@ impl Intset {
         let (width, len) = (u32::from_le_bytes(*width_said) as usize, u32::from_le_bytes(*len_said) as usize);
         let is_sound = matches!(width, 2 | 4 | 8)
             && len > 0
-            && bytes.len() <= Thin::LEN_MAX
+            && bytes.len() <= ThinBuf::LEN_MAX
             && len.checked_mul(width) == Some(integers.len());
-        let intset = is_sound.then(|| Self(Thin::new(&[width_said, integers])))?;
+        let intset = is_sound.then(|| Self(ThinBuf::new(&[width_said, integers])))?;
         intset.iter().is_sorted_by(|one, next| one < next).then_some(intset)
     }
 
@@ -135,7 +135,7 @@ impl Intset {
 
     fn widen(&mut self, width: usize) {
         let integers: Vec<u8> = self.iter().flat_map(|integer| integer.to_le_bytes().into_iter().take(width)).collect();
-        self.0 = Thin::new(&[&low_u32(width as u64).to_le_bytes(), &integers]);
+        self.0 = ThinBuf::new(&[&low_u32(width as u64).to_le_bytes(), &integers]);
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use super::listpack::{Entry, Listpack};
 use super::object::Bytes;
 use crate::keyspace::encoding_limits::{Limit, NodeLimit};
 use crate::keyspace::listeners::End;
-use crate::keyspace::raw::compact::Compact;
+use crate::keyspace::raw::packed_box::PackedBox;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub enum List {
     /// A small one.
     Packed(Listpack),
     /// Any other.
-    Quick(Compact<Quicklist>),
+    Quick(PackedBox<Quicklist>),
 }
 
 /// Chunks of elements in order.
@@ -112,7 +112,7 @@ impl List {
             let chunk = std::mem::take(listpack);
             let len = chunk.len();
             let chunks = if len == 0 { VecDeque::new() } else { VecDeque::from([Chunk::Packed(chunk)]) };
-            *self = Self::Quick(Compact::new(Quicklist { chunks, len }));
+            *self = Self::Quick(PackedBox::new(Quicklist { chunks, len }));
         }
     }
 

@@ -19,7 +19,7 @@
 //! DUMP, RESTORE and RDB files carry these bytes as they are: <https://github.com/antirez/listpack> has the format.
 
 use crate::base::narrowing::{low_u8, low_u16, low_u32};
-use crate::keyspace::raw::thin::Thin;
+use crate::keyspace::raw::thin_buf::ThinBuf;
 use crate::resp::parse_i64;
 
 const HEADER: usize = 6;
@@ -112,7 +112,7 @@ impl<'a> Entry<'a> {
 /// Places of elements are offsets in bytes. They are good until the listpack changes, and come from the listpack
 /// itself: its methods panic where there is no element, and never read elsewhere.
 #[derive(Clone)]
-pub struct Listpack(Thin);
+pub struct Listpack(ThinBuf);
 
 impl Default for Listpack {
     fn default() -> Self {
@@ -123,12 +123,12 @@ impl Default for Listpack {
 impl Listpack {
     /// A listpack without elements.
     pub fn new() -> Self {
-        Self(Thin::new(&[&[0, 0, END]]))
+        Self(ThinBuf::new(&[&[0, 0, END]]))
     }
 
     /// The listpack in bytes that somebody else has written, if it is one: each element is looked at. O(N) bytes.
     pub fn from_untrusted(bytes: &[u8]) -> Option<Self> {
-        is_listpack(bytes).then(|| Self(Thin::new(&[&bytes[size_of::<u32>()..]])))
+        is_listpack(bytes).then(|| Self(ThinBuf::new(&[&bytes[size_of::<u32>()..]])))
     }
 
     /// The bytes in Redis's format.

@@ -5,7 +5,7 @@ pub use super::list::List;
 pub use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
-use crate::keyspace::raw::compact::Compact;
+use crate::keyspace::raw::packed_box::PackedBox;
 
 /// An element, member or field: bytes of a fixed length.
 pub type Bytes = Box<[u8]>;
@@ -22,7 +22,7 @@ pub enum Object {
     /// See [`SortedSet`].
     SortedSet(SortedSet),
     /// See [`Stream`]; boxed, because it is larger than the others.
-    Stream(Compact<Stream>),
+    Stream(PackedBox<Stream>),
 }
 
 /// The type of a collection.

@@ -3,7 +3,7 @@
 use super::intset::Intset;
 use super::listpack::{Entry, Listpack};
 use crate::keyspace::encoding_limits::Limit;
-use crate::keyspace::raw::compact::Compact;
+use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::values::element_table::{ElementTable, Keyed, Member};
 use crate::resp::parse_i64;
 
@@ -15,7 +15,7 @@ pub enum Set {
     /// Few and short ones.
     Packed(Listpack),
     /// Any other.
-    Table(Compact<ElementTable<Member>>),
+    Table(PackedBox<ElementTable<Member>>),
 }
 
 /// Where a member stands: good until the set changes.
@@ -36,7 +36,7 @@ impl Set {
         } else if count <= Limit::SetEntries.get() {
             Self::packed()
         } else {
-            Self::Table(Compact::new(ElementTable::with_capacity(0)))
+            Self::Table(PackedBox::new(ElementTable::with_capacity(0)))
         }
     }
 
@@ -161,7 +161,7 @@ impl Set {
         let mut table = ElementTable::with_capacity(self.len() + 1);
         let mut digits = itoa::Buffer::new();
         self.iter().for_each(|member| table.insert(Member::new(member.bytes(&mut digits))));
-        *self = Self::Table(Compact::new(table));
+        *self = Self::Table(PackedBox::new(table));
     }
 
     /// Makes a set of integers an intset, if they are few enough.

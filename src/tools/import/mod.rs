@@ -19,12 +19,11 @@ use crate::base::clock::Clock;
 use crate::base::narrowing::size;
 use crate::base::parallel::cores;
 use crate::base::routing::shard_of;
-use crate::config::{CommandLineEnd, Config, Directive};
+use crate::config::{CommandLineEnd, Config, Directive, apply_limits, boot_id, layout, log_dir};
 use crate::engine::Logs;
 use crate::keyspace::{Databases, Keyspace, Node, Store};
 use crate::rdb::{self, FileKey, FileSummary, too_few_databases, twice};
 use crate::scripting::FUNCTIONS;
-use crate::server;
 use redis_log::RedisLog;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -46,9 +45,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
         CommandLineEnd::Asked(text) | CommandLineEnd::Refused(text) => text,
     })?;
     config.apply_limits();
-    server::apply_limits(&config);
+    apply_limits(&config);
     bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
-    let dir = server::log_dir(&config);
+    let dir = log_dir(&config);
     let is_unfinished = Manifest::is_of_unfinished_import(&SystemDisk, &dir)?;
     if !is_unfinished && !Manifest::read(&SystemDisk, &dir)?.chains().is_empty() {
         return Err(format!("{} holds a log already; import makes a new one", dir.display()));
@@ -57,8 +56,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
     import.read(&path)?;
     let _lock = DirLock::take(&dir)?;
     takeover::forget(&dir)?;
-    let (disk, boot) = (Arc::new(SystemDisk), server::boot_id());
-    import.write_log(&Target { disk, dir, layout: server::layout(&config), boot })?;
+    let (disk, boot) = (Arc::new(SystemDisk), boot_id());
+    import.write_log(&Target { disk, dir, layout: layout(&config), boot })?;
     Ok(import.report.trim_end().to_owned())
 }
 

@@ -12,7 +12,7 @@ pub use cut::Cut;
 use super::listpack::{Entry, Listpack};
 use super::object::{Collection, Object};
 use crate::keyspace::encoding_limits::Limit;
-use crate::keyspace::raw::compact::Compact;
+use crate::keyspace::raw::packed_box::PackedBox;
 use crate::resp::DoubleText;
 use large::Large;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub struct SortedSet(Encoding);
 enum Encoding {
     /// Members and scores in turn, in order.
     Small(Listpack),
-    Large(Compact<Large>),
+    Large(PackedBox<Large>),
 }
 
 impl Default for SortedSet {
@@ -191,7 +191,7 @@ impl SortedSet {
     /// Makes it large, however few members there are. O(N log N)
     pub fn make_large(&mut self) {
         if self.is_small() {
-            self.0 = Encoding::Large(Compact::new(self.iter().collect()));
+            self.0 = Encoding::Large(PackedBox::new(self.iter().collect()));
         }
     }
 }

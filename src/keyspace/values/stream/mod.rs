@@ -19,7 +19,7 @@ pub use reading::{GroupReading, Reading, ReadingFrom};
 
 use super::object::{Bytes, Collection, Object};
 use crate::base::limits::{STREAM_NODE_BYTES_MAX, STREAM_NODE_ENTRIES_MAX};
-use crate::keyspace::raw::compact::Compact;
+use crate::keyspace::raw::packed_box::PackedBox;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of names and values of an entry at most; and of a block where no limit is set.
@@ -315,7 +315,7 @@ impl Collection for Stream {
     }
 
     fn into_object(self) -> Object {
-        Object::Stream(Compact::new(self))
+        Object::Stream(PackedBox::new(self))
     }
 
     /// False: the key of an empty stream stays.

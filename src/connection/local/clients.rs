@@ -1,8 +1,8 @@
 //! CLIENT KILL, REPLY, PAUSE and UNPAUSE; MONITOR; SHUTDOWN: what a connection does to others, and to itself.
 
-use super::server::{LocalCall, Mute};
-use super::{CommandError, Outcome};
-use crate::resp::{Args, Reply, parse_i64, quoted};
+use super::{LocalCall, Mute};
+use crate::commands::Outcome;
+use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::clients::Client;
 use crate::state::pause::Paused;
 use crate::state::socket::Address;

@@ -4,10 +4,10 @@
 //! what one's own commands cause comes behind their replies. A transaction sends its messages where it runs, in their
 //! places among its changes, unless it subscribes too: that its connection does behind it, and gets none from before.
 
-use super::server::LocalCall;
-use super::{CommandError, Outcome};
+use super::LocalCall;
+use crate::commands::Outcome;
 use crate::pubsub::{Kind, Subscription};
-use crate::resp::{Args, Reply, quoted};
+use crate::resp::{Args, CommandError, Reply, quoted};
 
 /// PUBLISH channel message: O(N + M), N = subscribers of the channel, M = patterns of all connections
 pub fn publish(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {

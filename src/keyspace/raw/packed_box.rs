@@ -15,24 +15,24 @@ use std::ptr::NonNull;
 ///
 /// Invariant: `pointer` came from `Box::into_non_null`, and is given back once.
 #[repr(C, packed)]
-pub struct Compact<T> {
+pub struct PackedBox<T> {
     pointer: NonNull<T>,
     owned: PhantomData<T>,
 }
 
 // SAFETY: it owns the value, as a box does.
-unsafe impl<T: Send> Send for Compact<T> {}
+unsafe impl<T: Send> Send for PackedBox<T> {}
 // SAFETY: as above.
-unsafe impl<T: Sync> Sync for Compact<T> {}
+unsafe impl<T: Sync> Sync for PackedBox<T> {}
 
-impl<T> Compact<T> {
+impl<T> PackedBox<T> {
     /// Puts a value on the heap.
     pub fn new(value: T) -> Self {
         Self { pointer: NonNull::from(Box::leak(Box::new(value))), owned: PhantomData }
     }
 }
 
-impl<T> Deref for Compact<T> {
+impl<T> Deref for PackedBox<T> {
     type Target = T;
 
     #[inline]
@@ -43,7 +43,7 @@ impl<T> Deref for Compact<T> {
     }
 }
 
-impl<T> DerefMut for Compact<T> {
+impl<T> DerefMut for PackedBox<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         let mut pointer = self.pointer;
@@ -52,7 +52,7 @@ impl<T> DerefMut for Compact<T> {
     }
 }
 
-impl<T> Drop for Compact<T> {
+impl<T> Drop for PackedBox<T> {
     fn drop(&mut self) {
         let pointer = self.pointer;
         // SAFETY: the pointer came from a box, and nothing uses it after this.
@@ -60,13 +60,13 @@ impl<T> Drop for Compact<T> {
     }
 }
 
-impl<T: Clone> Clone for Compact<T> {
+impl<T: Clone> Clone for PackedBox<T> {
     fn clone(&self) -> Self {
         Self::new(T::clone(self))
     }
 }
 
-impl<T: std::fmt::Debug> std::fmt::Debug for Compact<T> {
+impl<T: std::fmt::Debug> std::fmt::Debug for PackedBox<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         T::fmt(self, f)
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_value_is_owned_once_at_any_address() {
         let shared = Rc::new(7);
-        let mut shifted = (0_u8, Compact::new(vec![shared.clone()]));
+        let mut shifted = (0_u8, PackedBox::new(vec![shared.clone()]));
         assert_eq!((align_of_val(&shifted), size_of_val(&shifted)), (1, 9));
         shifted.1.push(shared.clone());
         let copy = shifted.clone();

@@ -1,8 +1,8 @@
-//! Images on their way into a file: whoever has the keys encodes them into a buffer, another thread writes that.
+//! The snapshot writer: the owners of the keys encode them into a buffer, and another thread writes that to the file.
 //!
 //! The walk over the keys pauses while much waits to be written. Keys that change before their turn do not wait, for who
 //! changes them may not wait for a disk; where too much has gathered, connections take on no commands that may change
-//! more, until it is written ([`BACKLOG`]). A spool that has failed takes keys as before, and forgets
+//! more, until it is written ([`BACKLOG`]). A writer that has failed takes keys as before, and forgets
 //! them: the image goes on to its end, which is what the next one begins from.
 
 use crate::keyspace::{Encode, ImageSink, Node};
@@ -22,10 +22,10 @@ const SYNC_STEP: usize = 8 * 1024 * 1024;
 /// Buffers above this size are given back when they were written.
 const BUFFER_KEPT: usize = 1024 * 1024;
 
-/// Whether too much waits in some spool of this process, which has one keyspace.
+/// Whether too much waits in some writer of this process, which has one keyspace.
 pub static BACKLOG: Backlog = Backlog { full: AtomicUsize::new(0), ended: Notify::const_new() };
 
-/// Spools in which too much waits.
+/// Snapshot writers in which too much waits.
 #[derive(Debug)]
 pub struct Backlog {
     full: AtomicUsize,
@@ -70,7 +70,7 @@ pub trait Target: Debug + Send {
 
 /// A file while an image is written to it.
 #[derive(Debug)]
-pub struct Spool<E, T> {
+pub struct SnapshotWriter<E, T> {
     queue: Mutex<Queue<E>>,
     waiting: AtomicUsize,
     file: Mutex<Out<T>>,
@@ -115,8 +115,8 @@ struct Out<T> {
     unsynced: usize,
 }
 
-impl<E: Encode, T: Target> Spool<E, T> {
-    /// A spool for a file that has `len` bytes.
+impl<E: Encode, T: Target> SnapshotWriter<E, T> {
+    /// A writer for a file that has `len` bytes.
     pub fn new(encoder: E, target: T, len: u64) -> Self {
         Self {
             queue: Mutex::new(Queue { bytes: Vec::new(), encoder, is_full: false }),
@@ -174,7 +174,7 @@ impl<E: Encode, T: Target> Spool<E, T> {
         }
     }
 
-    /// Waits until the walk may go on: for who lets everything stand still until all is written.
+    /// Waits until the walk may go on: for a caller that lets everything stand still until all is written.
     pub fn wait_for_room(&self) {
         let mut queue = self.queue.lock();
         while !self.has_room() {
@@ -248,7 +248,7 @@ impl<E: Encode, T: Target> Spool<E, T> {
     }
 }
 
-impl<E: Encode, T: Target> ImageSink for Spool<E, T> {
+impl<E: Encode, T: Target> ImageSink for SnapshotWriter<E, T> {
     fn put(&self, database: usize, node: &Node) {
         if self.has_failed.load(Ordering::Acquire) {
             return;
@@ -301,23 +301,23 @@ mod tests {
     #[test]
     fn who_puts_keys_in_never_writes_and_writes_wait_while_too_many_wait() {
         let users = Users::default();
-        let spool = Spool::new(Large, users.clone(), 0);
+        let writer = SnapshotWriter::new(Large, users.clone(), 0);
         let node = Node::new(b"key", NewValue::Integer(1), None);
-        let puts = |count: usize| (0..count).for_each(|_| spool.put(0, &node));
+        let puts = |count: usize| (0..count).for_each(|_| writer.put(0, &node));
         puts(7);
-        assert!(!BACKLOG.is_full() && !spool.has_room());
+        assert!(!BACKLOG.is_full() && !writer.has_room());
         puts(13);
         assert_eq!(*users.0.lock(), [], "it was written by who put it in");
         assert!(BACKLOG.is_full(), "nothing keeps more from changing");
         let pause = crate::state::pause::Pause::default();
         assert!(pause.holds(|| true) && !pause.holds(|| false));
 
-        std::thread::scope(|scope| drop(scope.spawn(|| spool.write_out())));
+        std::thread::scope(|scope| drop(scope.spawn(|| writer.write_out())));
         assert_eq!(users.0.lock().len(), 2, "it was written, and synced");
-        assert!(!BACKLOG.is_full() && spool.has_room() && !pause.holds(|| true));
+        assert!(!BACKLOG.is_full() && writer.has_room() && !pause.holds(|| true));
         puts(8);
         assert!(BACKLOG.is_full());
-        spool.fail(&"the disk is gone");
-        assert!(!BACKLOG.is_full() && spool.has_room());
+        writer.fail(&"the disk is gone");
+        assert!(!BACKLOG.is_full() && writer.has_room());
     }
 }

@@ -21,16 +21,16 @@ const LONG_PREFIX: usize = 1 + size_of::<u32>();
 ///
 /// Invariants: `pointer` came from the global allocator with `layout_for(len)`; the prefix says `len`, and as many
 /// initialised bytes stand behind it.
-pub struct Slim {
+pub struct ThinBytes {
     pointer: NonNull<u8>,
 }
 
 // SAFETY: it owns plain bytes, exclusively.
-unsafe impl Send for Slim {}
+unsafe impl Send for ThinBytes {}
 // SAFETY: through a shared reference the bytes are only read.
-unsafe impl Sync for Slim {}
+unsafe impl Sync for ThinBytes {}
 
-impl Slim {
+impl ThinBytes {
     /// The longest: two of a request's arguments are not longer.
     pub const LEN_MAX: usize = u32::MAX as usize;
 
@@ -40,7 +40,7 @@ impl Slim {
     /// When they are longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(parts: &[&[u8]]) -> Self {
         let len = parts.iter().map(|part| part.len()).sum::<usize>();
-        let long = u32::try_from(len).expect("Slim::LEN_MAX bounds all parts together").to_le_bytes();
+        let long = u32::try_from(len).expect("ThinBytes::LEN_MAX bounds all parts together").to_le_bytes();
         let layout = layout_for(len);
         // SAFETY: the layout's size is at least that of the prefix.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
@@ -90,7 +90,7 @@ impl Slim {
     }
 }
 
-impl Drop for Slim {
+impl Drop for ThinBytes {
     fn drop(&mut self) {
         let layout = layout_for(self.extent().1);
         // SAFETY: the allocation is owned, and nothing uses it after this.
@@ -98,7 +98,7 @@ impl Drop for Slim {
     }
 }
 
-impl Clone for Slim {
+impl Clone for ThinBytes {
     fn clone(&self) -> Self {
         Self::new(&[self.bytes()])
     }
@@ -114,10 +114,10 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "Slim::LEN_MAX bounds all parts together")]
+    #[should_panic(expected = "ThinBytes::LEN_MAX bounds all parts together")]
     fn parts_that_are_too_long_together_are_not_taken() {
         let part = vec![0_u8; 1 << 16];
-        Slim::new(&vec![&part[..]; 1 << 16]);
+        ThinBytes::new(&vec![&part[..]; 1 << 16]);
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         for len in [0, 1, 14, 254, 255, 256, 70_000] {
             let bytes: Vec<u8> = (0..len).map(|n| n as u8).collect();
             let (head, tail) = bytes.split_at(len / 3);
-            let mut slim = Slim::new(&[head, &[], tail]);
+            let mut slim = ThinBytes::new(&[head, &[], tail]);
             let copy = slim.clone();
             assert_eq!(slim.bytes(), bytes);
             slim.bytes_mut().fill(7);

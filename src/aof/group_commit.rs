@@ -8,17 +8,17 @@ use std::time::Duration;
 /// Clients who wait for their replies come back together: those of one fsync are about to write again when it ends. One
 /// that began with the first of them would cover few, and all the others would wait for the next. As each costs as much
 /// processor time as several commands, it is put off until enough of those are back who were seen at the last one: how
-/// many that is, [`Pace`] says.
+/// many that is, [`CommitPacer`] says.
 ///
 /// These are hints for one log thread: a reply that is counted for the fsync after the one that covers it makes that
 /// begin earlier, and nothing wrong.
 #[derive(Debug, Default)]
-pub struct Crowd {
+pub struct GroupCommit {
     waiting: AtomicUsize,
     enough: AtomicUsize,
 }
 
-impl Crowd {
+impl GroupCommit {
     /// One more waits; true when it is enough with this one.
     pub fn join(&self) -> bool {
         self.waiting.fetch_add(1, Ordering::AcqRel) + 1 == self.enough.load(Ordering::Acquire)
@@ -36,11 +36,11 @@ impl Crowd {
 
     /// It has ended, after this time, for those who shared it: those and who came meanwhile are the clients there are. How
     /// many these are.
-    pub fn end(&self, shared: usize, took: Duration, pace: &mut Pace) -> usize {
+    pub fn end(&self, shared: usize, took: Duration, pacer: &mut CommitPacer) -> usize {
         let waiting = self.waiting.load(Ordering::Acquire);
         let seen = shared + waiting;
-        self.enough.store((seen * pace.tenths(seen, took)).div_ceil(10), Ordering::Release);
-        pace.waited_at_end = waiting;
+        self.enough.store((seen * pacer.tenths(seen, took)).div_ceil(10), Ordering::Release);
+        pacer.waited_at_end = waiting;
         seen
     }
 }
@@ -52,14 +52,14 @@ impl Crowd {
 /// two halves are better: one is served while the other waits for the disk, and neither stands still. Where it takes next
 /// to nothing, there is nothing to gain by that, and each fsync costs processor time.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct CommitPacer {
     /// The time from one client to the next, smoothed.
     per_client: Duration,
     /// How many waited when the last fsync ended.
     waited_at_end: usize,
 }
 
-impl Pace {
+impl CommitPacer {
     /// One part in so many is what a new measurement changes.
     const SMOOTHING: u32 = 8;
     /// An fsync is worth hiding that takes one part in so many of the time that the clients take.
@@ -89,66 +89,66 @@ mod tests {
 
     /// An fsync that `sharing` share and during which `coming` come, of clients of whom one comes in each `per_client`:
     /// whether the next may begin at once.
-    fn may_begin_at_the_pace(crowd: &Crowd, sharing: usize, coming: usize, per_client: Duration) -> bool {
+    fn may_begin_at_the_pace(group: &GroupCommit, sharing: usize, coming: usize, per_client: Duration) -> bool {
         for _ in 0..sharing {
-            crowd.join();
+            group.join();
         }
-        let shared = crowd.begin();
+        let shared = group.begin();
         for _ in 0..coming {
-            crowd.join();
+            group.join();
         }
-        crowd.end(shared, SYNC, &mut Pace { per_client, waited_at_end: 0 });
-        crowd.is_enough()
+        group.end(shared, SYNC, &mut CommitPacer { per_client, waited_at_end: 0 });
+        group.is_enough()
     }
 
     /// As above, where the disk is slower than the clients.
-    fn may_begin_at_once(crowd: &Crowd, sharing: usize, coming: usize) -> bool {
-        may_begin_at_the_pace(crowd, sharing, coming, Duration::ZERO)
+    fn may_begin_at_once(group: &GroupCommit, sharing: usize, coming: usize) -> bool {
+        may_begin_at_the_pace(group, sharing, coming, Duration::ZERO)
     }
 
     #[test]
     fn a_client_alone_never_waits_for_others() {
-        let crowd = Crowd::default();
-        assert!(crowd.is_enough(), "the first fsync");
-        assert!(!may_begin_at_once(&crowd, 1, 0), "nobody is there to begin for");
-        assert!(crowd.join(), "its next write begins the next fsync");
+        let group = GroupCommit::default();
+        assert!(group.is_enough(), "the first fsync");
+        assert!(!may_begin_at_once(&group, 1, 0), "nobody is there to begin for");
+        assert!(group.join(), "its next write begins the next fsync");
     }
 
     #[test]
     fn an_fsync_begins_with_nine_in_ten_of_those_who_were_seen_at_the_last() {
-        let crowd = Crowd::default();
-        assert!(!may_begin_at_once(&crowd, 45, 5));
-        let begins = (0..50).map(|_| crowd.join()).collect::<Vec<_>>();
+        let group = GroupCommit::default();
+        assert!(!may_begin_at_once(&group, 45, 5));
+        let begins = (0..50).map(|_| group.join()).collect::<Vec<_>>();
         assert_eq!(begins.iter().position(|&is_enough| is_enough), Some(39), "5 are there: 40 more make it 45 of 50");
         assert_eq!(begins.iter().filter(|&&is_enough| is_enough).count(), 1, "the log thread is woken once");
     }
 
     #[test]
     fn where_the_disk_is_faster_than_the_clients_half_of_them_are_enough() {
-        let crowd = Crowd::default();
-        assert!(!may_begin_at_the_pace(&crowd, 40, 10, SYNC / 49));
-        let begins = (0..50).map(|_| crowd.join()).collect::<Vec<_>>();
+        let group = GroupCommit::default();
+        assert!(!may_begin_at_the_pace(&group, 40, 10, SYNC / 49));
+        let begins = (0..50).map(|_| group.join()).collect::<Vec<_>>();
         assert_eq!(begins.iter().position(|&is_enough| is_enough), Some(14), "10 are there: 15 more make it 25 of 50");
     }
 
     #[test]
     fn the_pace_is_that_of_those_who_came_since_the_last_fsync() {
-        let mut pace = Pace { per_client: Duration::ZERO, waited_at_end: 20 };
+        let mut pacer = CommitPacer { per_client: Duration::ZERO, waited_at_end: 20 };
         for _ in 0..100 {
-            pace.note_gathering(30, Duration::from_micros(100));
+            pacer.note_gathering(30, Duration::from_micros(100));
         }
-        assert!((9..=10).contains(&pace.per_client.as_micros()), "10 came in 100 us: {pace:?}");
-        pace.note_gathering(20, Duration::from_secs(1));
-        assert!(pace.per_client < Duration::from_micros(11), "nobody came: {pace:?}");
-        let tenths = [700, 300, 50].map(|sync| pace.tenths(50, Duration::from_micros(sync)));
+        assert!((9..=10).contains(&pacer.per_client.as_micros()), "10 came in 100 us: {pacer:?}");
+        pacer.note_gathering(20, Duration::from_secs(1));
+        assert!(pacer.per_client < Duration::from_micros(11), "nobody came: {pacer:?}");
+        let tenths = [700, 300, 50].map(|sync| pacer.tenths(50, Duration::from_micros(sync)));
         assert_eq!(tenths, [9, 5, 9], "a slow disk, a fast one, one that is as good as none");
     }
 
     #[test]
-    fn a_crowd_that_has_left_is_forgotten_with_the_next_fsync() {
-        let crowd = Crowd::default();
-        may_begin_at_once(&crowd, 50, 0);
-        assert!(!may_begin_at_once(&crowd, 1, 0));
-        assert!(crowd.join());
+    fn a_group_that_has_left_is_forgotten_with_the_next_fsync() {
+        let group = GroupCommit::default();
+        may_begin_at_once(&group, 50, 0);
+        assert!(!may_begin_at_once(&group, 1, 0));
+        assert!(group.join());
     }
 }

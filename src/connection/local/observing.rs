@@ -1,9 +1,9 @@
 //! SLOWLOG and LATENCY: which commands took long.
 
-use super::server::LocalCall;
-use super::{COMMANDS, CommandError, Outcome, find, graph};
+use super::{LocalCall, graph};
+use crate::commands::{COMMANDS, Outcome, find};
 use crate::config::Directive;
-use crate::resp::{Args, Reply, parse_i64, quoted};
+use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::stats::calls;
 use crate::stats::slow_log::Entry;
 

@@ -1,13 +1,13 @@
 //! CONFIG: the configuration, read, changed and written into its file.
 
-use super::server::LocalCall;
-use super::{CommandError, Outcome};
+use super::LocalCall;
 use crate::aof::Rewriter;
 use crate::base::glob;
+use crate::commands::Outcome;
 use crate::config::logging;
 use crate::config::{Config, DIRECTIVES, Directive, Effect};
-use crate::resp::{Args, Reply, parse_u64, quoted};
-use crate::server::Server;
+use crate::resp::{Args, CommandError, Reply, parse_u64, quoted};
+use crate::state::Server;
 use std::sync::Arc;
 
 /// CONFIG GET parameter [parameter ...]: O(N), N = directives

@@ -26,18 +26,18 @@ const ALIGN: usize = 8;
 /// Invariants: `pointer` came from the global allocator with `layout_for(len)`; all of the `len` bytes are initialised;
 /// the first four say `len`, which is at least four.
 ///
-/// It may stand at any address: see [`Compact`](super::compact::Compact).
+/// It may stand at any address: see [`PackedBox`](super::compact::PackedBox).
 #[repr(C, packed)]
-pub struct Thin {
+pub struct ThinBuf {
     pointer: NonNull<u8>,
 }
 
 // SAFETY: it owns plain bytes, exclusively.
-unsafe impl Send for Thin {}
+unsafe impl Send for ThinBuf {}
 // SAFETY: through a shared reference the bytes are only read.
-unsafe impl Sync for Thin {}
+unsafe impl Sync for ThinBuf {}
 
-impl Thin {
+impl ThinBuf {
     /// The longest buffer: two of a request's arguments fit.
     pub const LEN_MAX: usize = u32::MAX as usize;
 
@@ -133,13 +133,13 @@ impl Thin {
     }
 
     fn write_len(&mut self, len: usize) {
-        let len = u32::try_from(len).expect("Thin::LEN_MAX bounds the length");
+        let len = u32::try_from(len).expect("ThinBuf::LEN_MAX bounds the length");
         // SAFETY: there is room for the length at the beginning, aligned to eight.
         unsafe { self.start().cast::<u32>().write(len.to_le()) };
     }
 }
 
-impl Drop for Thin {
+impl Drop for ThinBuf {
     fn drop(&mut self) {
         let layout = layout_for(self.len());
         // SAFETY: the buffer owns its allocation, and nothing uses it after this.
@@ -147,7 +147,7 @@ impl Drop for Thin {
     }
 }
 
-impl Clone for Thin {
+impl Clone for ThinBuf {
     fn clone(&self) -> Self {
         Self::new(&[&self.bytes()[LENGTH..]])
     }
@@ -196,15 +196,15 @@ mod tests {
     #[test]
     fn a_buffer_that_its_length_could_not_tell_is_not_made() {
         let part = vec![0_u8; 1 << 16];
-        assert!(std::panic::catch_unwind(|| Thin::new(&vec![&part[..]; 1 << 16])).is_err());
-        let grow = || Thin::new(&[b"some"]).splice(LENGTH, 0, Thin::LEN_MAX - LENGTH).len();
+        assert!(std::panic::catch_unwind(|| ThinBuf::new(&vec![&part[..]; 1 << 16])).is_err());
+        let grow = || ThinBuf::new(&[b"some"]).splice(LENGTH, 0, ThinBuf::LEN_MAX - LENGTH).len();
         assert!(std::panic::catch_unwind(grow).is_err());
     }
 
     #[test]
     fn a_splice_does_what_that_of_a_vector_does() {
         let mut random = fastrand::Rng::with_seed(7);
-        let mut thin = Thin::new(&[b"some", b" bytes"]);
+        let mut thin = ThinBuf::new(&[b"some", b" bytes"]);
         let mut model = b"....some bytes".to_vec();
         for _ in 0..2_000 {
             let at = random.usize(LENGTH..=model.len());

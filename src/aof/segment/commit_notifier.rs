@@ -1,4 +1,4 @@
-//! Who wakes, on the runtime, those who wait for the log.
+//! Wakes, on the runtime, the connections that wait for the log.
 
 use parking_lot::Mutex;
 use std::future::poll_fn;
@@ -14,28 +14,28 @@ const IDLE_ROUND_MAX: Duration = Duration::from_micros(5);
 /// Where fsyncs follow each other closely, the task stays awake for the next one and keeps its thread so, which lets
 /// whoever else wants the core have it (docs/adr/0019). It is told by a flag then, without a system call.
 #[derive(Debug, Default)]
-pub struct Relay {
-    has_news: AtomicBool,
+pub struct CommitNotifier {
+    is_notified: AtomicBool,
     is_awake: AtomicBool,
     /// Whether it is worth staying awake.
     pub spins: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
-impl Relay {
+impl CommitNotifier {
     /// Tells the task; false where there is nobody to tell.
-    pub fn tell(&self) -> bool {
-        self.has_news.store(true, Ordering::SeqCst);
-        // Who does not see the news any more before it sleeps has said before that it is not awake.
+    pub fn notify(&self) -> bool {
+        self.is_notified.store(true, Ordering::SeqCst);
+        // A task that has not seen the flag before it sleeps has cleared `is_awake` first.
         self.is_awake.load(Ordering::SeqCst) || self.waker.lock().take().map(Waker::wake).is_some()
     }
 
     /// Waits until it is told; awake at first, for so long, where that is worth it.
-    pub async fn news(&self, awake_at_most: Duration) {
+    pub async fn notified(&self, awake_at_most: Duration) {
         if self.spins.load(Ordering::Relaxed) {
             self.is_awake.store(true, Ordering::SeqCst);
             self.spin(awake_at_most).await;
-            if self.has_news.swap(false, Ordering::SeqCst) {
+            if self.is_notified.swap(false, Ordering::SeqCst) {
                 return;
             }
         }
@@ -43,7 +43,7 @@ impl Relay {
         poll_fn(|context| {
             // Registered first: what it is told from now on wakes this task.
             *self.waker.lock() = Some(context.waker().clone());
-            if self.has_news.swap(false, Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+            if self.is_notified.swap(false, Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -52,7 +52,7 @@ impl Relay {
     async fn spin(&self, at_most: Duration) {
         let begin = Instant::now();
         let mut round = begin;
-        while !self.has_news.load(Ordering::Relaxed) && round - begin < at_most {
+        while !self.is_notified.load(Ordering::Relaxed) && round - begin < at_most {
             tokio::task::yield_now().await;
             if round.elapsed() < IDLE_ROUND_MAX {
                 std::thread::yield_now();
@@ -74,23 +74,23 @@ mod tests {
     const LOST_AFTER: Duration = Duration::from_secs(10);
 
     /// Tells it again and again, each time when what it was told before has come out.
-    fn tell_in_turn(pause: impl Fn(u64) -> Duration + Send + 'static) {
-        let relay = Arc::new(Relay::default());
+    fn notify_in_turn(pause: impl Fn(u64) -> Duration + Send + 'static) {
+        let notifier = Arc::new(CommitNotifier::default());
         let heard = Arc::new(AtomicU64::new(0));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime starts");
         runtime.spawn({
-            let (relay, heard) = (Arc::clone(&relay), Arc::clone(&heard));
+            let (notifier, heard) = (Arc::clone(&notifier), Arc::clone(&heard));
             async move {
                 loop {
-                    relay.news(AWAKE).await;
+                    notifier.notified(AWAKE).await;
                     heard.fetch_add(1, Ordering::SeqCst);
                 }
             }
         });
         for number in 0..TOLD {
             let before = heard.load(Ordering::SeqCst);
-            relay.spins.store(number % 64 < 48, Ordering::Relaxed);
-            let is_told = relay.tell();
+            notifier.spins.store(number % 64 < 48, Ordering::Relaxed);
+            let is_told = notifier.notify();
             let begin = Instant::now();
             while is_told && heard.load(Ordering::SeqCst) == before {
                 assert!(begin.elapsed() < LOST_AFTER, "news number {number} was lost");
@@ -111,23 +111,23 @@ mod tests {
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
         let pauses: Vec<u64> = (0..TOLD).map(|_| random.u64(0..10)).collect();
-        tell_in_turn(move |number| Duration::from_micros(pauses[number as usize]));
+        notify_in_turn(move |number| Duration::from_micros(pauses[number as usize]));
     }
 
     #[test]
     fn who_is_told_nothing_for_long_sleeps() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
-        let relay = Arc::new(Relay::default());
-        relay.spins.store(true, Ordering::Relaxed);
-        let task = Arc::clone(&relay);
-        let task = runtime.spawn(async move { task.news(AWAKE).await });
+        let notifier = Arc::new(CommitNotifier::default());
+        notifier.spins.store(true, Ordering::Relaxed);
+        let task = Arc::clone(&notifier);
+        let task = runtime.spawn(async move { task.notified(AWAKE).await });
         runtime.block_on(async {
-            while relay.waker.lock().is_none() {
+            while notifier.waker.lock().is_none() {
                 tokio::task::yield_now().await;
             }
         });
-        assert!(!relay.is_awake.load(Ordering::SeqCst), "it says that it sleeps");
-        assert!(relay.tell(), "it can be woken");
+        assert!(!notifier.is_awake.load(Ordering::SeqCst), "it says that it sleeps");
+        assert!(notifier.notify(), "it can be woken");
         runtime.block_on(task).expect("it hears");
     }
 }

@@ -1,11 +1,11 @@
 //! Commands that wait for what was written to be safe: WAIT and WAITAOF.
 
-use super::arguments::{count, integer};
-use super::blocking::parse_timeout_ms;
-use super::server::LocalCall;
-use super::{CommandError, Outcome};
-use crate::resp::{Args, Reply};
-use crate::server::Server;
+use super::LocalCall;
+use crate::commands::Outcome;
+use crate::commands::arguments::{count, integer};
+use crate::commands::blocking::parse_timeout_ms;
+use crate::resp::{Args, CommandError, Reply};
+use crate::state::Server;
 use std::time::Duration;
 
 /// What WAITAOF waits for.

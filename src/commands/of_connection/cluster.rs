@@ -1,0 +1,420 @@
+//! Rows of commands that run in the connection: CLUSTER and what clients of a cluster say.
+
+use crate::commands::flag_sets::STATUS;
+use crate::commands::lookup::container;
+use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
+use crate::keyspace::Store;
+
+/// The rows of the commands here.
+pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
+    [
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "cluster",
+                arity: -2,
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about the cluster that this server is the one node of.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "readonly",
+                arity: 1,
+                flags: STATUS.and(Flags::FAST),
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "Replies OK in a cluster: there are no replicas.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "readwrite",
+                arity: 1,
+                flags: STATUS.and(Flags::FAST),
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "Replies OK in a cluster: there are no replicas.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "asking",
+                arity: 1,
+                flags: Flags::FAST,
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "Replies OK in a cluster: no slot moves.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|slots",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "Which node has which slots.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|shards",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Cluster,
+                since: "7.0.0",
+                complexity: "O(1)",
+                summary: "Which shard has which slots and nodes.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|nodes",
+                arity: 2,
+                flags: Flags::STALE,
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "The nodes, a line each.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|info",
+                arity: 2,
+                flags: Flags::STALE,
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "How the cluster is.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|myid",
+                arity: 2,
+                flags: Flags::STALE,
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "The name of the node, which it keeps.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|myshardid",
+                arity: 2,
+                flags: Flags::STALE,
+                group: Group::Cluster,
+                since: "7.2.0",
+                complexity: "O(1)",
+                summary: "The name of the node's shard.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|keyslot",
+                arity: 3,
+                flags: Flags::STALE,
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "key",
+                complexity: "O(N), N = bytes of the key",
+                summary: "The slot of a key.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|links",
+                arity: 2,
+                flags: Flags::STALE,
+                group: Group::Cluster,
+                since: "7.0.0",
+                complexity: "O(1)",
+                summary: "The links between nodes: none.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|replicas",
+                arity: 3,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "5.0.0",
+                syntax: "node-id",
+                complexity: "O(1)",
+                summary: "The replicas of a node: none.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|slaves",
+                arity: 3,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "node-id",
+                complexity: "O(1)",
+                summary: "The replicas of a node; an old name.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|meet",
+                arity: -4,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "ip port [bus-port]",
+                complexity: "O(1)",
+                summary: "Refused: there is no bus.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|addslots",
+                arity: -3,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "slot [slot ...]",
+                complexity: "O(N), N = slots",
+                summary: "Refused: all slots are taken.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|addslotsrange",
+                arity: -4,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "7.0.0",
+                syntax: "start-slot end-slot [start-slot end-slot ...]",
+                complexity: "O(N), N = ranges",
+                summary: "Refused: all slots are taken.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|delslots",
+                arity: -3,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "slot [slot ...]",
+                complexity: "O(N), N = slots",
+                summary: "Refused: the node keeps all slots.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|delslotsrange",
+                arity: -4,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "7.0.0",
+                syntax: "start-slot end-slot [start-slot end-slot ...]",
+                complexity: "O(N), N = ranges",
+                summary: "Refused: the node keeps all slots.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|flushslots",
+                arity: 2,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "Refused: the node keeps all slots.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|forget",
+                arity: 3,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "node-id",
+                complexity: "O(1)",
+                summary: "Refused: there is no other node.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|replicate",
+                arity: 3,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "node-id",
+                complexity: "O(1)",
+                summary: "Refused: there is no other node.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|count-failure-reports",
+                arity: 3,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "node-id",
+                complexity: "O(1)",
+                summary: "How many reports of a failure of a node there are: none.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|failover",
+                arity: -2,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "[FORCE | TAKEOVER]",
+                complexity: "O(1)",
+                summary: "Refused: there are no replicas.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|setslot",
+                arity: -4,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>",
+                complexity: "O(1)",
+                summary: "Whose a slot is: of this node, and no other.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|bumpepoch",
+                arity: 2,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "The epoch stays: one node has the greatest.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|set-config-epoch",
+                arity: 3,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "config-epoch",
+                complexity: "O(1)",
+                summary: "Refused: the node has an epoch.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|saveconfig",
+                arity: 2,
+                flags: Flags::ADMIN.and(Flags::STALE),
+                group: Group::Cluster,
+                since: "3.0.0",
+                complexity: "O(1)",
+                summary: "Replies OK: the name of the node is on the disk.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|reset",
+                arity: -2,
+                flags: Flags::ADMIN.and(Flags::STALE).and(Flags::NOSCRIPT),
+                group: Group::Cluster,
+                since: "3.0.0",
+                syntax: "[HARD | SOFT]",
+                complexity: "O(1)",
+                summary: "Refused: the node keeps all slots.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "cluster|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Cluster,
+                since: "5.0.0",
+                complexity: "O(1)",
+                summary: "What the subcommands do.",
+                ..Command::NONE
+            },
+        },
+    ]
+}

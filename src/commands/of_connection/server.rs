@@ -1,0 +1,371 @@
+//! Rows of commands that run in the connection: about the server.
+
+use crate::commands::flag_sets::{ADMIN, SLOW_LOG, STATUS};
+use crate::commands::lookup::container;
+use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
+use crate::keyspace::Store;
+use crate::resp::Args;
+
+/// The rows of the commands here.
+pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
+    [
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "config",
+                arity: -2,
+                flags: Flags::TELLS,
+                group: Group::Server,
+                since: "2.0.0",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about the configuration.",
+                is_secret: is_secret_value,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "latency",
+                arity: -2,
+                flags: Flags::TELLS,
+                group: Group::Server,
+                since: "2.8.13",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about what took long.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "slowlog",
+                arity: -2,
+                flags: Flags::TELLS,
+                group: Group::Server,
+                since: "2.2.12",
+                syntax: "subcommand",
+                complexity: "as the subcommand",
+                summary: "Commands about commands that took long.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "info",
+                arity: -1,
+                flags: STATUS.and(Flags::TELLS),
+                group: Group::Server,
+                since: "1.0.0",
+                syntax: "[section [section ...]]",
+                complexity: "O(1)",
+                summary: "What the server is, does and holds.",
+                categories: Categories::DANGEROUS,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "stats",
+                arity: 1,
+                flags: STATUS.and(Flags::FAST),
+                group: Group::Server,
+                since: "0.1.0 of Shardrace",
+                complexity: "O(shards)",
+                summary: "The engine's metrics in one reply.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "monitor",
+                arity: 1,
+                flags: ADMIN.and(Flags::MESSAGES),
+                group: Group::Server,
+                since: "1.0.0",
+                complexity: "O(1)",
+                summary: "Shows the commands of all connections.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "shutdown",
+                arity: -1,
+                flags: ADMIN.and(Flags::NO_MULTI).and(Flags::DEFERS),
+                group: Group::Server,
+                since: "1.0.0",
+                syntax: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+                complexity: "O(N), N = bytes of the log not yet written, and of all keys where a snapshot is made",
+                summary: "Writes the log out, makes a snapshot where `save` or the command asks for one, and ends the server.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "lolwut",
+                arity: -1,
+                flags: Flags::READONLY.and(Flags::FAST),
+                group: Group::Server,
+                since: "5.0.0",
+                syntax: "[VERSION version]",
+                complexity: "O(1)",
+                summary: "The version.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "time",
+                arity: 1,
+                flags: STATUS.and(Flags::FAST),
+                group: Group::Server,
+                since: "2.6.0",
+                complexity: "O(1)",
+                summary: "Unix time: seconds, and microseconds of this second.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "bgrewriteaof",
+                arity: 1,
+                flags: Flags::ADMIN.and(Flags::NOSCRIPT),
+                group: Group::Server,
+                since: "1.0.0",
+                complexity: "O(1)",
+                summary: "Lets the log be rewritten, while commands run: every key once in place of all that led to it. Where there is no log, one is written that ends when it is whole.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "config|get",
+                arity: -3,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.0.0",
+                syntax: "parameter [parameter ...]",
+                complexity: "O(N), N = directives",
+                summary: "Values of the configuration.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "config|set",
+                arity: -4,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.0.0",
+                syntax: "parameter value [parameter value ...]",
+                complexity: "O(N), N = directives given",
+                summary: "Changes the configuration.",
+                is_secret: is_secret_value,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "slowlog|get",
+                arity: -2,
+                flags: SLOW_LOG,
+                group: Group::Server,
+                since: "2.2.12",
+                syntax: "[count]",
+                complexity: "O(N), N = entries replied",
+                summary: "The last commands that took long.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "slowlog|len",
+                arity: 2,
+                flags: SLOW_LOG,
+                group: Group::Server,
+                since: "2.2.12",
+                complexity: "O(1)",
+                summary: "How many entries the slow log has.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "slowlog|reset",
+                arity: 2,
+                flags: SLOW_LOG,
+                group: Group::Server,
+                since: "2.2.12",
+                complexity: "O(N), N = entries",
+                summary: "Forgets the entries of the slow log.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "slowlog|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "6.2.0",
+                complexity: "O(1)",
+                summary: "What the subcommands do.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "latency|latest",
+                arity: 2,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.8.13",
+                complexity: "O(1)",
+                summary: "The last time that each kind of event took long.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "latency|history",
+                arity: 3,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.8.13",
+                syntax: "event",
+                complexity: "O(1)",
+                summary: "When events of a kind took how long.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "latency|reset",
+                arity: -2,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.8.13",
+                syntax: "[event [event ...]]",
+                complexity: "O(1)",
+                summary: "Forgets what took long.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "latency|doctor",
+                arity: 2,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.8.13",
+                complexity: "O(1)",
+                summary: "What took long, in sentences.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "latency|graph",
+                arity: 3,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.8.13",
+                syntax: "event",
+                complexity: "O(1)",
+                summary: "The last times of a kind of event, drawn with characters.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "latency|histogram",
+                arity: -2,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "7.0.0",
+                syntax: "[command [command ...]]",
+                complexity: "O(N), N = commands",
+                summary: "How often commands took how long.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "latency|help",
+                arity: 2,
+                flags: STATUS,
+                group: Group::Server,
+                since: "2.8.13",
+                complexity: "O(1)",
+                summary: "What the subcommands do.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "memory|stats",
+                arity: 2,
+                group: Group::Server,
+                since: "4.0.0",
+                complexity: "O(shards)",
+                summary: "What memory is used for.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "config|rewrite",
+                arity: 2,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.8.0",
+                complexity: "O(N), N = directives",
+                summary: "Writes the configuration into its file.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "config|resetstat",
+                arity: 2,
+                flags: ADMIN,
+                group: Group::Server,
+                since: "2.0.0",
+                complexity: "O(1)",
+                summary: "Starts the counts of INFO anew.",
+                ..Command::NONE
+            },
+        },
+    ]
+}
+
+/// CONFIG SET: the value of `requirepass`.
+fn is_secret_value(args: Args<'_>, position: usize) -> bool {
+    position > 2 && args.is(position - 1, "requirepass")
+}

@@ -1,0 +1,64 @@
+//! Rows of commands that run in the connection: MULTI, DISCARD, UNWATCH.
+
+use crate::commands::flag_sets::{AT_ONCE, CONNECTION, CONNECTION_FAST};
+use crate::commands::lookup::container;
+use crate::commands::row::{Command, Flags, Group, Row, Run};
+use crate::keyspace::Store;
+
+/// The rows of the commands here.
+pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
+    [
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "multi",
+                arity: 1,
+                flags: AT_ONCE,
+                group: Group::Transactions,
+                since: "1.2.0",
+                complexity: "O(1)",
+                summary: "Begins a transaction: the commands that follow are queued.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Plain(container),
+            command: Command {
+                name: "exec",
+                arity: 1,
+                flags: CONNECTION.and(Flags::SKIP_SLOWLOG).and(Flags::NOT_QUEUED).and(Flags::DEFERS),
+                group: Group::Transactions,
+                since: "1.2.0",
+                complexity: "as its commands",
+                summary: "Runs the queued commands as one, unless a watched key has changed.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "discard",
+                arity: 1,
+                flags: AT_ONCE,
+                group: Group::Transactions,
+                since: "2.0.0",
+                complexity: "O(N), N = queued commands",
+                summary: "Forgets the queued commands.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "unwatch",
+                arity: 1,
+                flags: CONNECTION_FAST,
+                group: Group::Transactions,
+                since: "2.2.0",
+                complexity: "O(1)",
+                summary: "Forgets the watched keys.",
+                ..Command::NONE
+            },
+        },
+    ]
+}

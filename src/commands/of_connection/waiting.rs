@@ -1,0 +1,39 @@
+//! Rows of commands that run in the connection: WAIT, WAITAOF.
+
+use crate::commands::row::{Categories, Command, Flags, Group, Row, Run};
+use crate::keyspace::Store;
+
+/// The rows of the commands here.
+pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
+    [
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "wait",
+                arity: 3,
+                flags: Flags::NOSCRIPT.and(Flags::DEFERS),
+                group: Group::Generic,
+                since: "3.0.0",
+                syntax: "numreplicas timeout",
+                complexity: "O(1)",
+                summary: "Waits until so many replicas have what the connection wrote, or the time is over. There are no replicas.",
+                categories: Categories::CONNECTION,
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "waitaof",
+                arity: 4,
+                flags: Flags::NOSCRIPT.and(Flags::DEFERS),
+                group: Group::Generic,
+                since: "7.2.0",
+                syntax: "numlocal numreplicas timeout",
+                complexity: "O(1)",
+                summary: "Waits until what the connection wrote is on the disk of this server, and of so many replicas, or the time is over. There are no replicas.",
+                ..Command::NONE
+            },
+        },
+    ]
+}

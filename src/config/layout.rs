@@ -1,0 +1,94 @@
+//! What follows from the directives: how the data is divided, where files are, how many of them may be open.
+
+use super::{Config, Directive};
+use crate::aof::{FILES_PER_SEGMENT, Layout};
+use crate::base::limits;
+use crate::base::narrowing::size;
+use crate::base::parallel::cores;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// File descriptors that are neither connections nor of the log: the standard ones, the listener, the runtime's own, the
+/// locks, a snapshot, what is opened for a moment, and one for a connection that is refused.
+const OTHER_FILES: u64 = 64;
+
+/// How the engine divides the data. Two shards on one thread do no more than one, in smaller turns (docs/adr/0005).
+pub fn layout(config: &Config) -> Layout {
+    let engine = config.text(Directive::Engine);
+    let shards = match engine.as_str() {
+        "actor" => or_default(config.number(Directive::Shards), || threads(config).get()).get(),
+        _ => 1,
+    };
+    Layout { engine, shards }
+}
+
+/// The threads that run connections and shards. One core stays free for the kernel's part of the network, the log threads
+/// and whoever else is on the machine.
+pub fn threads(config: &Config) -> NonZeroUsize {
+    or_default(config.number(Directive::Threads), || (cores() - 1).max(1))
+}
+
+/// A number of a directive, or the default where it is 0.
+pub fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
+    NonZeroUsize::new(size(number)).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
+}
+
+/// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
+pub fn apply_limits(config: &Config) {
+    limits::IS_CLUSTER.store(config.is_on(Directive::ClusterEnabled), Ordering::Relaxed);
+    limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
+    limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
+}
+
+/// Where the log's files are.
+pub fn log_dir(config: &Config) -> PathBuf {
+    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Appenddirname))
+}
+
+/// Where snapshots go.
+pub fn snapshot_path(config: &Config) -> PathBuf {
+    Path::new(&config.text(Directive::Dir)).join(config.text(Directive::Dbfilename))
+}
+
+/// Lowers `maxclients` to what the limit on open files leaves, as Redis does.
+pub fn fit_maxclients(config: &Config) -> Result<(), String> {
+    let wanted = config.number(Directive::Maxclients);
+    let (files, reserved) = (open_files(wanted, config), reserved_files(config));
+    let most = files.saturating_sub(reserved);
+    if most == 0 {
+        return Err(format!(
+            "the limit on open files is {files}, and the server itself needs {reserved} with {} shards: raise it \
+             (ulimit -n)",
+            layout(config).shards
+        ));
+    }
+    if most < wanted {
+        tracing::warn!("The limit on open files is {files}: maxclients has been reduced from {wanted} to {most}.");
+        let index = Directive::Maxclients as usize;
+        config.set(&[(index, most.to_string())]).expect("a smaller number of connections is a valid value");
+    }
+    Ok(())
+}
+
+/// How many connections the limit on open files, raised as far as it can be, leaves of so many.
+pub fn clients_that_fit(config: &Config, wanted: u64) -> u64 {
+    wanted.min(open_files(wanted, config).saturating_sub(reserved_files(config)))
+}
+
+/// The limit on open files, raised for so many connections as far as it can be.
+fn open_files(clients: u64, config: &Config) -> u64 {
+    rlimit::increase_nofile_limit(clients.saturating_add(reserved_files(config))).unwrap_or(u64::MAX)
+}
+
+/// How many files the server opens itself at most.
+fn reserved_files(config: &Config) -> u64 {
+    let segments = if config.is_on(Directive::Appendonly) { layout(config).shards as u64 } else { 0 };
+    OTHER_FILES + segments * FILES_PER_SEGMENT
+}
+
+/// Names this boot of the operating system; empty where it has no name.
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}

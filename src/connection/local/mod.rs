@@ -1,0 +1,175 @@
+//! Commands that run in the connection, about itself or about the server: one function each, which gets the connection.
+
+mod clients;
+mod cluster;
+mod configuration;
+mod functions;
+mod general;
+mod graph;
+mod observing;
+mod pubsub;
+mod scripts;
+pub(super) mod waiting;
+
+pub use clients::stop_request;
+pub use scripts::serve as serve_scripts;
+
+use crate::base::ticks;
+use crate::commands::{CommandId, Context, Outcome, Transaction, Watched, plain_function, slow, subcommand};
+use crate::config::Directive;
+use crate::pubsub::Subscription;
+use crate::resp::{Args, Reply};
+use crate::state::Server;
+use crate::state::clients::Client;
+use crate::stats::calls;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a local command works on.
+pub struct LocalCall<'a> {
+    /// The server.
+    pub server: &'a Server,
+    /// The connection as others see it.
+    pub client: &'a Client,
+    /// The connection's own state.
+    pub state: &'a mut ConnectionState,
+    /// Whether it runs inside EXEC.
+    pub is_in_exec: bool,
+    /// How many got the message of a PUBLISH, where its transaction has sent it.
+    pub receivers: Option<usize>,
+    /// Bytes of the request, as it came, and of what came behind it.
+    pub request_bytes: usize,
+}
+
+impl LocalCall<'_> {
+    /// Whether a directive of `no`, `yes` and `local` allows this connection something.
+    pub fn may(&self, directive: Directive) -> bool {
+        self.server.allows(directive, self.client)
+    }
+
+    fn choose_database(&mut self, number: u16) {
+        self.state.context.database = number;
+        self.client.database.store(number, Ordering::Relaxed);
+    }
+
+    /// The subscription of the connection, made where there is none.
+    pub fn subscription(&mut self) -> &mut Subscription {
+        self.state.subscription.get_or_insert_with(|| {
+            let subscription = Box::new(Subscription::new(Arc::clone(&self.server.pubsub)));
+            // The first of this connection is its only one.
+            _ = self.client.subscriber.set(Arc::clone(subscription.subscriber()));
+            subscription
+        })
+    }
+
+    /// The bytes of the request that is run, and those of its arguments.
+    fn running(&self, args: Args<'_>) -> Option<(u64, u64)> {
+        Some((self.request_bytes as u64, args.byte_len() as u64))
+    }
+
+    fn choose_touching(&mut self, no_touch: bool) {
+        self.state.context.no_touch = no_touch;
+        self.client.no_touch.store(no_touch, Ordering::Relaxed);
+    }
+
+    fn choose_protocol(&mut self, resp3: bool) {
+        self.state.context.resp3 = resp3;
+        self.client.resp3.store(resp3, Ordering::Relaxed);
+    }
+}
+
+/// State of a connection that commands change.
+#[derive(Debug)]
+pub struct ConnectionState {
+    /// The protocol that it speaks, and the database that it has selected.
+    pub context: Context,
+    /// Whether it may run commands.
+    pub is_authenticated: bool,
+    /// Whether it closes when its replies are out.
+    pub is_closing: bool,
+    /// What it has queued since MULTI.
+    pub multi: Option<Multi>,
+    /// The keys that it watches, and what breaks when one changes.
+    pub watched: Option<Watched>,
+    /// Whether all that it had written was on the disk when its last EXEC began.
+    pub is_synced: bool,
+    /// What it listens to; none before its first SUBSCRIBE.
+    pub subscription: Option<Box<Subscription>>,
+    /// The replies that it does not want.
+    pub mute: Mute,
+}
+
+/// Replies that a connection does not want: CLIENT REPLY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mute {
+    /// It wants all.
+    #[default]
+    Nothing,
+    /// That to the next request.
+    Next,
+    /// All of them.
+    All,
+}
+
+impl ConnectionState {
+    /// Whether it listens to anything.
+    pub fn is_listening(&self) -> bool {
+        self.subscription.as_ref().is_some_and(|subscription| subscription.is_active())
+    }
+
+    /// Whether it watches the commands of all.
+    pub fn is_monitor(&self) -> bool {
+        self.subscription.as_ref().is_some_and(|subscription| subscription.is_monitor())
+    }
+
+    /// Whether it may only use the commands about subscriptions: RESP2 has no other way to tell messages from replies.
+    pub fn is_subscriber_mode(&self) -> bool {
+        self.subscription.is_some() && !self.context.resp3 && self.is_listening()
+    }
+}
+
+/// A transaction while it is queued.
+#[derive(Debug, Default)]
+pub struct Multi {
+    /// Its commands.
+    pub transaction: Box<Transaction>,
+    /// Whether one of them was refused, so that none will run.
+    pub is_refused: bool,
+}
+
+impl Multi {
+    /// Forgets the commands, which will not run.
+    pub fn refuse(&mut self) {
+        self.is_refused = true;
+        *self.transaction = Transaction::default();
+    }
+}
+
+/// The function of a command that runs in the connection.
+pub type LocalFn = fn(&mut LocalCall<'_>, Args<'_>, &mut Reply<'_>) -> Outcome;
+
+/// Runs a local command, or the subcommand that its second argument names.
+pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    let id = match subcommand(id, args) {
+        Ok(id) => id,
+        Err(error) => {
+            calls::note_error(&error);
+            return reply.error(error);
+        }
+    };
+    call.client.last_command.store(id.0, Ordering::Relaxed);
+    let began_at = ticks::now();
+    let outcome = match plain_function(id) {
+        Some(function) => function(args, reply),
+        None => functions::of(id)(call, args, reply),
+    };
+    let took = ticks::now().saturating_sub(began_at);
+    calls::note_run(id.0, took, true, outcome.is_err());
+    if let Err(error) = outcome {
+        calls::note_error(&error);
+        reply.error(error);
+    }
+    if calls::is_slow(took) {
+        call.server.note_slow(call.client, slow(id, args, took));
+    }
+}

@@ -1,0 +1,102 @@
+//! What scripts need of the server that runs them: commands that need a connection run for one that leads nowhere.
+
+use super::{ConnectionState, LocalCall, Mute, dispatch};
+use crate::commands::scripting::{self, Host, Local};
+use crate::commands::{CommandId, Context};
+use crate::connection::monitor;
+use crate::resp::{Args, CommandError, Reply};
+use crate::scripting::Libraries;
+use crate::state::Server;
+use crate::state::clients::Client;
+use crate::state::listening::Accepted;
+use crate::state::socket::{Address, Stream};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Makes the server known to scripts.
+pub fn serve(server: &Arc<Server>) {
+    let server: Weak<Server> = Arc::downgrade(server);
+    scripting::serve(server);
+}
+
+impl Host for Server {
+    fn refuses_writes(&self) -> Option<CommandError> {
+        self.refuses_writes()
+    }
+
+    fn refuses_scripts(&self) -> Option<CommandError> {
+        self.refuses_scripts()
+    }
+
+    fn note_busy(&self, is_busy: bool) {
+        self.log_control.look_at_all_while(is_busy);
+    }
+
+    fn has_monitors(&self) -> bool {
+        self.pubsub.has_monitors()
+    }
+
+    fn show_called(&self, database: usize, id: CommandId, args: Args<'_>) {
+        monitor::show_called(self, database, id, args);
+    }
+
+    fn receivers(&self, channel: &[u8], is_shard: bool) -> usize {
+        self.pubsub.receivers(channel, is_shard)
+    }
+
+    fn connection(self: Arc<Self>) -> Option<Box<dyn Local>> {
+        let client = unconnected()?;
+        Some(Box::new(ScriptConnection { server: self, client, state: state_of_scripts() }))
+    }
+
+    fn keep_functions(&self, libraries: &Libraries) -> Result<(), String> {
+        let Some(rewriter) = self.rewriting.rewriter() else { return Ok(()) };
+        let kept = std::thread::scope(|scope| scope.spawn(|| rewriter.keep_functions(libraries)).join());
+        kept.expect("writing a file does not panic").map_err(|error| {
+            let dir = rewriter.dir().display();
+            tracing::error!("Can't write the libraries of functions in {dir}: {error}");
+            format!("MISCONF Errors writing the libraries of functions: {error}")
+        })
+    }
+}
+
+/// The connection that commands about the server are run for: a script has none of its own.
+struct ScriptConnection {
+    server: Arc<Server>,
+    client: Arc<Client>,
+    /// What such a command changes of its connection, it changes for this script.
+    state: ConnectionState,
+}
+
+impl Local for ScriptConnection {
+    fn run(&mut self, named: CommandId, context: Context, args: Args<'_>, reply: &mut Reply<'_>) {
+        let Self { server, client, state } = self;
+        state.context = context;
+        let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
+        dispatch(named, &mut call, args, reply);
+    }
+}
+
+/// The client of all scripts.
+fn unconnected() -> Option<Arc<Client>> {
+    static CLIENT: OnceLock<Arc<Client>> = OnceLock::new();
+    if let Some(client) = CLIENT.get() {
+        return Some(Arc::clone(client));
+    }
+    let (stream, _) = tokio::net::UnixStream::pair().ok()?;
+    let address = Address::Unix("".into());
+    let accepted = Accepted { stream: Stream::Unix(stream), address: address.clone(), local_address: address };
+    Some(Arc::clone(CLIENT.get_or_init(|| Arc::new(Client::of(accepted, 0)))))
+}
+
+fn state_of_scripts() -> ConnectionState {
+    ConnectionState {
+        context: Context::default(),
+        is_authenticated: true,
+        is_closing: false,
+        multi: None,
+        watched: None,
+        is_synced: false,
+        subscription: None,
+        mute: Mute::Nothing,
+    }
+}

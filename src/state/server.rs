@@ -1,0 +1,361 @@
+//! The server as connections, commands and the housekeeping see it; it accepts nothing and runs nothing.
+
+use super::clients::{Client, Clients};
+use super::listening::Listening;
+use super::log_switch::LogSwitch;
+use super::pause::Pause;
+use super::rewriting::Rewriting;
+use super::stopping::Stop;
+use super::supervision::Supervisor;
+use crate::aof::{LogControl, Segment};
+use crate::base::clock::{Clock, milliseconds, uptime};
+use crate::base::limits::{self, Limit};
+use crate::base::memory;
+use crate::base::narrowing::whole_u64;
+use crate::base::pressure::{Look, PRESSURE};
+use crate::base::ticks;
+use crate::config::logging::Seldom;
+use crate::config::{Config, Directive, apply_limits, clients_that_fit, snapshot_path};
+use crate::engine::{EngineMetrics, Metered};
+use crate::keyspace::Policy;
+use crate::pubsub::PubSub;
+use crate::resp::CommandError;
+use crate::scripting::busy;
+use crate::snapshot::{Refusal, SAVES};
+use crate::stats::latency;
+use crate::stats::slow_log::{Slow, SlowLog};
+use crate::stats::{calls, stages};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What connections, commands and the housekeeping share.
+pub struct Server {
+    /// The configuration.
+    pub config: Config,
+    /// The connections that are open.
+    pub clients: Clients,
+    /// Counts of what has happened.
+    pub stats: Stats,
+    /// The engine's figures; none while the data is loaded.
+    pub(crate) engine: OnceLock<Arc<dyn Metered>>,
+    /// Who listens to which channel.
+    pub pubsub: Arc<PubSub>,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// When the server started.
+    pub started: Instant,
+    /// A random name of this run.
+    pub run_id: String,
+    /// What is told when it is ready.
+    pub supervisor: Supervisor,
+    /// The name of the node in a cluster.
+    pub node_id: String,
+    /// The operating system.
+    pub os: String,
+    /// Where connections come from.
+    pub listening: Listening,
+    /// Threads of the runtime.
+    pub threads: usize,
+    /// The policy of the log, and what is wrong with it.
+    pub log_control: LogControl,
+    /// The rewriting of the log.
+    pub rewriting: Rewriting,
+    /// What begins and ends it.
+    pub log_switch: LogSwitch,
+    /// Whether connections take on requests.
+    pub pause: Pause,
+    /// Ends the server.
+    pub stop: Arc<Stop>,
+    /// Commands that took long.
+    pub slow_log: SlowLog,
+    /// What took longer than it should.
+    pub latency: Arc<latency::Monitor>,
+    /// When a line of the log said last that somebody sends HTTP.
+    pub attacks: Seldom,
+    /// Bytes that were in use before there was data.
+    pub startup_memory: u64,
+    /// Bytes of one reply at most, and of those of a transaction.
+    pub(crate) reply_bytes_max: Arc<Limit>,
+    /// The time, as the housekeeping last saw it.
+    pub(crate) coarse_uptime_ms: AtomicU64,
+    /// What had been counted when CONFIG RESETSTAT came.
+    pub(crate) base: Mutex<Totals>,
+}
+
+impl Server {
+    /// The engine's figures; those of an empty one while the data is loaded.
+    pub fn metrics(&self) -> EngineMetrics {
+        self.engine.get().map_or_else(EngineMetrics::default, |engine| engine.metrics())
+    }
+
+    /// Whether the data is loaded just now.
+    pub fn is_loading(&self) -> bool {
+        self.engine.get().is_none()
+    }
+
+    /// Whether a directive of `no`, `yes` and `local` allows a connection something.
+    pub fn allows(&self, directive: Directive, client: &Client) -> bool {
+        match self.config.text(directive).as_str() {
+            "yes" => true,
+            "local" => client.address.is_local(),
+            _ => false,
+        }
+    }
+
+    /// Whether a request with keys of several slots is refused.
+    pub fn refuses_cross_slot(&self) -> bool {
+        self.config.is_on(Directive::ClusterEnabled) && !self.config.is_on(Directive::ClusterAllowCrossSlot)
+    }
+
+    /// Whether what is written is logged.
+    pub fn has_log(&self) -> bool {
+        self.config.is_on(Directive::Appendonly)
+    }
+
+    /// Lets changes of the configuration take effect where values are kept for speed.
+    pub fn apply_config(&self) {
+        self.log_control.set_policy(self.config.choice(Directive::Appendfsync));
+        SAVES.aim_at(snapshot_path(&self.config));
+        self.config.apply_limits();
+        self.config.apply_policy();
+        limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
+        limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
+        limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
+        let limits = self.config.output_limits();
+        self.reply_bytes_max.set(limits.normal.hard_max());
+        self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
+        self.pubsub.set_notified(self.config.events());
+        apply_limits(&self.config);
+        self.look_at_memory();
+        PRESSURE.look_again();
+        calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
+        stages::SAMPLE.store(self.config.narrow(Directive::StagesSample), Ordering::Relaxed);
+        let control = self.log_control.clone();
+        SAVES.set_policy(
+            self.config.number(Directive::Save) > 0,
+            self.config.is_on(Directive::StopWritesOnBgsaveError),
+            Refusal(Box::new(move |is_refused| control.set_failed_snapshot(is_refused))),
+        );
+        busy::THRESHOLD_MS.store(self.config.number(Directive::BusyReplyThreshold), Ordering::Relaxed);
+        calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
+        self.latency.set_threshold_ms(self.config.number(Directive::LatencyMonitorThreshold));
+    }
+
+    /// Ticks from which on the slow log or the latency monitor may want a command.
+    fn slow_from(&self) -> u64 {
+        let slow_us = self.config.signed(Directive::SlowlogLogSlowerThan);
+        let latency_ms = self.config.number(Directive::LatencyMonitorThreshold);
+        let slow_us = u64::try_from(slow_us).unwrap_or(u64::MAX);
+        let latency_us = if latency_ms == 0 { u64::MAX } else { latency_ms.saturating_mul(1000) };
+        // Beyond what is exact it is for ever.
+        whole_u64(slow_us.min(latency_us) as f64 * ticks::per_us())
+    }
+
+    /// Takes in a command that took long.
+    pub fn note_slow(&self, client: &Client, slow: Slow) {
+        let us = whole_u64(slow.ticks as f64 / ticks::per_us());
+        let at_s = self.clock.now_ms() / 1000;
+        let event = if slow.is_fast { "fast-command" } else { "command" };
+        self.latency.note(event, latency::Sample { at_s, ms: us / 1000 });
+        let least_us = self.config.signed(Directive::SlowlogLogSlowerThan);
+        if !slow.is_skipped && u64::try_from(least_us).is_ok_and(|least_us| us >= least_us) {
+            let name = client.labels.lock().name.clone();
+            let most = self.config.size(Directive::SlowlogMaxLen);
+            self.slow_log.push(slow, us, at_s, (client.address.to_string(), name), most);
+        }
+    }
+
+    /// Whether a command that needs memory may run, with arguments of so many bytes. Where more is in use than
+    /// `maxmemory`, `make_room` evicts some keys, if there are any to evict.
+    #[cold]
+    pub fn finds_room(&self, argument_bytes: usize, make_room: impl FnOnce()) -> bool {
+        if !PRESSURE.is_over() {
+            if PRESSURE.has_used_up(argument_bytes) {
+                self.look_at_memory();
+            }
+            if !PRESSURE.is_over() {
+                return true;
+            }
+        }
+        let policy = Policy::now();
+        if !policy.evicts() {
+            return false;
+        }
+        make_room();
+        let is_paused = limits::is_frozen();
+        is_paused || !PRESSURE.is_over() || self.evictable(policy) > 0
+    }
+
+    fn evictable(&self, policy: Policy) -> u64 {
+        self.engine.get().map_or(0, |engine| engine.evictable(policy.spares_lasting()))
+    }
+
+    /// Looks at how much memory is in use; gives when to look again.
+    pub(crate) fn look_at_memory(&self) -> Duration {
+        let most = self.config.number(Directive::Maxmemory);
+        let brought = PRESSURE.brought();
+        let segments = self.segments();
+        let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };
+        PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: Policy::now().evicts() })
+    }
+
+    /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.
+    pub fn uncounted_memory(&self) -> u64 {
+        Segment::buffers_of(self.segments())
+    }
+
+    fn segments(&self) -> &[Arc<Segment>] {
+        self.engine.get().map_or(&[], |engine| engine.segments())
+    }
+
+    /// Why nothing may be written now: the last snapshot, or the log, could not be.
+    pub fn refuses_writes(&self) -> Option<CommandError> {
+        const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
+                                   persist to disk. Commands that may modify the data set are disabled, because this \
+                                   instance is configured to report errors during writes if RDB snapshotting fails \
+                                   (stop-writes-on-bgsave-error option). Please check the Redis logs for details \
+                                   about the RDB error.";
+        if self.log_control.has_failed_snapshot() {
+            return Some(CommandError::Text(NO_SNAPSHOT));
+        }
+        let reason = self.log_control.failure()?;
+        Some(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")))
+    }
+
+    /// The same, as a script hears it that may write.
+    pub fn refuses_scripts(&self) -> Option<CommandError> {
+        const NO_SNAPSHOT: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
+                                   persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only \
+                                   scripts.";
+        if self.log_control.has_failed_snapshot() {
+            return Some(CommandError::Text(NO_SNAPSHOT));
+        }
+        let reason = self.log_control.failure()?;
+        Some(CommandError::Owned(format!(
+            "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable \
+             scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: {reason}"
+        )))
+    }
+
+    /// Bytes that are to be sent to a connection above which it is closed at once.
+    pub fn output_max(&self, is_listening: bool) -> usize {
+        match is_listening {
+            true => usize::try_from(self.pubsub.queue_bytes_max()).unwrap_or(usize::MAX),
+            false => self.reply_bytes_max.get(),
+        }
+    }
+
+    /// [`uptime_ms`], as the housekeeping last saw it.
+    pub fn coarse_uptime_ms(&self) -> u64 {
+        self.coarse_uptime_ms.load(Ordering::Relaxed)
+    }
+
+    /// How many connections the limit on open files, raised as far as it can be, leaves of so many.
+    pub fn clients_that_fit(&self, wanted: u64) -> u64 {
+        clients_that_fit(&self.config, wanted)
+    }
+
+    /// What has been counted since the start, or since CONFIG RESETSTAT.
+    pub fn totals_since_reset(&self, metrics: &EngineMetrics) -> Totals {
+        self.totals(metrics).since(*self.base.lock())
+    }
+
+    /// Starts the counts anew.
+    pub fn reset_stats(&self) {
+        *self.base.lock() = self.totals(&self.metrics());
+        calls::reset();
+        stages::reset();
+    }
+
+    fn totals(&self, metrics: &EngineMetrics) -> Totals {
+        let mut totals = *self.stats.departed.lock();
+        self.clients.list().iter().for_each(|client| totals.add_client(client));
+        totals.connections = self.stats.connections.load(Ordering::Relaxed);
+        totals.rejected = self.stats.rejected.load(Ordering::Relaxed);
+        totals.over_limit = self.stats.over_limit.load(Ordering::Relaxed);
+        totals.hits = metrics.keyspace.hits;
+        totals.misses = metrics.keyspace.misses;
+        totals.expired = metrics.keyspace.expired;
+        totals.evicted = PRESSURE.evicted();
+        totals.wrong_passwords = self.stats.wrong_passwords.load(Ordering::Relaxed);
+        totals.exceeded_ms = milliseconds(PRESSURE.exceeded(uptime()).0);
+        totals
+    }
+}
+
+/// Counts of what has happened.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Connections accepted.
+    pub connections: AtomicU64,
+    /// Connections refused for `maxclients`.
+    pub rejected: AtomicU64,
+    /// Connections closed for the output limit.
+    pub over_limit: AtomicU64,
+    /// Commands a second, over the last second.
+    pub ops_per_sec: AtomicU64,
+    /// Bytes read a second, over the last second.
+    pub input_per_sec: AtomicU64,
+    /// Bytes written a second, over the last second.
+    pub output_per_sec: AtomicU64,
+    /// Passwords that were wrong.
+    pub wrong_passwords: AtomicU64,
+    /// What connections that have ended had counted.
+    pub(crate) departed: Mutex<Totals>,
+}
+
+/// Sums for INFO.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Totals {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused.
+    pub rejected: u64,
+    /// Connections closed for the output limit.
+    pub over_limit: u64,
+    /// Commands run.
+    pub commands: u64,
+    /// Bytes read.
+    pub input_bytes: u64,
+    /// Bytes written.
+    pub output_bytes: u64,
+    /// Lookups that found their key.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Keys that expired.
+    pub expired: u64,
+    /// Keys that were evicted.
+    pub evicted: u64,
+    /// For how many milliseconds memory was over the limit.
+    pub exceeded_ms: u64,
+    /// Passwords that were wrong.
+    pub wrong_passwords: u64,
+}
+
+impl Totals {
+    pub(crate) fn add_client(&mut self, client: &Client) {
+        self.commands += client.commands.load(Ordering::Relaxed);
+        self.input_bytes += client.input_bytes.load(Ordering::Relaxed);
+        self.output_bytes += client.sent_bytes.load(Ordering::Relaxed);
+    }
+
+    fn since(self, base: Totals) -> Totals {
+        Totals {
+            connections: self.connections - base.connections,
+            rejected: self.rejected - base.rejected,
+            over_limit: self.over_limit - base.over_limit,
+            commands: self.commands.saturating_sub(base.commands),
+            input_bytes: self.input_bytes.saturating_sub(base.input_bytes),
+            output_bytes: self.output_bytes.saturating_sub(base.output_bytes),
+            hits: self.hits.saturating_sub(base.hits),
+            misses: self.misses.saturating_sub(base.misses),
+            expired: self.expired.saturating_sub(base.expired),
+            evicted: self.evicted.saturating_sub(base.evicted),
+            exceeded_ms: self.exceeded_ms.saturating_sub(base.exceeded_ms),
+            wrong_passwords: self.wrong_passwords - base.wrong_passwords,
+        }
+    }
+}
