@@ -25,14 +25,14 @@ get() { # name, where from, commit
 }
 
 build() { # name, binary
-  (cd "$folder/$1" && RUSTC_WRAPPER= CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=cc RUSTFLAGS="-C debuginfo=0" \
-    CARGO_TARGET_DIR="$folder/target-$1" cargo build --release --bin "$2")
+  (cd "$folder/$1" && CARGO_TARGET_DIR="$folder/target-$1" cargo build --release --bin "$2")
 }
 
 get mini-kv "${MINI_KV:-https://github.com/smb374/mini-kv}" 18c6e29
 get redis-rust "${REDIS_RUST:-https://github.com/nerdsane/redis-rust}" c94fcb1
 build mini-kv kv_server
-build redis-rust redis-server-optimized
+(export RUSTC_WRAPPER= CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=cc RUSTFLAGS="-C debuginfo=0"
+  build redis-rust redis-server-optimized)
 
 cd "$here"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$here/target}"

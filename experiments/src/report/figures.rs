@@ -92,7 +92,7 @@ pub(super) fn colour_of_line(record: &RunRecord, sweep: &Sweep, line: &Line) -> 
         return COLOURS[(line.rank - 1) % COLOURS.len()].1;
     }
     let (red, green, blue) = colour_of(record, &line.server);
-    let shade = |part: u8| if line.rank % 2 == 0 { part } else { (f64::from(part) * 0.5 + 90.0) as u8 };
+    let shade = |part: u8| if line.rank.is_multiple_of(2) { part } else { (f64::from(part) * 0.5 + 90.0) as u8 };
     (shade(red), shade(green), shade(blue))
 }
 
