@@ -227,6 +227,22 @@ fn a_variant_gives_its_server_an_environment() {
 }
 
 #[test]
+fn a_factorial_run_says_its_effects_at_its_end() {
+    let variants = "factorial = [['two', 'one']]\nvariant = [\
+        { name = 'command', flags = [], factors = { batching = 'command' } },\
+        { name = 'read', flags = [], factors = { batching = 'read' } }]\n";
+    let lab = Lab::new(&(SWEEP.replace("[1, 10]", "[1]").replace("repeats = 3", "repeats = 1") + variants));
+    let said = text(&lab.finish());
+    for expected in [
+        "throughput, two with batching read by one with batching command:",
+        "  server × batching  two × read  1.00 [1.00–1.00]",
+        "  pipeline  16  1.01 ",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+#[test]
 fn how_evenly_connections_are_served_is_kept_and_judged_where_it_is_asked() {
     let asked =
         Lab::new(&(SWEEP.replace("[1, 10]", "[10]").replace("repeats = 3", "repeats = 2") + "fairness = true\n"));
