@@ -7,10 +7,10 @@
 
 use super::access;
 use super::arguments::{number_of_keys, reply_entry};
-use super::flag_sets::{SHRINK, WAITING_MOVE, WAITING_POP};
+use super::flag_sets::{WAITING_MOVE, WAITING_TAKE};
 use super::float::Extended;
 use super::lists::{self, end_and_count, parse_end};
-use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
+use super::row::{Command, Group, Keys, ReadingOptions, Request, Row, Run};
 use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
 use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
@@ -25,7 +25,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             command: Command {
                 name: "blpop",
                 arity: -3,
-                flags: WAITING_POP,
+                flags: WAITING_TAKE,
                 keys: Keys::BUT_LAST,
                 request: Request::Joint,
                 group: Group::List,
@@ -42,7 +42,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             command: Command {
                 name: "brpop",
                 arity: -3,
-                flags: WAITING_POP,
+                flags: WAITING_TAKE,
                 keys: Keys::BUT_LAST,
                 request: Request::Joint,
                 group: Group::List,
@@ -59,7 +59,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
             command: Command {
                 name: "blmpop",
                 arity: -5,
-                flags: SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS),
+                flags: WAITING_TAKE,
                 keys: Keys::COUNTED_SECOND,
                 request: Request::Joint,
                 group: Group::List,

@@ -122,10 +122,8 @@ fn commands_in_scripts_reply_and_fail_as_in_redis() {
         "return redis.call('subscribe','x')",
         "return redis.call('multi')",
         "return redis.call('eval','return 1',0)",
-        "return redis.call('blpop','nothing',1)",
         "return redis.call('auth','x')",
         "return redis.call('debug','sleep',0)",
-        "return redis.call('wait',0,0)",
         "return redis.call('config','get','hz')",
         "return redis.call('client','nosuch')",
         "return redis.call('object','nosuch')",
@@ -187,6 +185,54 @@ fn commands_in_scripts_reply_and_fail_as_in_redis() {
         "#!lua",
         "#!lua\n\nerror('x')",
     ]);
+}
+
+/// As in Redis since 7.2: as if their time had passed. WAITAOF is not for scripts.
+#[test]
+fn commands_that_wait_reply_at_once_in_a_script() {
+    const NOTHING: &str = "$-1\r\n";
+    let calls = [
+        ("'blpop','none','nor',0", NOTHING),
+        ("'brpop','none',0", NOTHING),
+        ("'blmpop',0,2,'none','nor','left'", NOTHING),
+        ("'blmove','none','nor','left','right',0", NOTHING),
+        ("'brpoplpush','none','nor',0", NOTHING),
+        ("'bzpopmin','none',0", NOTHING),
+        ("'bzpopmax','none',0", NOTHING),
+        ("'bzmpop',0,2,'none','nor','min'", NOTHING),
+        ("'xread','streams','stream','$'", NOTHING),
+        ("'wait',3,0", ":0\r\n"),
+        ("'blpop','none','list',0", "*2\r\n$4\r\nlist\r\n$1\r\na\r\n"),
+        ("'brpop','list',0", "*2\r\n$4\r\nlist\r\n$1\r\nf\r\n"),
+        ("'blmpop',0,2,'none','list','left'", "*2\r\n$4\r\nlist\r\n*1\r\n$1\r\nb\r\n"),
+        ("'blmove','list','other','left','right',0", "$1\r\nc\r\n"),
+        ("'brpoplpush','list','other',0", "$1\r\ne\r\n"),
+        ("'bzpopmin','set',0", "*3\r\n$3\r\nset\r\n$3\r\none\r\n$1\r\n1\r\n"),
+        ("'bzpopmax','set',0", "*3\r\n$3\r\nset\r\n$4\r\nfour\r\n$1\r\n4\r\n"),
+        ("'bzmpop',0,1,'set','min'", "*2\r\n$3\r\nset\r\n*1\r\n*2\r\n$3\r\ntwo\r\n$1\r\n2\r\n"),
+        (
+            "'xread','streams','stream','0'",
+            "*1\r\n*2\r\n$6\r\nstream\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n",
+        ),
+        (
+            "'xreadgroup','group','g','c','streams','stream','>'",
+            "*1\r\n*2\r\n$6\r\nstream\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n",
+        ),
+    ];
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("RPUSH list a b c d e f", ":6\r\n");
+        client.expect("ZADD set 1 one 2 two 3 three 4 four", ":4\r\n");
+        client.expect("XADD stream 1-1 f v", "$3\r\n1-1\r\n");
+        client.expect("XGROUP CREATE stream g 0", "+OK\r\n");
+        for (call, reply) in calls {
+            client.expect(&format!("EVAL \"return redis.call({call})\" 0"), reply);
+        }
+        client.expect("LRANGE list 0 -1", "*1\r\n$1\r\nd\r\n");
+        client.expect("LRANGE other 0 -1", "*2\r\n$1\r\ne\r\n$1\r\nc\r\n");
+        let refusal = run(&mut client, "return redis.call('waitaof',0,0,0)").text();
+        assert!(refusal.starts_with("ERR This Redis command is not allowed from script"), "{refusal}");
+    });
 }
 
 #[test]

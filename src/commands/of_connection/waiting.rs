@@ -11,7 +11,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
             command: Command {
                 name: "wait",
                 arity: 3,
-                flags: Flags::NOSCRIPT.and(Flags::DEFERS),
+                flags: Flags::DEFERS,
                 group: Group::Generic,
                 since: "3.0.0",
                 syntax: "numreplicas timeout",

@@ -18,7 +18,7 @@ pub use range::{
 };
 
 use super::arguments::is;
-use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WAITING_POP, WRITE, WRITE_FAST};
+use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WAITING_TAKE, WRITE, WRITE_FAST};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
 use crate::commands::access;
@@ -411,7 +411,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             command: Command {
                 name: "bzpopmin",
                 arity: -3,
-                flags: WAITING_POP.and(Flags::FAST),
+                flags: WAITING_TAKE.and(Flags::FAST),
                 keys: Keys::BUT_LAST,
                 request: Request::Joint,
                 group: Group::SortedSet,
@@ -428,7 +428,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             command: Command {
                 name: "bzpopmax",
                 arity: -3,
-                flags: WAITING_POP.and(Flags::FAST),
+                flags: WAITING_TAKE.and(Flags::FAST),
                 keys: Keys::BUT_LAST,
                 request: Request::Joint,
                 group: Group::SortedSet,
@@ -445,7 +445,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 34] {
             command: Command {
                 name: "bzmpop",
                 arity: -5,
-                flags: SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS),
+                flags: WAITING_TAKE,
                 keys: Keys::COUNTED_SECOND,
                 request: Request::Joint,
                 group: Group::SortedSet,

@@ -19,7 +19,7 @@ pub struct Logs {
     pub time: Duration,
 }
 
-/// WAIT numreplicas timeout, inside MULTI: there are no replicas, and it does not wait for some. O(1)
+/// WAIT numreplicas timeout, inside MULTI or a script: there are no replicas, and it does not wait for some. O(1)
 pub fn wait(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     wait_for_replicas(args, call.server.clock.now_ms())?;
     reply.integer(0);
