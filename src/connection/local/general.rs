@@ -355,8 +355,9 @@ pub fn memory_stats(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply
 /// BGREWRITEAOF: O(1). Where there is no log, one begins for it, and ends when it is whole.
 pub fn bgrewriteaof(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match request_rewriting(call.server)? {
-        Requested::Started => reply.simple("Background append only file rewriting started"),
-        Requested::Scheduled => reply.simple("Background append only file rewriting scheduled"),
+        // In a transaction it begins when that has run.
+        Requested::Started if !call.is_in_exec => reply.simple("Background append only file rewriting started"),
+        Requested::Started | Requested::Scheduled => reply.simple("Background append only file rewriting scheduled"),
         Requested::Running => {
             return Err(CommandError::Text("ERR Background append only file rewriting already in progress"));
         }
