@@ -132,10 +132,13 @@ fn with_interpreter<R>(act: impl FnOnce(&mut Interpreter) -> R) -> R {
     INTERPRETER.with(|slot| {
         let mut slot = slot.borrow_mut();
         let flushes = SCRIPTS.flushes();
-        slot.take_if(|interpreter| interpreter.flushes != flushes || interpreter.is_spoiled);
+        slot.take_if(|interpreter| interpreter.flushes != flushes);
         let interpreter =
             slot.get_or_insert_with(|| Interpreter::new(flushes).expect("the sandbox is a program of ours"));
-        act(interpreter)
+        let acted = act(interpreter);
+        // This thread may not run a script again for long.
+        slot.take_if(|interpreter| interpreter.is_spoiled);
+        acted
     })
 }
 

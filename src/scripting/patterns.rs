@@ -539,13 +539,10 @@ fn push_replacement(
     found: (usize, usize),
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut bytes = replacement.iter();
-    while let Some(&byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        match bytes.next() {
+    let mut rest = replacement;
+    while let Some(sign) = rest.iter().position(|&byte| byte == b'%') {
+        out.extend_from_slice(&rest[..sign]);
+        match rest.get(sign + 1) {
             Some(b'0') => out.extend_from_slice(&matcher.text[found.0..found.1]),
             Some(digit) if digit.is_ascii_digit() => {
                 let captured = matcher.captured(usize::from(digit - b'1'), found);
@@ -558,7 +555,9 @@ fn push_replacement(
             // Lua adds the NUL that ends the text.
             None => out.push(0),
         }
+        rest = rest.get(sign + 2..).unwrap_or_default();
     }
+    out.extend_from_slice(rest);
     Ok(())
 }
 

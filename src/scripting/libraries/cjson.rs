@@ -318,23 +318,30 @@ fn push_general(number: f64, digits: usize, out: &mut Vec<u8>) {
     out.write_all(shown.as_bytes()).expect("writing to memory does not fail");
 }
 
-fn push_text(text: &[u8], out: &mut Vec<u8>) {
+fn push_text(mut text: &[u8], out: &mut Vec<u8>) {
+    let is_escaped = |byte: &u8| matches!(byte, b'"' | b'\\' | b'/' | 0..0x20 | 0x7f);
     out.push(b'"');
-    for &byte in text {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'/' => out.extend_from_slice(b"\\/"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            0..0x20 | 0x7f => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
-        }
+    while let Some(place) = text.iter().position(is_escaped) {
+        out.extend_from_slice(&text[..place]);
+        push_escaped(text[place], out);
+        text = &text[place + 1..];
     }
+    out.extend_from_slice(text);
     out.push(b'"');
+}
+
+fn push_escaped(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        b'"' => out.extend_from_slice(b"\\\""),
+        b'\\' => out.extend_from_slice(b"\\\\"),
+        b'/' => out.extend_from_slice(b"\\/"),
+        0x08 => out.extend_from_slice(b"\\b"),
+        b'\t' => out.extend_from_slice(b"\\t"),
+        b'\n' => out.extend_from_slice(b"\\n"),
+        0x0c => out.extend_from_slice(b"\\f"),
+        b'\r' => out.extend_from_slice(b"\\r"),
+        _ => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+    }
 }
 
 fn decode(lua: &Lua, values: &MultiValue, config: &Config) -> Outcome<Value> {
