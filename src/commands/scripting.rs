@@ -425,8 +425,10 @@ impl<S: Store> Calls for Caller<'_, S> {
         if command(id).request == Request::Local {
             return self.call_local(named, id, args, reply);
         }
-        let slow = self.keyspace.slow().len();
+        let (slow, now_ms) = (self.keyspace.slow().len(), self.keyspace.now_ms());
         let has_replied = run_one(id, self.keyspace, args, reply, true);
+        // DEBUG SLEEP lets time pass.
+        self.keyspace.set_now(now_ms);
         // The slow log has the script.
         self.keyspace.slow().truncate(slow);
         debug_assert!(has_replied, "without a waiter nothing waits");

@@ -370,6 +370,19 @@ fn time_stands_still_in_a_script() {
 }
 
 #[test]
+fn time_stands_still_in_a_script_that_sleeps() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--enable-debug-command", "yes"]);
+        let mut client = server.client();
+        client.expect("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n");
+        let script =
+            "redis.call('set','k','v','px',1) redis.call('debug','sleep',0.01) return redis.call('exists','k')";
+        assert_eq!(run(&mut client, script).integer(), 1);
+        client.expect("EXISTS k", ":0\r\n");
+    }
+}
+
+#[test]
 fn shutdown_nosave_ends_the_server_though_a_script_does_not_end() {
     for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1) {
         println!("on {setup:?}");
