@@ -601,7 +601,9 @@ fn the_edges_have_every_write_command_of_the_table() {
         let (name, flags) = (row.elements()[0].text(), &row.elements()[2]);
         let is_write = flags.elements().iter().any(|flag| flag.text() == "write");
         let line = name.replace('|', " ");
-        if is_write && !lines.iter().any(|other| *other == line || other.starts_with(&format!("{line} "))) {
+        // Libraries are in a file of their own: tests/wire/functions.rs kills, rewrites and damages.
+        let is_logged = is_write && !name.starts_with("function|");
+        if is_logged && !lines.iter().any(|other| *other == line || other.starts_with(&format!("{line} "))) {
             missing.push(name);
         }
     };

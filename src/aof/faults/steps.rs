@@ -6,7 +6,7 @@ use crate::commands::COMMANDS;
 const FLUSHES: [&str; 4] = ["SET <0>gone 1; SET <1>gone 2", "FLUSHDB", "SET <1>gone 1", "FLUSHALL"];
 
 /// What comes behind them: the commands that they leave out. Each line is one step.
-const OTHERS: [&str; 49] = [
+const OTHERS: [&str; 51] = [
     "SETNX <0>nx 1",
     "SETEX <1>ex 50 v; PSETEX <1>pex 70000 v",
     "MSETNX <0>msn 1 <1>msn 2",
@@ -54,9 +54,15 @@ const OTHERS: [&str; 49] = [
     "XGROUP SETID <1>st g 1-1; XGROUP DELCONSUMER <1>st g bob",
     "XGROUP DESTROY <1>st h",
     "UNLINK <0>hm <1>q",
+    "EVAL redis.call('set',KEYS[1],1)redis.call('rpush',KEYS[2],2) 2 <0>ev <1>ev",
+    "EVALSHA 008b8c948904240564c7a7555b6c34710a43a621 2 <1>ev2 <0>ev2",
     "SWAPDB 0 3",
     "SET <0>last 1; SET <1>last 2",
 ];
+
+/// Write commands of which the log has no word of its own: a function logs what it calls, as a script does, and libraries
+/// are in a file of their own, which tests/wire/functions.rs takes away and damages.
+const ELSEWHERE: [&str; 5] = ["fcall", "function|delete", "function|flush", "function|load", "function|restore"];
 
 /// Steps with every write command of the table.
 pub fn every_write_command() -> Vec<&'static str> {
@@ -75,6 +81,7 @@ fn the_steps_have_every_write_command_of_the_table() {
             .any(|command| command.strip_prefix(&words).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
     };
     let rows = COMMANDS.iter().filter(|row| row.is_write());
-    let missing: Vec<&str> = rows.map(|row| row.name).filter(|name| !is_there(name)).collect();
+    let names = rows.map(|row| row.name).filter(|name| !ELSEWHERE.contains(name));
+    let missing: Vec<&str> = names.filter(|name| !is_there(name)).collect();
     assert!(missing.is_empty(), "add them to the steps: {missing:?}");
 }
