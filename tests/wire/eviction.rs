@@ -295,12 +295,12 @@ fn keys_that_are_gone_give_back_the_room_of_the_table_too() {
         let run = |client: &mut Client, command: &str, is_pair: bool| {
             (0..CHUNKS).for_each(|number| drop(client.pipeline(&[chunk(command, number, is_pair)])));
         };
-        let before = server.info_number("used_memory");
+        let before = counted(server);
         run(&mut client, "MSET", true);
-        assert!(server.info_number("used_memory") > before + 12 * MB);
+        assert!(counted(server) > before + 12 * MB);
         run(&mut client, "DEL", false);
         assert_eq!(client.value(&["DBSIZE"]), Value::Integer(0));
-        wait_until("the room is given back", || server.info_number("used_memory") < before + 2 * MB);
+        wait_until("the room is given back", || counted(server) < before + 2 * MB);
     });
 }
 
