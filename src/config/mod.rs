@@ -60,7 +60,7 @@ pub enum Kind {
     Include,
     /// A line of some words, which stands for itself. CONFIG does not know it.
     Line,
-    /// `SECONDS CHANGES`, any number of times: see [`SavePoints`].
+    /// `SECONDS CHANGES`, any number of times: see `snapshot::SavePoints`.
     SavePoints,
 }
 

@@ -3,8 +3,7 @@
 use super::Session;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::LogMark;
-use crate::resp::Output;
-use crate::resp::{Args, Reply};
+use crate::resp::{Args, Output, Reply};
 use crate::stats::slow_log::Slow;
 
 /// A session without an engine. It runs nothing; a transaction that was begun waits for the engine's session.

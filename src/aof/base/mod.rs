@@ -6,8 +6,7 @@ mod streams;
 
 use super::disk::LogFile;
 use super::record::{Salt, frame_onto};
-use crate::keyspace::Encode;
-use crate::keyspace::{Effects, Entry, Node, Object, Stream, Value};
+use crate::keyspace::{Effects, Encode, Entry, Node, Object, Stream, Value};
 use crate::rdb;
 use crate::resp::DoubleText;
 use crate::snapshot::{SnapshotWriter, Target};

@@ -4,10 +4,8 @@
 use super::repairs::state_in;
 use super::*;
 use crate::aof::base::Records;
-use crate::aof::{Base, Inspection, Plan, Rewrite, Rewriter};
-use crate::aof::{Frame, decode};
-use crate::keyspace::Encode;
-use crate::keyspace::{ImageSink, Store};
+use crate::aof::{Base, Frame, Inspection, Plan, Rewrite, Rewriter, decode};
+use crate::keyspace::{Encode, ImageSink, Store};
 
 /// Steps before the rewriting begins; the others run while it does, and behind it.
 const STEPS_BEFORE: usize = 20;

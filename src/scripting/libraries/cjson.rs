@@ -517,7 +517,7 @@ impl Parser<'_> {
         (0..4).try_fold(0, |code, digit| Some(code << 4 | char::from(self.byte(offset + digit)).to_digit(16)?))
     }
 
-    /// The character of `\uXXXX`, or of two such that belong together, and how many bytes that takes.
+    /// The character of `\u` and four hex digits, or of two such that belong together, and how many bytes that takes.
     fn unicode(&self) -> Option<(Vec<u8>, usize)> {
         let code = self.hex4(2)?;
         if code & 0xf800 != 0xd800 {
