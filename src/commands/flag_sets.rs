@@ -10,7 +10,7 @@ pub(super) const READ: Flags = Flags::READONLY;
 pub(super) const READ_FAST: Flags = READ.and(Flags::FAST);
 pub(super) const CONNECTION: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
 pub(super) const CONNECTION_FAST: Flags = CONNECTION.and(Flags::FAST);
-pub(super) const HANDSHAKE: Flags = CONNECTION_FAST.and(Flags::NO_AUTH);
+pub(super) const HANDSHAKE: Flags = CONNECTION_FAST.and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
 pub(super) const AT_ONCE: Flags = CONNECTION_FAST.and(Flags::NOT_QUEUED);
 pub(super) const WAITING_READ: Flags = READ.and(Flags::BLOCKING).and(Flags::DEFERS);
 pub(super) const WAITING_TAKE: Flags = SHRINK.and(Flags::BLOCKING).and(Flags::DEFERS);
@@ -24,6 +24,8 @@ pub(super) const SUBSCRIBE_SHARD: Flags = SUBSCRIBE.and(Flags::NOT_KEYS);
 pub(super) const SCRIPT: Flags =
     Flags::NOSCRIPT.and(Flags::STALE).and(Flags::SKIP_MONITOR).and(Flags::SCRIPT).and(Flags::CROSSES);
 pub(super) const SCRIPT_READ: Flags = SCRIPT.and(Flags::READONLY);
+/// What is asked while a script runs.
+pub(super) const BESIDE_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::ALLOW_BUSY);
 /// They have a place in the order of scripts.
 pub(super) const ABOUT_SCRIPTS: Flags = Flags::NOSCRIPT.and(Flags::CROSSES);
 pub(super) const LIBRARIES: Flags = ABOUT_SCRIPTS.and(Flags::WRITE);

@@ -6,7 +6,7 @@
 use super::Outcome;
 use super::access;
 use super::arguments::integer;
-use super::flag_sets::{LIBRARIES, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
+use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::lookup::container;
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
@@ -175,7 +175,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             command: Command {
                 name: "function|stats",
                 arity: 2,
-                flags: Flags::NOSCRIPT,
+                flags: BESIDE_SCRIPTS,
                 group: Group::Scripting,
                 since: "7.0.0",
                 complexity: "O(1)",
@@ -188,7 +188,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
             command: Command {
                 name: "function|kill",
                 arity: 2,
-                flags: Flags::NOSCRIPT,
+                flags: BESIDE_SCRIPTS,
                 group: Group::Scripting,
                 since: "7.0.0",
                 complexity: "O(1)",

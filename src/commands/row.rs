@@ -252,6 +252,8 @@ impl Flags {
     pub const PUBSUB: Self = Self(1 << 13);
     /// Runs a script, which decides while it runs what it does, and to which keys.
     pub const SCRIPT: Self = Self(1 << 14);
+    /// Is taken on while a script has run for too long.
+    pub const ALLOW_BUSY: Self = Self(1 << 15);
     /// Sends a message to a channel. Not shown.
     pub const PUBLISHES: Self = Self(1 << 23);
     /// Runs when all requests before it have their replies: it tells of them. Not shown.
@@ -273,7 +275,7 @@ impl Flags {
     pub const NOT_QUEUED: Self = Self(1 << 31);
 
     /// The names in the order of the bits.
-    pub const NAMES: [&'static str; 15] = [
+    pub const NAMES: [&'static str; 16] = [
         "write",
         "readonly",
         "denyoom",
@@ -289,6 +291,7 @@ impl Flags {
         "blocking",
         "pubsub",
         "no_mandatory_keys",
+        "allow_busy",
     ];
 
     /// Both sets together.

@@ -6,11 +6,10 @@
 use super::access;
 use super::arguments::integer;
 use super::debug;
-use super::flag_sets::{ABOUT_SCRIPTS, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
+use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::keys::database_number;
-use super::lookup::container;
-use super::lookup::{find, subcommand};
+use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
 use super::{CommandId, Context, Outcome, command, publishes, run_one};
 use crate::base::limits::IS_CLUSTER;
@@ -171,7 +170,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
             command: Command {
                 name: "script|kill",
                 arity: 2,
-                flags: Flags::NOSCRIPT,
+                flags: BESIDE_SCRIPTS,
                 group: Group::Scripting,
                 since: "2.6.0",
                 complexity: "O(1)",
@@ -264,7 +263,7 @@ pub fn run_program<S: Store>(
     must_be_allowed(flags, is_read_only)?;
     let database = keyspace.database();
     let began_at = keyspace.began_at();
-    let mut calls = Caller {
+    let mut calls = ScriptCommands {
         keyspace,
         writes: !(is_read_only || (flags.is_declared && flags.no_writes)),
         has_written: false,
@@ -273,7 +272,9 @@ pub fn run_program<S: Store>(
         watched_on: host().filter(|host| host.has_monitors()),
     };
     let arguments = args.from(3);
+    calls.keyspace.set_in_script(true);
     let finished = scripting::run(program, arguments.to(keys), arguments.from(keys), &mut calls, reply);
+    keyspace.set_in_script(false);
     keyspace.select(database);
     keyspace.start_timing_at(began_at);
     // What it did is in the effects of its commands.
@@ -281,10 +282,7 @@ pub fn run_program<S: Store>(
     match finished.map_err(CommandError::Owned)? {
         Finished::Replied => Ok(()),
         Finished::Failed { error, is_counted: false } => Err(CommandError::Owned(error)),
-        Finished::Failed { error, is_counted: true } => {
-            reply.error(error);
-            Ok(())
-        }
+        Finished::Failed { error, is_counted: true } => Err(CommandError::Counted(error)),
     }
 }
 
@@ -400,7 +398,7 @@ pub fn host() -> Option<Arc<dyn Host>> {
 type Refusal = Cow<'static, str>;
 
 /// The commands that a script calls, over the keyspace that it runs in.
-struct Caller<'a, S> {
+struct ScriptCommands<'a, S> {
     keyspace: &'a mut Keyspace<S>,
     /// Whether it may write.
     writes: bool,
@@ -413,7 +411,7 @@ struct Caller<'a, S> {
     watched_on: Option<Arc<dyn Host>>,
 }
 
-impl<S: Store> Calls for Caller<'_, S> {
+impl<S: Store> Calls for ScriptCommands<'_, S> {
     fn call(&mut self, args: Args<'_>, is_resp3: bool, out: &mut Vec<u8>) -> Result<(), Refusal> {
         let named = find(&args[0]).ok_or("ERR Unknown Redis command called from script").inspect_err(|_| count(""))?;
         let id = runnable(named, args).map_err(|text| refused(named, text))?;
@@ -440,7 +438,7 @@ impl<S: Store> Calls for Caller<'_, S> {
     }
 }
 
-impl<S: Store> Caller<'_, S> {
+impl<S: Store> ScriptCommands<'_, S> {
     fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>) -> Result<(), Refusal> {
         let row = command(id);
         if row.flags.has(Flags::NOSCRIPT) && !(row.name == "debug" && debug::is_for_scripts()) {

@@ -228,12 +228,13 @@ fn sorted<'v, S: Store>(
     keyspace.read(key);
     keyspace.enlarge_sorted_set(key);
     let keyspace = &*keyspace;
+    let must_repeat = options.store.is_some() || keyspace.is_in_script();
     let source = keyspace.look(key);
     let mut elements = elements_of(source)?;
     let is_set = matches!(source, Some(Value::Object(Object::Set(_))));
     match options.by {
-        // A set has no order of its own: what is stored must be the same whenever the log is replayed.
-        Some(pattern) if !pattern.names_keys() && is_set && options.store.is_some() => {
+        // A set has no order of its own: what is stored, or what a script sees, must be the same each time.
+        Some(pattern) if !pattern.names_keys() && is_set && must_repeat => {
             sort_by_text(&mut elements, options.is_descending);
         }
         Some(pattern) if !pattern.names_keys() => {

@@ -3,13 +3,11 @@
 
 use super::local::{self, ConnectionState, LocalCall, Multi, waiting};
 use crate::base::ticks;
-use crate::commands;
-use crate::commands::{Bounds, CommandId, Ending, Request, Transaction, blocking, debug};
+use crate::commands::{self, Bounds, CommandId, Ending, Request, Transaction, blocking, debug};
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
-use crate::resp::Output;
-use crate::resp::{Args, CommandError, Reply};
+use crate::resp::{Args, CommandError, Output, Reply};
 use crate::snapshot::SAVES;
 use crate::state::Server;
 use crate::state::clients::Client;

@@ -5,27 +5,28 @@
 
 mod deferred;
 pub mod local;
-pub use local::serve_scripts;
 mod monitor;
-use self::local::{ConnectionState, LocalCall, Multi, Mute};
+
+pub use local::serve_scripts;
+
 use crate::base::buffers;
 use crate::base::narrowing::size;
 use crate::base::pressure::PRESSURE;
 use crate::base::routing::slot_of;
 use crate::base::ticks;
-use crate::commands::{self, Command, CommandId, Context, Flags, Request};
+use crate::commands::{self, Command, CommandId, Flags, Request};
 use crate::config::{Directive, QUERY_BYTES_MAX};
-use crate::connection::deferred::{Deferred, Parties};
 use crate::engine::{GATHERED_BYTES_MAX, LoadingSession, Session};
 use crate::keyspace::Class;
-use crate::resp::Output;
-use crate::resp::{Args, CommandError, Limits, RequestParser, Step, quoted};
+use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step, quoted};
 use crate::scripting::busy;
 use crate::state::Server;
 use crate::state::clients::Client;
 use crate::stats::calls;
 use crate::stats::stages::{self, Stage};
 use bytes::BufMut;
+use deferred::{Deferred, Parties};
+use local::{ConnectionState, LocalCall, Multi, Mute};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -96,16 +97,7 @@ pub async fn serve_early<S: Session>(server: Arc<Server>, client: Arc<Client>, s
 
 fn new_state(server: &Server) -> ConnectionState {
     let is_authenticated = server.config.text(Directive::Requirepass).is_empty();
-    ConnectionState {
-        context: Context::default(),
-        is_authenticated,
-        is_closing: false,
-        multi: None,
-        watched: None,
-        is_synced: false,
-        subscription: None,
-        mute: Mute::Nothing,
-    }
+    ConnectionState::new(is_authenticated)
 }
 
 /// Invariants: `partial[taken..]` begins with the first byte of a request; where nothing is left of it, `partial` is
@@ -958,12 +950,9 @@ fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState)
 /// While a script runs for too long, only what needs no data is taken on.
 #[cold]
 fn must_not_wait_for_script(command: &Command, args: Args<'_>) -> Result<(), CommandError> {
-    let is_allowed = match command.name {
-        "auth" | "hello" | "quit" | "reset" | "multi" | "discard" | "unwatch" => true,
-        "script|kill" | "function|kill" | "function|stats" => true,
-        "shutdown" => args.from(1).iter().any(|option| option.eq_ignore_ascii_case(b"NOSAVE")),
-        _ => false,
-    };
+    // Nothing can be saved while the script holds all data.
+    let may_end = || args.from(1).iter().any(|option| option.eq_ignore_ascii_case(b"NOSAVE"));
+    let is_allowed = command.flags.has(Flags::ALLOW_BUSY) && (command.name != "shutdown" || may_end());
     if is_allowed || !busy::is_busy() { Ok(()) } else { Err(CommandError::Text(busy::busy_reply())) }
 }
 

@@ -111,6 +111,8 @@ pub struct Caller {
     pub waiter: Option<Arc<Waiter>>,
     /// Whether its commands are those of EXEC.
     pub is_in_exec: bool,
+    /// Whether its commands are called by a script.
+    pub is_in_script: bool,
     /// Whether its command has all keys before it, and is to save what it leaves of them: FLUSHALL.
     pub saves: bool,
 }
@@ -358,6 +360,16 @@ impl<S: Store> Keyspace<S> {
     /// Whether the command is one of EXEC.
     pub fn is_caller_in_exec(&self) -> bool {
         self.caller.is_in_exec
+    }
+
+    /// Notes that a script calls the commands that run, or no longer does.
+    pub fn set_in_script(&mut self, is_in_script: bool) {
+        self.caller.is_in_script = is_in_script;
+    }
+
+    /// Whether a script calls the commands that run.
+    pub fn is_in_script(&self) -> bool {
+        self.caller.is_in_script
     }
 
     /// Whether the running command is to save what it leaves of all keys.

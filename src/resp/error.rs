@@ -29,6 +29,8 @@ pub enum CommandError {
     Text(&'static str),
     /// A text of its own, made for the occasion.
     Owned(String),
+    /// The same, of an error that is counted already: that of a command which a script has called.
+    Counted(String),
 }
 
 impl fmt::Display for CommandError {
@@ -45,7 +47,7 @@ impl fmt::Display for CommandError {
             Self::Arity(command) => return write!(f, "ERR wrong number of arguments for '{command}' command"),
             Self::Waits => "ERR the command waits",
             Self::Text(text) => text,
-            Self::Owned(text) => text,
+            Self::Owned(text) | Self::Counted(text) => text,
         };
         f.write_str(text)
     }

@@ -334,7 +334,7 @@ impl Interpreter {
             Program::Script(script) => Watch::of_script(script.sha),
             Program::Function(_, _, request) => Watch::of_function(program.name(), request),
         });
-        let calls = RefCell::new(Caller { calls, arena: Vec::new(), spans: Vec::new(), reply: Vec::new() });
+        let calls = RefCell::new(CallBuffers { calls, arena: Vec::new(), spans: Vec::new(), reply: Vec::new() });
         let outcome = lua.scope(|scope| {
             for (name, raises) in [("call", true), ("pcall", false)] {
                 let function = scope.create_function({
@@ -352,7 +352,10 @@ impl Interpreter {
         });
         let look = || look(&self.watch);
         let finished = outcome.and_then(|(is_success, value)| match is_success {
-            true => conversions::write(&value, self.is_resp3.get(), reply, &look).map(|()| Finished::Replied),
+            true => match returned_error(&value)? {
+                Some(finished) => Ok(finished),
+                None => conversions::write(&value, self.is_resp3.get(), reply, &look).map(|()| Finished::Replied),
+            },
             false => failed(lua, program.name(), &value),
         });
         *self.watch.borrow_mut() = None;
@@ -409,14 +412,14 @@ fn list(lua: &Lua, args: Args<'_>) -> Result<Table> {
 }
 
 /// What commands are called with, and where they reply; kept for the calls of a script.
-struct Caller<'a> {
+struct CallBuffers<'a> {
     calls: &'a mut dyn Calls,
     arena: Vec<u8>,
     spans: Vec<Span>,
     reply: Vec<u8>,
 }
 
-impl Caller<'_> {
+impl CallBuffers<'_> {
     /// Takes the arguments of a call; the error is in words.
     fn take(&mut self, lua: &Lua, values: &MultiValue) -> Result<std::result::Result<(), &'static str>> {
         self.arena.clear();
@@ -439,12 +442,18 @@ impl Caller<'_> {
 }
 
 /// `redis.call`, which raises errors, and `redis.pcall`, which returns them.
-fn call(lua: &Lua, values: &MultiValue, caller: &RefCell<Caller<'_>>, is_resp3: bool, raises: bool) -> Result<Value> {
+fn call(
+    lua: &Lua,
+    values: &MultiValue,
+    caller: &RefCell<CallBuffers<'_>>,
+    is_resp3: bool,
+    raises: bool,
+) -> Result<Value> {
     let caller = &mut *caller.borrow_mut();
     if let Err(text) = caller.take(lua, values)? {
         return if raises { Err(raising::reply(text, false)) } else { raising::table(lua, text.as_bytes(), false) };
     }
-    let Caller { calls, arena, spans, reply } = caller;
+    let CallBuffers { calls, arena, spans, reply } = caller;
     reply.clear();
     if let Err(reason) = calls.call(Args::new(arena, spans), is_resp3, reply) {
         let text = conversions::error_text(reason.as_bytes());
@@ -458,7 +467,7 @@ fn call(lua: &Lua, values: &MultiValue, caller: &RefCell<Caller<'_>>, is_resp3: 
 }
 
 /// `redis.acl_check_cmd`: there is one user, who may do everything.
-fn has_command(lua: &Lua, values: &MultiValue, caller: &RefCell<Caller<'_>>) -> Result<bool> {
+fn has_command(lua: &Lua, values: &MultiValue, caller: &RefCell<CallBuffers<'_>>) -> Result<bool> {
     let caller = &mut *caller.borrow_mut();
     caller.take(lua, values)?.map_err(|text| raising::reply(text, false))?;
     match caller.calls.has_command(Args::new(&caller.arena, &caller.spans)) {
@@ -513,8 +522,20 @@ fn failed(lua: &Lua, name: &str, value: &Value) -> Result<Finished> {
         let (source, line) = (quoted(&source, usize::MAX), quoted(&line, usize::MAX));
         text.push_str(&format!(" script: {name}, on {source}:{line}."));
     }
-    let is_counted = table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);
-    Ok(Finished::Failed { error: text, is_counted })
+    Ok(Finished::Failed { error: text, is_counted: is_counted(table)? })
+}
+
+/// The error that a script returns, if that is what it returns: a failure like any other.
+fn returned_error(value: &Value) -> Result<Option<Finished>> {
+    let Value::Table(table) = value else { return Ok(None) };
+    let Value::String(text) = table.raw_get("err")? else { return Ok(None) };
+    let error = quoted(&text.as_bytes(), usize::MAX);
+    Ok(Some(Finished::Failed { error, is_counted: is_counted(table)? }))
+}
+
+/// Whether the command that has replied an error has counted it.
+fn is_counted(error: &Table) -> Result<bool> {
+    Ok(error.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true))
 }
 
 /// `unpack`: the elements of a table. Lua's own counts them in 32 bits, where their number may overflow.

@@ -96,7 +96,9 @@ pub fn note_rejected(row: u16) {
 /// Counts an error that is replied, by its code.
 #[cold]
 pub fn note_error(error: &CommandError) {
-    note_error_text(&error.to_string());
+    if !matches!(error, CommandError::Counted(_)) {
+        note_error_text(&error.to_string());
+    }
 }
 
 /// Counts an error that is replied, by the code that it begins with.

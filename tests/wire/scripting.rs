@@ -383,6 +383,52 @@ fn time_stands_still_in_a_script_that_sleeps() {
 }
 
 #[test]
+fn an_error_that_a_script_returns_is_counted_once() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("SET text x", "+OK\r\n");
+        for (script, code) in [
+            ("return redis.error_reply('MINE of a script')", "MINE"),
+            ("return redis.pcall('incr', 'text')", "ERR"),
+            ("return redis.call('lpush', 'text', 1)", "WRONGTYPE"),
+        ] {
+            client.expect("CONFIG RESETSTAT", "+OK\r\n");
+            assert!(run(&mut client, script).text().starts_with(&format!("{code} ")), "{script}");
+            let info = client.value(&["INFO", "everything"]).text();
+            assert!(info.contains(&format!("errorstat_{code}:count=1\r\n")), "{script}: {info}");
+            assert!(info.contains("total_error_replies:1\r\n"), "{script}: {info}");
+            let eval = info.lines().find(|line| line.starts_with("cmdstat_eval:")).expect("it has run");
+            assert!(eval.ends_with("rejected_calls=0,failed_calls=1"), "{script}: {eval}");
+        }
+    });
+}
+
+#[test]
+fn a_set_that_is_not_sorted_is_sorted_for_a_script_all_the_same() {
+    on_every_engine(|server| {
+        let mut client = server.client();
+        client.expect("SADD set b aa c a", ":4\r\n");
+        let sorted = run(&mut client, "return table.concat(redis.call('sort', 'set', 'by', 'nosort'), ' ')");
+        assert_eq!(sorted.text(), "a aa b c");
+    });
+}
+
+#[test]
+fn signals_end_the_server_though_a_script_does_not_end() {
+    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1) {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
+        let mut client = server.client();
+        let mut looping = server.client();
+        looping.send(&crate::harness::request(&["EVAL", "redis.call('set', 'lost', 1) while true do end", "0"]));
+        wait_until_busy(&mut client);
+        server.signal("TERM");
+        let (status, ..) = server.wait_for_end();
+        assert!(status.success(), "{status}");
+    }
+}
+
+#[test]
 fn shutdown_nosave_ends_the_server_though_a_script_does_not_end() {
     for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1) {
         println!("on {setup:?}");

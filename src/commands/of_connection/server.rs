@@ -98,7 +98,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 26] {
             command: Command {
                 name: "shutdown",
                 arity: -1,
-                flags: ADMIN.and(Flags::NO_MULTI).and(Flags::DEFERS),
+                flags: ADMIN.and(Flags::NO_MULTI).and(Flags::DEFERS).and(Flags::ALLOW_BUSY),
                 group: Group::Server,
                 since: "1.0.0",
                 syntax: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",

@@ -13,7 +13,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             command: Command {
                 name: "multi",
                 arity: 1,
-                flags: AT_ONCE,
+                flags: AT_ONCE.and(Flags::ALLOW_BUSY),
                 group: Group::Transactions,
                 since: "1.2.0",
                 complexity: "O(1)",
@@ -39,7 +39,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             command: Command {
                 name: "discard",
                 arity: 1,
-                flags: AT_ONCE,
+                flags: AT_ONCE.and(Flags::ALLOW_BUSY),
                 group: Group::Transactions,
                 since: "2.0.0",
                 complexity: "O(N), N = queued commands",
@@ -52,7 +52,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 4] {
             command: Command {
                 name: "unwatch",
                 arity: 1,
-                flags: CONNECTION_FAST,
+                flags: CONNECTION_FAST.and(Flags::ALLOW_BUSY),
                 group: Group::Transactions,
                 since: "2.2.0",
                 complexity: "O(1)",

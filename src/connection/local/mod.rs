@@ -112,6 +112,20 @@ pub enum Mute {
 }
 
 impl ConnectionState {
+    /// That of a connection which has asked for nothing yet.
+    pub fn new(is_authenticated: bool) -> Self {
+        Self {
+            context: Context::default(),
+            is_authenticated,
+            is_closing: false,
+            multi: None,
+            watched: None,
+            is_synced: false,
+            subscription: None,
+            mute: Mute::Nothing,
+        }
+    }
+
     /// Whether it listens to anything.
     pub fn is_listening(&self) -> bool {
         self.subscription.as_ref().is_some_and(|subscription| subscription.is_active())

@@ -1,6 +1,6 @@
 //! What scripts need of the server that runs them: commands that need a connection run for one that leads nowhere.
 
-use super::{ConnectionState, LocalCall, Mute, dispatch};
+use super::{ConnectionState, LocalCall, dispatch};
 use crate::commands::scripting::{self, Host, Local};
 use crate::commands::{CommandId, Context};
 use crate::connection::monitor;
@@ -45,7 +45,7 @@ impl Host for Server {
 
     fn connection(self: Arc<Self>) -> Option<Box<dyn Local>> {
         let client = unconnected()?;
-        Some(Box::new(ScriptConnection { server: self, client, state: state_of_scripts() }))
+        Some(Box::new(ScriptConnection { server: self, client, state: ConnectionState::new(true) }))
     }
 
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String> {
@@ -86,17 +86,4 @@ fn unconnected() -> Option<Arc<Client>> {
     let address = Address::Unix("".into());
     let accepted = Accepted { stream: Stream::Unix(stream), address: address.clone(), local_address: address };
     Some(Arc::clone(CLIENT.get_or_init(|| Arc::new(Client::of(accepted, 0)))))
-}
-
-fn state_of_scripts() -> ConnectionState {
-    ConnectionState {
-        context: Context::default(),
-        is_authenticated: true,
-        is_closing: false,
-        multi: None,
-        watched: None,
-        is_synced: false,
-        subscription: None,
-        mute: Mute::Nothing,
-    }
 }
