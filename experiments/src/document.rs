@@ -69,7 +69,7 @@ impl Source {
     /// A run with the trials of one sweep alone.
     fn of_sweep(root: &Path, folder: &Path, sweep: &str) -> Result<Self> {
         let run = RunFolder::open(&root.join(folder))?;
-        let mut observations = run.observations()?;
+        let mut observations = run.published()?;
         observations.trials.retain(|one| one.trial.split('/').next() == Some(sweep));
         let summary = Summary::of(&run.record, &observations)?;
         Ok(Self { folder: folder.to_path_buf(), run, observations, summary })
@@ -100,7 +100,7 @@ impl Library {
     fn source(&mut self, folder: &Path) -> Result<&Source> {
         if !self.runs.contains_key(folder) {
             let run = RunFolder::open(&self.root.join(folder))?;
-            let observations = run.observations()?;
+            let observations = run.published()?;
             let summary = Summary::of(&run.record, &observations)?;
             let source = Source { folder: folder.to_path_buf(), run, observations, summary };
             self.runs.insert(folder.to_path_buf(), source);

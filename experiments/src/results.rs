@@ -235,6 +235,14 @@ impl RunFolder {
         })
     }
 
+    /// What documents tell of the run: what `trials.jsonl` holds. Looking at it changes no file.
+    pub fn published(&self) -> Result<Observations> {
+        let file = self.trials_file();
+        let name = self.path.display();
+        let missing = || format!("{} is not there: `experiments report {name}` makes it of raw/", file.display());
+        self.committed_observations()?.with_context(missing)
+    }
+
     /// What `trials.jsonl` holds; none without that file.
     pub fn committed_observations(&self) -> Result<Option<Observations>> {
         let file = self.trials_file();

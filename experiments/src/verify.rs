@@ -102,7 +102,7 @@ pub fn raw_runs(results: &Path) -> Result<Vec<PathBuf>> {
 
 fn raw_run(folder: &Path, differences: &mut Vec<String>) -> Result<()> {
     let run = RunFolder::open(folder)?;
-    let committed = run.committed_observations()?.context("there is no trials.jsonl")?;
+    let committed = run.published()?;
     let contradictions =
         audit::contradictions(&run.record, &committed).into_iter().chain(percentiles(&run, &committed)?);
     differences.extend(contradictions.map(|what| format!("{}: {what}", run.trials_file().display())));
@@ -111,9 +111,10 @@ fn raw_run(folder: &Path, differences: &mut Vec<String>) -> Result<()> {
 
 fn run(folder: &Path, claims: &[Claims], differences: &mut Vec<String>) -> Result<()> {
     let run = RunFolder::open(folder)?;
-    let committed = run.committed_observations()?.context("there is no trials.jsonl")?;
+    let committed = run.published()?;
     if run.missing().is_empty() && Observations::from_raw(&run)? != committed {
-        differences.push(format!("{}: trials.jsonl is not what raw/ gives", folder.display()));
+        let folder = folder.display();
+        differences.push(format!("{folder}: trials.jsonl is not what raw/ gives: `experiments report {folder}`"));
     }
     raw_run(folder, differences)?;
     let files = report::render(&run, &committed, claims)?;

@@ -488,8 +488,10 @@ fn editing_one_digit_anywhere_fails_the_check() {
         let path = lab.folder.path().join(file);
         let whole = fs::read_to_string(&path).unwrap();
         edit(&path, from, to);
+        let edited = fs::read_to_string(&path).unwrap();
         let output = verify();
         assert_eq!(output.status.code(), Some(1), "{file}: {from} became {to}");
+        assert!(fs::read_to_string(&path).unwrap() == edited, "{file}: a look changes nothing");
         assert!(text(&output).contains(file.trim_start_matches("out/")), "{}", text(&output));
         fs::write(&path, whole).unwrap();
     }
