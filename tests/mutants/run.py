@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The mutation audit: changes the code in one place at a time, and looks whether a test notices.
 
-    tests/mutants/run.py [--seed N] [--sample N] [--areas aof,resp] [--only REGEX] [--out DIR]
+    tests/mutants/run.py [--seed N] [--sample N] [--areas aof,resp] [--only REGEX] [--also REGEX] [--out DIR]
 
 cargo-mutants says what can be changed. A build for each mutant would take days, so all that are tried are built at
 once: a function with mutants gets a copy of its body for each, and the environment says which copy runs
@@ -113,6 +113,14 @@ def chosen_of(area, options, root):
         return [mutant for mutant in mutants if re.search(options.only, mutant["name"])], len(mutants)
     sample = min(options.sample, len(mutants))
     return random.Random(f"{options.seed} {area}").sample(mutants, sample), len(mutants)
+
+
+def with_others(chosen, area, options, root):
+    """The sample, and after it those that --also names: they are tried too, and no part of the sample's share."""
+    if not options.also:
+        return chosen
+    names = {mutant["name"] for mutant in chosen}
+    return chosen + [m for m in mutants_of(area, root) if m["name"] not in names and re.search(options.also, m["name"])]
 
 
 # Changing it. A function's text with its mutants becomes the text of a function that chooses.
@@ -377,7 +385,8 @@ class Audit:
 
     def run(self, areas):
         chosen = {area: chosen_of(area, self.options, self.tree.root) for area in areas}
-        todo = {area: [m for m in mutants if m["name"] not in self.outcomes.get(area, {})] for area, (mutants, _) in chosen.items()}
+        tried = {area: with_others(mutants, area, self.options, self.tree.root) for area, (mutants, _) in chosen.items()}
+        todo = {area: [m for m in mutants if m["name"] not in self.outcomes.get(area, {})] for area, mutants in tried.items()}
         mutants = [mutant for mutants in todo.values() for mutant in mutants]
         numbers = {mutant["name"]: index + 1 for index, mutant in enumerate(mutants)}
         apart = {mutant["name"] for mutant in mutants if is_apart(self.tree.original(mutant["file"]), mutant)}
@@ -390,6 +399,8 @@ class Audit:
                     self.judge_apart(area, mutant)
         for area in areas:
             print_row(area, chosen[area], self.outcomes.get(area, {}))
+        for area in areas:
+            print_others(area, tried[area][len(chosen[area][0]) :], self.outcomes.get(area, {}))
 
     def woven_together(self, todo, numbers, apart):
         together = [m for mutants in todo.values() for m in mutants if m["name"] not in apart]
@@ -458,12 +469,19 @@ def print_row(area, chosen, outcomes):
             print(f"  survived: {name}")
 
 
+def print_others(area, others, outcomes):
+    for mutant in others:
+        one = outcomes.get(mutant["name"], {"outcome": "not judged", "by": ""})
+        print(f"  also, {area}: {one['outcome']}: {mutant['name']} {one['by']}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", default="18")
     parser.add_argument("--sample", type=int, default=40, help="mutants of each area")
     parser.add_argument("--areas", default=",".join(AREAS))
     parser.add_argument("--only", help="instead of a sample: the mutants whose names match")
+    parser.add_argument("--also", help="beside the sample: the mutants whose names match, as those that survived before")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "mutants")
     options = parser.parse_args()
     Audit(options).run(options.areas.split(","))
