@@ -29,9 +29,6 @@ static RUNNING: Mutex<Option<RunningFunction>> = Mutex::new(None);
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 /// What a function that is ended by FUNCTION KILL fails with.
 const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL...";
-/// What a script fails with that nobody could end.
-const KILLED_ALONE: &str = "ERR Script killed by the server: it ran for longer than busy-reply-threshold, and on one \
-                            thread nobody can ask for SCRIPT KILL meanwhile";
 
 /// What other connections are replied while a script is busy.
 pub const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
@@ -60,6 +57,8 @@ impl RunningFunction {
 pub struct Watch {
     began: Instant,
     name: Name,
+    /// For how long the script has run when the tasks of its thread are left to another one next.
+    leaves_at: Cell<Duration>,
     /// Why the script is to end.
     end: Cell<Option<&'static str>>,
 }
@@ -96,7 +95,7 @@ impl Watch {
         IS_KILLED.store(false, Ordering::Relaxed);
         IS_FUNCTION.store(matches!(name, Name::Function(_)), Ordering::Relaxed);
         IS_RUNNING.store(true, Ordering::Release);
-        Self { began: Instant::now(), name, end: Cell::new(None) }
+        Self { began: Instant::now(), name, leaves_at: Cell::new(Duration::ZERO), end: Cell::new(None) }
     }
 
     /// Looks at the time, which is done now and then. The error says that the script is to end, and why.
@@ -127,8 +126,9 @@ impl Watch {
             look_at_all_requests(true);
             self.become_busy();
         }
-        if !has_other_threads() && !HAS_WRITTEN.load(Ordering::Relaxed) {
-            return Err(KILLED_ALONE);
+        if self.began.elapsed() >= self.leaves_at.get() {
+            leave_tasks();
+            self.leaves_at.set(self.began.elapsed() + LEAVE_EVERY);
         }
         Ok(())
     }
@@ -146,11 +146,6 @@ impl Watch {
             if self.is_of_function() { "FUNCTION" } else { "SCRIPT" },
             self.name
         );
-        if has_other_threads() {
-            // The runtime gives the other tasks of this thread to a new one, which takes a moment; the script goes on
-            // beside it.
-            tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(10)));
-        }
     }
 }
 
@@ -182,10 +177,27 @@ fn look_at_all_requests(is_so: bool) {
     }
 }
 
-/// Whether tasks run on other threads while a script holds this one.
-fn has_other_threads() -> bool {
+/// Between two times that a busy script leaves the tasks of its thread to another one.
+const LEAVE_EVERY: Duration = Duration::from_millis(100);
+/// How long it waits for that thread to take them.
+const LEAVE_MAX: Duration = Duration::from_millis(100);
+
+/// Leaves the tasks of this thread to another one of the runtime, which runs them while the script goes on here. A new
+/// thread may come too late, and then they are this one's again: so a task tells that it was run elsewhere, and a script
+/// leaves them again and again. Where they are left already, that costs the run of that task.
+fn leave_tasks() {
     use tokio::runtime::{Handle, RuntimeFlavor};
-    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
+    // A log is replayed where there is no runtime.
+    if !Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread) {
+        return;
+    }
+    let (has_run, waits) = std::sync::mpsc::sync_channel(1);
+    tokio::spawn(async move {
+        // The script has waited for long enough.
+        _ = has_run.send(());
+    });
+    // An error says that no thread has come: it is tried again.
+    _ = tokio::task::block_in_place(|| waits.recv_timeout(LEAVE_MAX));
 }
 
 /// Whether a script has run for too long: whoever needs data is told so.

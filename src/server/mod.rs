@@ -119,13 +119,10 @@ const POLLS_PER_VISIT_TO_THE_NETWORK: u32 = 512;
 /// a connection that is looked at seldom falls behind all others.
 const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
 
-/// The runtime; one thread is run without the machinery for several.
+/// The runtime. One thread, too, is run with the machinery for several: a script that does not end leaves its thread's
+/// tasks to another one.
 fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
-    let mut builder = match threads.get() {
-        1 => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    builder
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads.get())
         .thread_name("worker")
         .event_interval(POLLS_PER_VISIT_TO_THE_NETWORK)

@@ -287,7 +287,7 @@ fn functions_of_every_thread_are_those_that_were_loaded_last() {
 
 #[test]
 fn function_kill_ends_functions_and_script_kill_scripts() {
-    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1) {
+    for setup in EVERY_ENGINE {
         println!("on {setup:?}");
         let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
         let mut other = server.client();

@@ -1,7 +1,7 @@
 //! Scripts: EVAL and its kin, SCRIPT, and what a script sees of Lua, on every engine and beside redis-server.
 
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, Server, Value, check_same_as_redis, check_script, on_every_engine, script_of,
+    Client, Data, EVERY_ENGINE, Server, Setup, Value, check_same_as_redis, check_script, on_every_engine, script_of,
     wait_until, words,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -415,7 +415,7 @@ fn a_set_that_is_not_sorted_is_sorted_for_a_script_all_the_same() {
 
 #[test]
 fn signals_end_the_server_though_a_script_does_not_end() {
-    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1) {
+    for setup in one_thread_or_more() {
         println!("on {setup:?}");
         let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
         let mut client = server.client();
@@ -430,7 +430,7 @@ fn signals_end_the_server_though_a_script_does_not_end() {
 
 #[test]
 fn shutdown_nosave_ends_the_server_though_a_script_does_not_end() {
-    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1) {
+    for setup in one_thread_or_more() {
         println!("on {setup:?}");
         let data = Data::new();
         let flags = ["--busy-reply-threshold", "200", "--appendonly", "yes", "--appendfsync", "always"];
@@ -794,16 +794,10 @@ fn only_so_many_scripts_of_eval_are_kept_and_those_of_script_load_stay() {
 
 #[test]
 fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written() {
-    for setup in EVERY_ENGINE {
+    for setup in one_thread_or_more() {
         println!("on {setup:?}");
         let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
         let mut looping = server.client();
-        if setup.threads == 1 {
-            let reply = run(&mut looping, "while true do end").text();
-            assert!(reply.contains("Script killed by the server"), "{reply}");
-            server.assert_serving();
-            continue;
-        }
         let endless = ["while true do end", "while true do pcall(function() while true do end end) end"];
         for script in endless {
             let mut looping = server.client();
@@ -834,6 +828,55 @@ fn a_script_that_runs_for_too_long_is_told_of_and_killed_unless_it_has_written()
         assert_eq!(looping.value_of_next().integer(), 2);
         server.assert_serving();
     }
+}
+
+#[test]
+fn one_worker_thread_serves_others_within_a_second_of_the_limit_while_a_script_runs() {
+    const LIMIT_MS: u64 = 200;
+    for setup in EVERY_ENGINE.map(|setup| Setup { threads: 1, ..setup }) {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--busy-reply-threshold", &LIMIT_MS.to_string()]);
+        // Whose end looks at keys: it is not to take the thread that is left.
+        let mut watching = server.client();
+        watching.expect("WATCH x", "+OK\r\n");
+        let mut waiting = server.client();
+        waiting.send(&crate::harness::request(&["BLPOP", "list", "0"]));
+        let mut other = server.client();
+        // Each script finds the runtime as the one before has left it.
+        for _ in 0..10 {
+            let mut looping = server.client();
+            other.expect("PING", "+PONG\r\n");
+            looping.send(&crate::harness::request(&["EVAL", "while true do end", "0"]));
+            let began = Instant::now();
+            wait_until_busy(&mut other);
+            let took = began.elapsed();
+            assert!(took < Duration::from_millis(LIMIT_MS + 1000), "BUSY was told after {took:?}");
+            other.expect("SCRIPT KILL", "+OK\r\n");
+            assert!(looping.value_of_next().text().starts_with("ERR Script killed by user with SCRIPT KILL..."));
+        }
+        let mut looping = server.client();
+        looping.send(&crate::harness::request(&["EVAL", "while true do end", "0"]));
+        wait_until_busy(&mut other);
+        drop((watching, waiting));
+        // Time for the tasks that the server does by itself.
+        std::thread::sleep(Duration::from_millis(1200));
+        other.expect(
+            "GET x",
+            &format!(
+                "-{}\r\n",
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+            ),
+        );
+        other.expect("SCRIPT KILL", "+OK\r\n");
+        assert!(looping.value_of_next().text().starts_with("ERR Script killed by user with SCRIPT KILL..."));
+        server.assert_serving();
+    }
+}
+
+/// Every engine, and each with one thread, too.
+fn one_thread_or_more() -> impl Iterator<Item = Setup> {
+    let of_one = EVERY_ENGINE.into_iter().filter(|setup| setup.threads > 1).map(|setup| Setup { threads: 1, ..setup });
+    EVERY_ENGINE.into_iter().chain(of_one)
 }
 
 fn wait_until_busy(client: &mut Client) {
