@@ -184,9 +184,9 @@ impl Command {
 
     /// Whether the command may change data.
     pub fn is_write(&self) -> bool {
-        self.flags.has(Flags::WRITE)
-            || self.flags.has(Flags::CACHES)
-            || (self.flags.has(Flags::SCRIPT) && !self.flags.has(Flags::READONLY))
+        // One look for most commands: it is asked for each.
+        self.flags.has_any(Flags::WRITE.and(Flags::CACHES).and(Flags::SCRIPT))
+            && !self.flags.has(Flags::SCRIPT.and(Flags::READONLY))
     }
 
     /// Whether a request needs every shard at once.
@@ -199,13 +199,19 @@ impl Command {
     }
 
     /// Whether a request for it may wait, so that its reply may come later than those of requests that follow.
+    #[inline]
     pub fn defers(&self, args: Args<'_>) -> bool {
-        self.flags.has(Flags::DEFERS)
-            && match self.name {
-                // Where nothing is to be saved, each shard does its part.
-                "flushall" => SAVES.saves_flushes(),
-                _ => self.keys.streams_from == 0 || ReadingOptions::of(args).block_at.is_some(),
-            }
+        self.flags.has(Flags::DEFERS) && self.defers_now(args)
+    }
+
+    /// Whether this request for it may wait, where some may.
+    #[cold]
+    fn defers_now(&self, args: Args<'_>) -> bool {
+        match self.name {
+            // Where nothing is to be saved, each shard does its part.
+            "flushall" => SAVES.saves_flushes(),
+            _ => self.keys.streams_from == 0 || ReadingOptions::of(args).block_at.is_some(),
+        }
     }
 
     /// A subcommand's own name and its container's.
@@ -297,6 +303,11 @@ impl Flags {
     /// Both sets together.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Whether anything of `other` is in the set.
+    pub const fn has_any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
     }
 
     /// Whether all of `other` is in the set.

@@ -714,7 +714,8 @@ impl<S: Session> Requests<S> {
                 if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.taken_on() {
                     return false;
                 }
-                let is_local = command.request == Request::Local && !command.defers(args);
+                let defers = command.defers(args);
+                let is_local = command.request == Request::Local && !defers;
                 if server.pubsub.notified() != Class::NONE && !is_local && !session.keeps_events_in_order(id, args) {
                     return false;
                 }
@@ -722,7 +723,7 @@ impl<S: Session> Requests<S> {
                 if server.pubsub.has_monitors() && !is_local {
                     monitor::show(server, client, state, id, args);
                 }
-                if command.defers(args) || !session.fits(id, args) {
+                if defers || !session.fits(id, args) {
                     let Self { server, client, session, state, .. } = self;
                     self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
                 } else if is_local {
