@@ -330,3 +330,17 @@ fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usi
         _ => context,
     }
 }
+
+#[test]
+fn many_arguments_have_room_and_too_many_commands_have_none() {
+    use crate::resp::Args;
+    let spans = vec![Span::new(0, 0); 6_000];
+    let empty = Args::new(b"", &spans);
+    let mut transaction = Transaction::default();
+    let id = CommandId::of_index(0);
+    assert!(transaction.queue(id, empty) && transaction.queue(id, empty));
+    let mut transaction = Transaction::default();
+    let one = Args::new(b"", &spans[..1]);
+    assert!((0..COMMANDS_MAX).all(|_| transaction.queue(id, one)));
+    assert!(!transaction.queue(id, one));
+}

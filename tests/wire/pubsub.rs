@@ -480,6 +480,22 @@ fn client_list_and_info_tell_of_subscriptions() {
 }
 
 #[test]
+fn a_transaction_that_subscribes_hears_what_it_publishes_after_that() {
+    on_every_engine(|server| {
+        let mut client = Client::connect_resp3(server.address());
+        client.expect("MULTI", "+OK\r\n");
+        for queued in ["SUBSCRIBE c", "PUBLISH c message", "SET k v"] {
+            client.expect(queued, "+QUEUED\r\n");
+        }
+        client.send(&request(&["EXEC"]));
+        let replies = client.values(2);
+        let receivers = replies[0].elements()[1].integer();
+        assert_eq!(receivers, 1, "the connection itself");
+        assert_eq!(replies[1].elements()[2].text(), "message");
+    });
+}
+
+#[test]
 fn connections_that_end_in_any_state_leave_nothing_behind() {
     const NAMES: usize = 20_000;
     on_every_engine(|server| {

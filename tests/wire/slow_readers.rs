@@ -420,6 +420,21 @@ fn a_part_of_a_reply_over_the_output_limit_closes_the_connection_alone() {
 }
 
 #[test]
+fn a_reply_over_the_output_limit_of_a_command_that_may_wait_closes_the_connection() {
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--client-output-buffer-limit", "normal 1mb 0 0", "--appendonly", "no"]);
+        let element = "e".repeat(2 * MB as usize);
+        server.client().call(&["RPUSH", "list", "small", &element]);
+        let mut client = server.client();
+        client.expect("BLPOP list 0", "*2\r\n$4\r\nlist\r\n$5\r\nsmall\r\n");
+        client.send(&request(&["BLPOP", "list", "0"]));
+        assert_eq!(client.until_closed(), b"", "{setup:?}");
+        server.wait_for_log("overcoming of output buffer limits");
+        server.assert_serving();
+    }
+}
+
+#[test]
 fn an_output_limit_holds_for_all_that_runs_after_it_was_set() {
     for setup in EVERY_ENGINE {
         let server = Server::start(setup, &["--client-output-buffer-limit", "normal 1mb 0 0", "--appendonly", "no"]);
