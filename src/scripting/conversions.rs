@@ -172,7 +172,7 @@ impl Writer<'_> {
 
     fn write_table(&self, table: &Table, reply: &mut Reply<'_>, depth: usize) -> Result<()> {
         if let Value::String(text) = table.raw_get("err")? {
-            reply.error(quoted(&text.as_bytes(), usize::MAX));
+            reply.error(error_line(&text.as_bytes()));
         } else if let Value::String(text) = table.raw_get("ok")? {
             write_line(reply, b'+', &cut_at_nul(&text.as_bytes()));
         } else if let Some(number) = raising_number(&table.raw_get("double")?) {
@@ -277,6 +277,13 @@ fn write_line(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
 
 fn on_one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }).collect()
+}
+
+/// The text of an error as it is replied: the ends of lines that it ends with are no part of it.
+pub fn error_line(text: &[u8]) -> String {
+    let text = cut_at_nul(text);
+    let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+    quoted(&text[..end], usize::MAX)
 }
 
 fn cut_at_nul(text: &[u8]) -> Vec<u8> {

@@ -529,7 +529,7 @@ fn failed(lua: &Lua, name: &str, value: &Value) -> Result<Finished> {
 fn returned_error(value: &Value) -> Result<Option<Finished>> {
     let Value::Table(table) = value else { return Ok(None) };
     let Value::String(text) = table.raw_get("err")? else { return Ok(None) };
-    let error = quoted(&text.as_bytes(), usize::MAX);
+    let error = conversions::error_line(&text.as_bytes());
     Ok(Some(Finished::Failed { error, is_counted: is_counted(table)? }))
 }
 
