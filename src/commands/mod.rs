@@ -99,7 +99,7 @@ pub enum Crossing {
 /// Which other databases a command may concern. A number of no database is none: the command replies that.
 pub fn crossing(id: CommandId, args: Args<'_>, databases: usize) -> Crossing {
     let row = command(id);
-    if !row.flags.has(Flags::CROSSES) {
+    if !row.flags.has(Flags::CROSSES) || scripting::touches_declared_keys_only(row, args) {
         return Crossing::Nowhere;
     }
     let position = match row.other_database {

@@ -1,7 +1,7 @@
 //! The shape of a row of the command table.
 
 use super::access::Access;
-use super::{Outcome, debug, sort};
+use super::{Outcome, debug, scripting, sort};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply, parse_i64};
 use crate::snapshot::SAVES;
@@ -193,7 +193,7 @@ impl Command {
     pub fn needs_all(&self, args: Args<'_>) -> bool {
         match self.request {
             Request::AllShards | Request::Cursor => true,
-            Request::Joint => self.keys.may_be_any(args),
+            Request::Joint => self.keys.may_be_any(args) && !scripting::touches_declared_keys_only(self, args),
             Request::Local | Request::OneShard | Request::MultiShard => false,
         }
     }
@@ -421,6 +421,20 @@ impl Keys {
             OptionKeys::None | OptionKeys::SortReadOnly | OptionKeys::Everything => 0..0,
         };
         fixed.chain(self.told(args).unwrap_or(0..0)).chain(of_option)
+    }
+
+    /// The positions of the keys in a request of so many arguments, where its length alone tells them. If the request
+    /// `is_open`, the last argument stands for any number of arguments, and none of them may be a key.
+    pub fn fixed_positions(self, len: usize, is_open: bool) -> Option<impl Iterator<Item = usize>> {
+        if self.first == 0 || self.are_movable() || self.options != OptionKeys::None {
+            return None;
+        }
+        let distance = usize::from(self.last.unsigned_abs());
+        let last = if self.last < 0 { len.saturating_sub(distance) } else { distance };
+        if is_open && (self.last < 0 || last + 1 >= len) {
+            return None;
+        }
+        Some((usize::from(self.first)..(last + 1).min(len)).step_by(usize::from(self.step.max(1))))
     }
 
     /// Whether only a request itself tells where its keys stand.

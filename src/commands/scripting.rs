@@ -17,7 +17,7 @@ use crate::base::pressure::PRESSURE;
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
 use crate::scripting::{
-    self, Calls, FUNCTIONS, Finished, Libraries, Program, SCRIPTS, Script, ScriptFlags, Sha, busy, sha_of,
+    self, Calls, FUNCTIONS, Finished, Libraries, Program, SCRIPTS, Script, ScriptFlags, Sha, StaticCall, busy, sha_of,
 };
 use crate::stats::calls;
 use std::borrow::Cow;
@@ -316,6 +316,49 @@ pub fn declares_that_it_writes_nothing(id: CommandId, args: Args<'_>) -> bool {
     flags.is_some_and(|flags| flags.is_declared && flags.no_writes)
 }
 
+/// Whether a request runs a script that is proved to touch no keys but those that it declares. It may be asked of any
+/// request.
+///
+/// What is proved decides what a script is lent, and nothing else: that each key is covered is looked at again whenever a
+/// command is called.
+pub fn touches_declared_keys_only(row: &Command, args: Args<'_>) -> bool {
+    let Some(word) = args.get(1).filter(|_| row.flags.has(Flags::SCRIPT)) else { return false };
+    let is_proved = |script: &Script| script.is_proved(calls_over_declared_keys);
+    match row.name {
+        "eval" | "eval_ro" => {
+            // Not even its name is reckoned in vain.
+            if word.len() > scripting::PROVABLE_MAX {
+                return false;
+            }
+            let sha = sha_of(word);
+            let is_new_proved = || Script::parse(sha, word).is_ok_and(|script| is_proved(&script));
+            SCRIPTS.look(&sha, is_proved).unwrap_or_else(is_new_proved)
+        }
+        "evalsha" | "evalsha_ro" => sha_named(word).and_then(|sha| SCRIPTS.look(&sha, is_proved)) == Some(true),
+        _ => false,
+    }
+}
+
+/// Whether each command that a source calls is one over keys that the source shows to be declared.
+fn calls_over_declared_keys(source: &[u8]) -> bool {
+    scripting::static_calls(source).is_some_and(|calls| calls.iter().all(is_over_declared_keys))
+}
+
+fn is_over_declared_keys(call: &StaticCall<'_>) -> bool {
+    // What does not exist is refused.
+    let Some(id) = find(call.name) else { return true };
+    let row = command(id);
+    if row.name == "time" {
+        return true;
+    }
+    let is_of_shards = matches!(row.request, Request::OneShard | Request::MultiShard | Request::Joint);
+    let is_plain = is_of_shards && !row.flags.has(Flags::CROSSES) && !row.flags.has(Flags::NOSCRIPT);
+    match row.keys.fixed_positions(call.are_keys.len(), call.is_open) {
+        Some(mut positions) => is_plain && positions.all(|position| call.are_keys[position]),
+        None => false,
+    }
+}
+
 /// Refuses a script that says of itself that it must not run now.
 fn must_be_allowed(flags: ScriptFlags, is_read_only: bool) -> Outcome {
     if !flags.is_declared {
@@ -454,8 +497,8 @@ impl<S: Store> ScriptCommands<'_, S> {
         let is_write = row.flags.has(Flags::WRITE);
         if is_write && !self.has_written {
             self.must_find_room_and_disk(row.flags.has(Flags::DENYOOM))?;
+            busy::note_written().map_err(|reason| format!("-{reason}"))?;
             self.has_written = true;
-            busy::note_written();
         }
         let mut keys = row.keys.positions(args).filter(|_| row.request != Request::Local);
         if !keys.all(|position| self.keyspace.covers(&args[position])) {
@@ -609,4 +652,96 @@ pub fn kill(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     busy::kill(false).map_err(CommandError::Text)?;
     reply.ok();
     Ok(())
+}
+
+// A test that cannot go on says where and why by panicking.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::base::routing::shard_of;
+    use crate::keyspace::{Databases, Effects};
+    use crate::resp::Span;
+
+    fn with_args<R>(words: &[&str], act: impl FnOnce(Args<'_>) -> R) -> R {
+        let (mut arena, mut spans) = (Vec::new(), Vec::new());
+        for word in words {
+            spans.push(Span::new(arena.len(), word.len()));
+            arena.extend_from_slice(word.as_bytes());
+        }
+        act(Args::new(&arena, &spans))
+    }
+
+    #[test]
+    fn a_key_of_a_shard_that_was_not_lent_is_an_error_in_words_and_what_was_written_stays() {
+        let key = "key";
+        let foreign =
+            (0..).map(|number| format!("k{number}")).find(|other| shard_of(other.as_bytes(), 2) != 0).unwrap();
+        let own = (0..).map(|number| format!("k{number}")).find(|other| shard_of(other.as_bytes(), 2) == 0).unwrap();
+        let databases = Databases::of_part(16, 0, 2);
+        let mut keyspace = Keyspace::new(databases, 1, fastrand::Rng::with_seed(1), Effects::new(true));
+        let mut run = |call: &str, keys: [&str; 2]| {
+            let script = format!("redis.call('set', KEYS[1], 1) return {call}");
+            with_args(&["EVAL", &script, "2", keys[0], keys[1]], |args| {
+                let mut out = Vec::new();
+                let outcome = eval(&mut keyspace, args, &mut Reply::new(&mut out, false));
+                (outcome.map_err(|error| error.to_string()), String::from_utf8(out).unwrap())
+            })
+        };
+        let refused = "ERR Script attempted to access a key of a shard that it was not lent script: ";
+        for call in ["redis.call('get', KEYS[2])", "redis.call('rename', KEYS[1], KEYS[2])"] {
+            let (outcome, out) = run(call, [&own, &foreign]);
+            assert!(outcome.unwrap_err().starts_with(refused), "{call}");
+            assert_eq!(out, "");
+        }
+        let (outcome, out) = run("redis.pcall('set', KEYS[2], 2).err", [&own, &foreign]);
+        assert!(outcome.is_ok() && out.contains("that it was not lent"), "{out}");
+        assert_eq!(run("redis.call('get', KEYS[1])", [&own, key]).1, "$1\r\n1\r\n");
+        let effects = String::from_utf8_lossy(keyspace.effects().payload()).to_uppercase();
+        assert!(effects.contains("SET") && !effects.contains("EVAL"), "{effects}");
+    }
+
+    #[test]
+    fn scripts_are_proved_by_the_keys_that_their_commands_have() {
+        let is_proved = |script: &str| {
+            let row = command(find(b"eval").unwrap());
+            with_args(&["eval", script, "0"], |args| touches_declared_keys_only(row, args))
+        };
+        for script in [
+            "return 1",
+            "return redis.call('get', KEYS[1])",
+            "#!lua flags=no-writes\nreturn redis.call('get', KEYS[1])",
+            "return redis.call('mset', KEYS[1], ARGV[1], KEYS[2], ARGV[2])",
+            "return redis.call('zadd', KEYS[1], unpack(ARGV))",
+            "return redis.call('rename', KEYS[1], KEYS[2])",
+            "return redis.call('time')",
+            "return redis.call('nosuch', 'x')",
+        ] {
+            assert!(is_proved(script), "{script}");
+        }
+        for script in [
+            "return redis.call('get', ARGV[1])",
+            "return redis.call('mset', KEYS[1], ARGV[1], ARGV[2], ARGV[2])",
+            "return redis.call('del', KEYS[1], unpack(ARGV))",
+            "return redis.call('rename', KEYS[1], unpack(ARGV))",
+            "return redis.call('get', unpack(ARGV))",
+            "return redis.call('sort', KEYS[1])",
+            "return redis.call('zunionstore', KEYS[1], 1, KEYS[2])",
+            "return redis.call('xread', 'streams', KEYS[1], 0)",
+            "return redis.call('object', 'encoding', KEYS[1])",
+            "return redis.call('copy', KEYS[1], KEYS[2])",
+            "return redis.call('move', KEYS[1], 1)",
+            "redis.call('select', 1) return redis.call('get', KEYS[1])",
+            "return redis.call('publish', KEYS[1], 1)",
+            "return redis.call('keys', KEYS[1])",
+            "return redis.call('scan', 0)",
+            "return redis.call('dbsize')",
+            "return redis.call('randomkey')",
+            "return redis.call('flushall')",
+            "return redis.call('debug', 'object', KEYS[1])",
+            "#!lua flags=nosuch\nreturn 1",
+        ] {
+            assert!(!is_proved(script), "{script}");
+        }
+    }
 }

@@ -1,34 +1,97 @@
 //! Scripts that run for too long.
 //!
-//! A script holds all data while it runs. When it has run for `busy-reply-threshold` milliseconds other connections are
-//! told so (BUSY), and may end it with SCRIPT KILL, unless it has written: then half of what it does would stand.
+//! A script holds data while it runs. When it has run for `busy-reply-threshold` milliseconds other connections are told
+//! so (BUSY), and may end it with SCRIPT KILL, unless it has written: then half of what it does would stand.
 //!
-//! Invariant: one script runs at a time, since each is lent every shard.
+//! Several run at a time where each is lent the shards of its keys alone. Each thread has a place where others see what
+//! it runs.
 
 use super::registry::Sha;
 use crate::resp::Args;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::fmt;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Milliseconds after which a script is busy; 0 for never. CONFIG SET changes it.
 pub static THRESHOLD_MS: AtomicU64 = AtomicU64::new(5000);
 
-static IS_RUNNING: AtomicBool = AtomicBool::new(false);
-static IS_FUNCTION: AtomicBool = AtomicBool::new(false);
+/// What a thread runs, as others see it.
+#[derive(Default)]
+struct Running {
+    /// [`IDLE`], [`READS`], [`HAS_WRITTEN`] or [`IS_KILLED`].
+    state: AtomicU8,
+    is_function: AtomicBool,
+    is_busy: AtomicBool,
+    /// The function, for those who ask.
+    function: Mutex<Option<RunningFunction>>,
+}
+
+const IDLE: u8 = 0;
+/// It has written nothing, and may be killed.
+const READS: u8 = 1;
+const HAS_WRITTEN: u8 = 2;
+/// It is to end, and writes nothing any more.
+const IS_KILLED: u8 = 3;
+
+impl Running {
+    fn is_idle(&self) -> bool {
+        self.state.load(Ordering::Acquire) == IDLE
+    }
+
+    fn is_function(&self) -> bool {
+        self.is_function.load(Ordering::Relaxed)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
+    }
+
+    /// Goes on from one that only reads to another state; false where it is in another already.
+    fn leave_reading(&self, state: u8) -> bool {
+        self.state.compare_exchange(READS, state, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// One of each thread that has run a script and lives.
+static RUNNING: Mutex<Vec<Arc<Running>>> = Mutex::new(Vec::new());
+
+/// How many scripts are busy. Who changes it tells the server under this lock, so that the last word is right.
+static BUSY_COUNT: Mutex<usize> = Mutex::new(0);
+/// Whether any is.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
-static HAS_WRITTEN: AtomicBool = AtomicBool::new(false);
-static IS_KILLED: AtomicBool = AtomicBool::new(false);
-/// The function that runs, for those who ask.
-static RUNNING: Mutex<Option<RunningFunction>> = Mutex::new(None);
+
+/// The place of a thread among [`RUNNING`].
+struct Registered(Arc<Running>);
+
+impl Registered {
+    fn new() -> Self {
+        let running = Arc::new(Running::default());
+        RUNNING.lock().push(Arc::clone(&running));
+        Self(running)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        RUNNING.lock().retain(|running| !Arc::ptr_eq(running, &self.0));
+    }
+}
+
+thread_local! {
+    static OWN: Registered = Registered::new();
+}
 
 /// What a script that is ended by SCRIPT KILL fails with.
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 /// What a function that is ended by FUNCTION KILL fails with.
 const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL...";
+
+const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
+                          either wait the script termination or kill the server in a hard way using the SHUTDOWN \
+                          NOSAVE command.";
 
 /// What other connections are replied while a script is busy.
 pub const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
@@ -55,6 +118,7 @@ impl RunningFunction {
 
 /// The time of a script that runs; dropping it ends that.
 pub struct Watch {
+    running: Arc<Running>,
     began: Instant,
     name: Name,
     /// For how long the script has run when the tasks of its thread are left to another one next.
@@ -86,16 +150,17 @@ impl Watch {
     /// Begins that of a function.
     pub fn of_function(name: &str, request: Args<'_>) -> Self {
         let request = request.iter().map(<[u8]>::to_vec).collect();
-        *RUNNING.lock() = Some(RunningFunction { name: name.to_owned(), request, began: Instant::now() });
-        Self::begin(Name::Function(name.to_owned()))
+        let watch = Self::begin(Name::Function(name.to_owned()));
+        *watch.running.function.lock() = Some(RunningFunction { name: name.to_owned(), request, began: watch.began });
+        watch
     }
 
     fn begin(name: Name) -> Self {
-        HAS_WRITTEN.store(false, Ordering::Relaxed);
-        IS_KILLED.store(false, Ordering::Relaxed);
-        IS_FUNCTION.store(matches!(name, Name::Function(_)), Ordering::Relaxed);
-        IS_RUNNING.store(true, Ordering::Release);
-        Self { began: Instant::now(), name, leaves_at: Cell::new(Duration::ZERO), end: Cell::new(None) }
+        let running = OWN.with(|own| Arc::clone(&own.0));
+        running.is_function.store(matches!(name, Name::Function(_)), Ordering::Relaxed);
+        running.state.store(READS, Ordering::Release);
+        let leaves_at = Cell::new(Duration::ZERO);
+        Self { running, began: Instant::now(), name, leaves_at, end: Cell::new(None) }
     }
 
     /// Looks at the time, which is done now and then. The error says that the script is to end, and why.
@@ -115,16 +180,16 @@ impl Watch {
     }
 
     fn look_at_time(&self) -> Result<(), &'static str> {
-        if IS_KILLED.load(Ordering::Relaxed) {
+        if self.running.state.load(Ordering::Relaxed) == IS_KILLED {
             return Err(if self.is_of_function() { FUNCTION_KILLED } else { KILLED });
         }
         let threshold_ms = THRESHOLD_MS.load(Ordering::Relaxed);
         if threshold_ms == 0 || self.began.elapsed() < Duration::from_millis(threshold_ms) {
             return Ok(());
         }
-        if !IS_BUSY.swap(true, Ordering::AcqRel) {
-            look_at_all_requests(true);
-            self.become_busy();
+        if !self.running.is_busy.swap(true, Ordering::Relaxed) {
+            count_busy(|count| count + 1);
+            self.warn();
         }
         if self.began.elapsed() >= self.leaves_at.get() {
             leave_tasks();
@@ -138,7 +203,7 @@ impl Watch {
     }
 
     #[cold]
-    fn become_busy(&self) {
+    fn warn(&self) {
         tracing::warn!(
             "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the \
              {} KILL command. Script name is: {}.",
@@ -152,12 +217,24 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if self.is_of_function() {
-            *RUNNING.lock() = None;
+            *self.running.function.lock() = None;
         }
-        IS_RUNNING.store(false, Ordering::Release);
-        if IS_BUSY.swap(false, Ordering::AcqRel) {
-            look_at_all_requests(false);
+        self.running.state.store(IDLE, Ordering::Release);
+        if self.running.is_busy.swap(false, Ordering::Relaxed) {
+            count_busy(|count| count - 1);
         }
+    }
+}
+
+/// Counts one script more that is busy, or one less.
+fn count_busy(change: impl FnOnce(usize) -> usize) {
+    let mut count = BUSY_COUNT.lock();
+    let was_busy = *count > 0;
+    *count = change(*count);
+    let is_busy = *count > 0;
+    if is_busy != was_busy {
+        IS_BUSY.store(is_busy, Ordering::Release);
+        look_at_all_requests(is_busy);
     }
 }
 
@@ -214,38 +291,53 @@ pub async fn ended() {
     }
 }
 
-/// Notes that the running script has written.
-pub fn note_written() {
-    HAS_WRITTEN.store(true, Ordering::Relaxed);
+/// Notes that the script of this thread is about to write. The error says that it was killed before, and why it does not.
+pub fn note_written() -> Result<(), &'static str> {
+    OWN.with(|own| {
+        let state = own.0.state.load(Ordering::Acquire);
+        match state == HAS_WRITTEN || state == IDLE || own.0.leave_reading(HAS_WRITTEN) {
+            true => Ok(()),
+            false if own.0.is_function() => Err(FUNCTION_KILLED),
+            false => Err(KILLED),
+        }
+    })
 }
 
-/// The function that runs, if one does.
+/// The function that runs, if one does: that which is busy before others.
 pub fn running_function() -> Option<RunningFunction> {
-    RUNNING.lock().clone()
+    let running = RUNNING.lock();
+    let functions = |is_busy: bool| running.iter().filter(move |running| running.is_busy() == is_busy);
+    functions(true).chain(functions(false)).find_map(|running| running.function.lock().clone())
 }
 
 /// What is replied to whoever asks for what cannot be done while this runs: a script, or a function.
 pub fn busy_reply() -> &'static str {
-    if IS_FUNCTION.load(Ordering::Relaxed) { FUNCTION_BUSY } else { BUSY }
+    let is_function = RUNNING.lock().iter().any(|running| running.is_busy() && running.is_function());
+    if is_function { FUNCTION_BUSY } else { BUSY }
 }
 
-/// Whether a script runs that is no function.
+/// Whether a script is busy that is no function.
 pub fn runs_script() -> bool {
-    IS_RUNNING.load(Ordering::Acquire) && !IS_FUNCTION.load(Ordering::Relaxed)
+    RUNNING.lock().iter().any(|running| running.is_busy() && !running.is_function())
 }
 
-/// SCRIPT KILL and FUNCTION KILL, each of which ends its own. The error is what it replies.
+/// SCRIPT KILL and FUNCTION KILL, each of which ends its own: those that are busy, or any where none is. The error is what
+/// it replies.
 pub fn kill(is_function: bool) -> Result<(), &'static str> {
-    if !IS_RUNNING.load(Ordering::Acquire) {
+    let running = RUNNING.lock();
+    let is_any_busy = running.iter().any(|running| running.is_busy());
+    let meant = || running.iter().filter(|running| !running.is_idle() && (running.is_busy() || !is_any_busy));
+    if meant().next().is_none() {
         return Err("NOTBUSY No scripts in execution right now.");
     }
-    if HAS_WRITTEN.load(Ordering::Relaxed) {
-        return Err("UNKILLABLE Sorry the script already executed write commands against the dataset. You can either \
-                    wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.");
+    let own = meant().filter(|running| running.is_function() == is_function);
+    if own.filter(|running| running.leave_reading(IS_KILLED)).count() > 0 {
+        return Ok(());
     }
-    if IS_FUNCTION.load(Ordering::Relaxed) != is_function {
-        return Err(busy_reply());
+    match meant().find(|running| running.is_function() != is_function) {
+        _ if meant().any(|running| running.state.load(Ordering::Acquire) == HAS_WRITTEN) => Err(UNKILLABLE),
+        Some(other) => Err(if other.is_function() { FUNCTION_BUSY } else { BUSY }),
+        // It is killed already, or has just ended.
+        None => Ok(()),
     }
-    IS_KILLED.store(true, Ordering::Relaxed);
-    Ok(())
 }

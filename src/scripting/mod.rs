@@ -1,14 +1,15 @@
 //! Scripts: Redis's Lua, each script one step over every shard.
 //!
 //! EVAL and its kin are rows of the command table like any other; their function (`commands/scripting.rs`) finds the
-//! script here and runs it over the keyspace that it was lent, which is all of it. What the script calls goes through
-//! the command table again. So a script is an EXEC whose queue is decided while it runs: it is atomic, isolated, and
+//! script here and runs it over the keyspace that it was lent: all of it, or that of its keys where it is proved to touch
+//! no others. What the script calls goes through the command table again. So a script is an EXEC whose queue is decided while it runs: it is atomic, isolated, and
 //! logged as one record of effects, for the same reasons.
 //!
 //! | room | what it is |
 //! |---|---|
 //! | `registry` | the scripts that are known, by their SHA1; shared by all threads |
 //! | `functions` | the libraries of functions, by name; shared by all threads |
+//! | `prover` | what a script calls, as far as its source shows that |
 //! | `interpreter` | a thread's Lua: compiles scripts and runs them |
 //! | `sandbox.lua` | what a script sees of Lua: no table that outlives it can be changed |
 //! | `conversions` | replies into Lua's values, and back |
@@ -23,11 +24,13 @@ mod functions;
 mod interpreter;
 mod libraries;
 mod patterns;
+mod prover;
 mod raising;
 mod registry;
 
 pub use functions::{FUNCTIONS, Libraries, Library};
 pub use interpreter::{Calls, Finished, Program, check, lua_bytes, run};
+pub use prover::{PROVABLE_MAX, StaticCall, static_calls};
 pub use registry::{SCRIPTS, Script, ScriptFlags, Sha, sha_of};
 
 /// Bytes of a text that a function of Rust makes for a script at most: as many as Lua has memory.

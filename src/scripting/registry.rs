@@ -4,8 +4,8 @@ use crate::resp::{quoted, split_line};
 use parking_lot::RwLock;
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The name of a script: the SHA1 of its source in lower-case hex.
 pub type Sha = [u8; 40];
@@ -81,6 +81,8 @@ pub struct Script {
     body: Box<[u8]>,
     /// Where the code begins: behind the first line's words, at its end.
     code_at: usize,
+    /// Whether it is proved to touch declared keys only, once that was asked.
+    is_proved: OnceLock<bool>,
 }
 
 impl Script {
@@ -90,12 +92,17 @@ impl Script {
             return Err("ERR Error compiling script (new function): the script is longer than 16 MB".into());
         }
         let (flags, code_at) = shebang(body).map_err(|reason| format!("ERR {reason}"))?;
-        Ok(Self { sha, flags, body: body.into(), code_at })
+        Ok(Self { sha, flags, body: body.into(), code_at, is_proved: OnceLock::new() })
     }
 
     /// What Lua is to compile.
     pub fn code(&self) -> &[u8] {
         &self.body[self.code_at..]
+    }
+
+    /// Whether it is proved to touch declared keys only, by `prove`, which reads its code the first time.
+    pub fn is_proved(&self, prove: impl FnOnce(&[u8]) -> bool) -> bool {
+        *self.is_proved.get_or_init(|| prove(self.code()))
     }
 
     /// Its name as a text.
@@ -171,6 +178,11 @@ impl Registry {
             found.last_use.store(self.next_use(), Ordering::Relaxed);
         }
         Some(Arc::clone(&found.script))
+    }
+
+    /// Looks at a script, which does not count as a use; none where it is not known.
+    pub fn look<R>(&self, sha: &Sha, look: impl FnOnce(&Script) -> R) -> Option<R> {
+        self.known.read().as_ref()?.get(sha).map(|known| look(&known.script))
     }
 
     /// Whether a script is known. Does not count as a use.

@@ -26,6 +26,8 @@ fn values_become_the_replies_that_redis_makes_of_them() {
     check_scripts(&[
         "return 1",
         "return 3.99",
+        "return {err = '\\n\\nE x\\r\\n'}",
+        "return {{err = '\\n\\nE x\\r\\n'}, {err = '\\n'}, {err = 'E\\n\\0x'}, {ok = 'x\\n'}}",
         "return -3.99",
         "return -0",
         "return 1/0",
@@ -870,6 +872,91 @@ fn one_worker_thread_serves_others_within_a_second_of_the_limit_while_a_script_r
         other.expect("SCRIPT KILL", "+OK\r\n");
         assert!(looping.value_of_next().text().starts_with("ERR Script killed by user with SCRIPT KILL..."));
         server.assert_serving();
+    }
+}
+
+#[test]
+fn a_script_that_touches_declared_keys_alone_leaves_the_other_shards_to_others() {
+    let has_room = |setup: &Setup| setup.shards > 2 && setup.threads > 2;
+    for setup in EVERY_ENGINE.into_iter().filter(has_room) {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--busy-reply-threshold", "60000"]);
+        let loops = |calls: &str| format!("for i = 1, ARGV[1] do end return {calls}");
+        for (script, is_proved) in [
+            (loops("redis.call('incr', KEYS[1])"), true),
+            (loops("redis.call('incr', 'key')"), false),
+            (loops("redis.call('incr', KEYS[1] .. '')"), false),
+            (loops("redis.call('incr', KEYS[1]) + redis.call('dbsize')"), false),
+        ] {
+            let served = served_beside(&server, &script);
+            assert!(if is_proved { served >= 2 } else { served == 0 }, "{served} of 4 beside {script}");
+        }
+    }
+}
+
+/// How many of four requests for other keys are replied while a script loops that declares one key.
+fn served_beside(server: &Server, script: &str) -> usize {
+    let mut looping = server.client();
+    let clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    let began = Instant::now();
+    looping.send(&crate::harness::request(&["EVAL", script, "1", "key", "200000000"]));
+    std::thread::sleep(Duration::from_millis(100));
+    std::thread::scope(|scope| {
+        let ask = |(number, mut client): (usize, Client)| {
+            std::thread::sleep(Duration::from_millis(30));
+            scope.spawn(move || {
+                client.expect(&format!("GET other{number}"), "$-1\r\n");
+                began.elapsed()
+            })
+        };
+        let asked: Vec<_> = clients.into_iter().enumerate().map(ask).collect();
+        assert!(looping.value_of_next().integer() > 0);
+        let half = began.elapsed() / 2;
+        asked.into_iter().map(|asked| asked.join().unwrap()).filter(|took| *took < half).count()
+    })
+}
+
+#[test]
+fn several_scripts_run_at_a_time_and_each_is_killed_or_not_for_itself() {
+    for setup in EVERY_ENGINE.into_iter().filter(|setup| setup.shards > 2 && setup.threads > 2) {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--busy-reply-threshold", "200"]);
+        let mut other = server.client();
+        // One has written, the others have not; which of them run at a time the places of their keys say.
+        let mut writing = server.client();
+        let writes = "redis.call('set', KEYS[1], 'x') for i = 1, 300000000 do end return redis.call('get', KEYS[1])";
+        writing.send(&crate::harness::request(&["EVAL", writes, "1", "key"]));
+        let mut reading: Vec<Client> = (0..2).map(|_| server.client()).collect();
+        for (number, client) in reading.iter_mut().enumerate() {
+            let reads = "redis.call('get', KEYS[1]) while true do end";
+            client.send(&crate::harness::request(&["EVAL", reads, "1", &format!("other{number}")]));
+        }
+        wait_until_busy(&mut other);
+        // Each ends: what waits for the shards of another runs after it.
+        let end = Instant::now() + Duration::from_secs(30);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut killing = server.client();
+                while !is_over.load(Ordering::Relaxed) && Instant::now() < end {
+                    let reply = killing.value(&["SCRIPT", "KILL"]).text();
+                    let is_right = ["OK", "UNKILLABLE", "NOTBUSY"].iter().any(|start| reply.starts_with(start));
+                    assert!(is_right, "{reply}");
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            });
+            for client in &mut reading {
+                let reply = client.value_of_next().text();
+                assert!(
+                    reply.starts_with("ERR Script killed by user with SCRIPT KILL...") || reply.starts_with("BUSY "),
+                    "{reply}"
+                );
+            }
+            assert_eq!(writing.value_of_next().text(), "x");
+            is_over.store(true, Ordering::Relaxed);
+        });
+        server.assert_serving();
+        other.expect("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.\r\n");
     }
 }
 
