@@ -783,3 +783,21 @@ fn setresp(lua: &Lua, values: &MultiValue, is_resp3: &Cell<bool>) -> Result<()> 
     }
     Ok(())
 }
+
+// A test that cannot go on says where and why by panicking.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_forgets_what_it_has_compiled_when_all_scripts_are_forgotten() {
+        let body = b"return 'of this test'";
+        let script = Script::parse(crate::scripting::sha_of(body), body).unwrap();
+        let is_compiled = || with_interpreter(|interpreter| interpreter.compiled.contains_key(&script.sha));
+        check(&script).unwrap();
+        assert!(is_compiled());
+        SCRIPTS.flush();
+        assert!(!is_compiled());
+    }
+}

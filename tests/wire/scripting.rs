@@ -4,6 +4,7 @@ use crate::harness::{
     Client, Data, EVERY_ENGINE, Server, Setup, Value, check_same_as_redis, check_script, on_every_engine, script_of,
     wait_until, words,
 };
+use shardrace::aof::Scan;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -752,6 +753,27 @@ fn what_a_script_did_is_there_after_a_restart_and_what_it_only_read_is_not_logge
         assert_eq!(client.value(&["DEBUG", "DIGEST"]), digest);
         assert_eq!(client.value(&["GET", "half"]).text(), "1");
         assert_eq!(client.value(&["SCARD", "set"]).integer(), 15);
+    }
+}
+
+#[test]
+fn what_a_script_changes_is_one_record_without_the_script_though_it_fails_at_its_end() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let data = Data::new();
+        let flags = ["--appendonly", "yes", "--appendfsync", "always"];
+        let server = data.start(setup, &flags);
+        let mut client = server.client();
+        let script = "redis.call('set', KEYS[1], 1) redis.call('set', KEYS[2], -0) error('after writes')";
+        assert!(client.value(&["EVAL", script, "2", "{t}a", "{t}b"]).text().contains("after writes"));
+        let data = server.kill();
+        let logs: Vec<Vec<u8>> = data.segments().iter().map(|path| std::fs::read(path).unwrap()).collect();
+        let records = |log: &Vec<u8>| Scan::of(log, std::path::Path::new("log")).unwrap().records;
+        assert_eq!(logs.iter().map(records).sum::<u64>(), 1);
+        let names_the_script = |log: &Vec<u8>| log.windows(4).any(|word| word.eq_ignore_ascii_case(b"EVAL"));
+        assert!(!logs.iter().any(names_the_script));
+        let server = data.start(setup, &flags);
+        server.client().expect("MGET {t}a {t}b", "*2\r\n$1\r\n1\r\n$2\r\n-0\r\n");
     }
 }
 
