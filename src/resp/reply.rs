@@ -275,7 +275,10 @@ mod tests {
     fn each_version_has_its_own_texts_pushes_and_empty_arrays() {
         assert_eq!(encoded(false, |reply| reply.verbatim("a text")), "$6\r\na text\r\n");
         assert_eq!(encoded(true, |reply| reply.verbatim("a text")), "=10\r\ntxt:a text\r\n");
-        assert_eq!(encoded(false, |reply| reply.big_number("-12345678901234567890")), "$21\r\n-12345678901234567890\r\n");
+        assert_eq!(
+            encoded(false, |reply| reply.big_number("-12345678901234567890")),
+            "$21\r\n-12345678901234567890\r\n"
+        );
         assert_eq!(encoded(true, |reply| reply.big_number("-12345678901234567890")), "(-12345678901234567890\r\n");
         assert_eq!(encoded(false, |reply| reply.push(3)), "*3\r\n");
         assert_eq!(encoded(true, |reply| reply.push(3)), ">3\r\n");

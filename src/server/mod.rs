@@ -122,7 +122,14 @@ const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
 /// The runtime. One thread, too, is run with the machinery for several: a script that does not end leaves its thread's
 /// tasks to another one.
 fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    // What is woken last would run first: one thread serves connections in the order in which they have sent something,
+    // as Redis does, and tests of clients rely on it.
+    #[cfg(tokio_unstable)]
+    if threads.get() == 1 {
+        builder.disable_lifo_slot();
+    }
+    builder
         .worker_threads(threads.get())
         .thread_name("worker")
         .event_interval(POLLS_PER_VISIT_TO_THE_NETWORK)

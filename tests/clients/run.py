@@ -275,7 +275,10 @@ def run_go_redis(directory, options):
 
 
 def run_rq(directory, options):
-    return run_pytest("rq", directory, options, "tests", "-p", "no:cacheprovider", "--timeout=120")
+    # Its tests start workers by their name.
+    programs = python("rq", options).parent
+    arguments = ["tests", "-p", "no:cacheprovider", "--timeout=120"]
+    return run_pytest("rq", directory, options, *arguments, environment={"PATH": f"{programs}:{os.environ['PATH']}"})
 
 
 RUN = {

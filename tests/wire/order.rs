@@ -1,6 +1,6 @@
 //! Reply order: a reply belongs to a request by its position alone.
 
-use crate::harness::{Client, EVERY_ENGINE, Server, Value, another_batching, effort, request, seed};
+use crate::harness::{Client, EVERY_ENGINE, Server, Setup, Value, another_batching, effort, request, seed};
 
 const KEYS: usize = 300;
 const LIST_LEN: usize = 3_000;
@@ -290,4 +290,26 @@ fn one_request_per_byte_group_gives_the_same_replies_as_one_burst() {
         stream.iter().for_each(|byte| client.send(&[*byte]));
         assert_eq!(receive(&mut client), wanted);
     });
+}
+
+/// On one thread, as in Redis: clients whose requests wait together are served in the order in which they sent them.
+#[test]
+#[cfg_attr(not(tokio_unstable), ignore = "tokio turns the order round: see .cargo/config.toml")]
+fn connections_are_served_in_the_order_in_which_they_sent_something() {
+    const CLIENTS: usize = 20;
+    for setup in EVERY_ENGINE {
+        let setup = Setup { threads: 1, ..setup };
+        let server = Server::start(setup, &[]);
+        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+        clients.iter_mut().for_each(|client| client.expect("PING", "+PONG\r\n"));
+        server.signal("STOP");
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(&request(&["RPUSH", "list", &number.to_string()]));
+        }
+        server.signal("CONT");
+        clients.iter_mut().for_each(|client| _ = client.reply());
+        let served: Vec<String> =
+            clients[0].value(&["LRANGE", "list", "0", "-1"]).elements().iter().map(Value::text).collect();
+        assert_eq!(served, (0..CLIENTS).map(|number| number.to_string()).collect::<Vec<_>>(), "{setup:?}");
+    }
 }

@@ -107,10 +107,12 @@ impl<C: Channels> ActorEngine<C> {
     pub fn start(&self) {
         let Unstarted { shards, sequencer } = self.unstarted.lock().take().expect("the engine is started once");
         let limit = self.turn_limit;
-        let has_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let runtime = Handle::current();
+        let is_plain = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let runs_in_order = runtime.metrics().num_workers() == 1 && (is_plain || cfg!(tokio_unstable));
         for (mut shard, mailbox) in shards {
-            if has_one_thread {
-                shard.set_on_one_thread();
+            if runs_in_order {
+                shard.set_in_order();
             }
             tokio::spawn(async move {
                 run_shard::<_, C>(shard, mailbox, limit).await;

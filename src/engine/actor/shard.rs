@@ -176,7 +176,7 @@ impl KeyspaceShard {
 
     /// Lets small batches wait for no others. On a runtime of one thread, whose run queue is first in, first out, the
     /// connections that were ready before the shard have run before it anyhow.
-    pub fn set_on_one_thread(&mut self) {
+    pub fn set_in_order(&mut self) {
         self.gathers = false;
     }
 
