@@ -16,6 +16,7 @@ mod engine;
 pub mod keyspace;
 mod pubsub;
 pub mod rdb;
+mod replication;
 pub mod resp;
 pub mod scripting;
 pub mod server;

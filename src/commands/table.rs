@@ -171,6 +171,7 @@ families! {
     hyperloglog,
     saving,
     of_connection::waiting,
+    of_connection::replication,
     of_connection::transactions,
     of_connection::pubsub,
     of_connection::cluster,

@@ -23,6 +23,7 @@ use crate::connection;
 use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, Logs, MutexEngine, Session};
 use crate::keyspace::{Databases, Table};
 use crate::rdb;
+use crate::replication::Replication;
 use crate::scripting::{FUNCTIONS, busy};
 use crate::server::pid_file::PidFile;
 use crate::snapshot::{FileId, SAVES};
@@ -392,6 +393,7 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         engine: OnceLock::new(),
         started: Instant::now(),
         run_id: node_id::random(),
+        replication: Replication::new(node_id::random()),
         supervisor: Supervisor::find(&config.text(Directive::Supervised)),
         node_id: name_of_node(&config)?,
         os: operating_system(),

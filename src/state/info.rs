@@ -7,6 +7,7 @@ use crate::commands::COMMANDS;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::rdb::REDIS_VERSION;
+use crate::replication::{LinkState, Role};
 use crate::scripting::{self, FUNCTIONS, SCRIPTS};
 use crate::snapshot::SAVES;
 use crate::state::Server;
@@ -379,21 +380,32 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     section
 }
 
-/// There are no replicas: what clients look at before they write.
 fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
-    fields([
-        ("role", &"master"),
+    let history = server.replication.history();
+    let second_offset = history.second_offset.map_or(-1, i128::from);
+    let mut section = match server.replication.role() {
+        Role::Master => fields([("role", &"master")]),
+        Role::Replica(master) => fields([
+            ("role", &"slave"),
+            ("master_host", &master.host),
+            ("master_port", &master.port),
+            ("master_link_status", &if master.link == LinkState::Connected { "up" } else { "down" }),
+            ("master_sync_in_progress", &u8::from(master.link == LinkState::Sync)),
+        ]),
+    };
+    section.extend(fields([
         ("connected_slaves", &0),
         ("master_failover_state", &"no-failover"),
-        ("master_replid", &server.run_id),
-        ("master_replid2", &"0".repeat(server.run_id.len())),
-        ("master_repl_offset", &0),
-        ("second_repl_offset", &-1),
+        ("master_replid", &history.id),
+        ("master_replid2", &history.second_id),
+        ("master_repl_offset", &server.replication.offset()),
+        ("second_repl_offset", &second_offset),
         ("repl_backlog_active", &0),
         ("repl_backlog_size", &0),
         ("repl_backlog_first_byte_offset", &0),
         ("repl_backlog_histlen", &0),
-    ])
+    ]));
+    section
 }
 
 /// What clients call the way that the server is used.

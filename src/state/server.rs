@@ -19,6 +19,7 @@ use crate::config::{Config, Directive, apply_limits, clients_that_fit, snapshot_
 use crate::engine::{EngineMetrics, Metered};
 use crate::keyspace::Policy;
 use crate::pubsub::PubSub;
+use crate::replication::Replication;
 use crate::resp::CommandError;
 use crate::scripting::busy;
 use crate::snapshot::{Refusal, SAVES};
@@ -54,6 +55,8 @@ pub struct Server {
     pub node_id: String,
     /// The operating system.
     pub os: String,
+    /// Who is master of whom, and the stream of changes.
+    pub replication: Replication,
     /// Where connections come from.
     pub listening: Listening,
     /// Threads of the runtime.

@@ -4,6 +4,7 @@
 pub(super) mod cluster;
 pub(super) mod connections;
 pub(super) mod pubsub;
+pub(super) mod replication;
 pub(super) mod server;
 pub(super) mod transactions;
 pub(super) mod waiting;

@@ -1,6 +1,6 @@
 //! The functions of the commands that run in the connection, by the names of their rows.
 
-use super::{LocalFn, clients, cluster, configuration, general, observing, pubsub, waiting};
+use super::{LocalFn, clients, cluster, configuration, general, observing, pubsub, replication, waiting};
 use crate::commands::{COMMANDS, COUNT, CommandId};
 
 const FUNCTIONS: &[(&str, LocalFn)] = &[
@@ -19,6 +19,7 @@ const FUNCTIONS: &[(&str, LocalFn)] = &[
     ("time", general::time),
     ("bgrewriteaof", general::bgrewriteaof),
     ("wait", waiting::wait),
+    ("role", replication::role),
     ("waitaof", waiting::waitaof),
     ("multi", general::multi),
     ("discard", general::discard),

@@ -8,6 +8,7 @@ mod general;
 mod graph;
 mod observing;
 mod pubsub;
+mod replication;
 mod scripts;
 pub(super) mod waiting;
 
