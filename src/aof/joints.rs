@@ -44,8 +44,13 @@ impl Joints {
     }
 
     /// Appends the record of a transaction to each of its segments, and holds back what comes behind it there until it is
-    /// in all of them. Called by who has the exclusion of all of them, before it shows anything. O(segments * payload)
+    /// in all of them; or feeds it to replication alone, where there is no log. Called by who has the exclusion of all of them, before it shows anything. O(segments * payload)
     pub fn append(&self, segments: &[Arc<Segment>], payload: &[u8]) {
+        let Some(first) = segments.first() else { return };
+        first.feed_joint_payload(payload);
+        if !first.is_on() {
+            return;
+        }
         // Under the lock: who writes in order knows of every transaction that it comes to.
         let mut open = self.open.lock();
         let ends = segments.iter().map(|segment| {

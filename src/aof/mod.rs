@@ -10,6 +10,7 @@ mod disk;
 mod division;
 #[cfg(test)]
 mod faults;
+mod feed;
 mod group_commit;
 mod inspect;
 mod joints;
@@ -35,6 +36,7 @@ mod write_buffer;
 pub use base::{Base, KeyPayloads};
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk, replace};
+pub use feed::{Fed, Feed, Piece as FedPiece};
 pub use inspect::{
     Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, find_unfit, read_back, rehearse,
 };
@@ -43,7 +45,10 @@ pub use lock::DirLock;
 pub use manifest::{ChainEntry, FILE_NAME as MANIFEST, Layout, Manifest};
 pub use mapping::Input;
 pub use progress::Progress;
-pub use record::{Frame, Note, Salt, decode, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
+pub use record::{
+    Frame, JointRecord, Note, Salt, decode, decode_again, for_each_effect, frame_joint_onto, frame_note_onto, frame_onto,
+    joint_payload,
+};
 pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
 pub use repair::Plan;
 pub use replay::Unfit;

@@ -212,6 +212,12 @@ directives! {
     LogFormat = ("log-format", Kind::Choice(&["redis", "json"]), "redis", false, "Form of the log lines");
     Supervised = ("supervised", Kind::Choice(&["no", "upstart", "systemd", "auto"]), "no", false, "What is told when the server is ready: systemd (READY=1 to NOTIFY_SOCKET), upstart (by a SIGSTOP), whichever the environment names (auto), or nothing");
     Pidfile = ("pidfile", Kind::Text, "", false, "File that holds the process id while the server runs, under --dir unless it begins with a /; empty for none");
+    ReplDisklessSyncDelay = ("repl-diskless-sync-delay", INTEGER, "5", true, "Seconds that a full synchronization waits for more replicas, which then take the same snapshot");
+    ReplDisklessSyncMaxReplicas = ("repl-diskless-sync-max-replicas", INTEGER, "0", true, "Replicas at which it waits no longer; 0 for any number");
+    ReplPingReplicaPeriod = ("repl-ping-replica-period", Kind::Integer(1, i32::MAX as u64), "10", true, "Seconds between two PINGs in the stream to replicas");
+    ReplTimeout = ("repl-timeout", Kind::Integer(1, i32::MAX as u64), "60", true, "Seconds after which a replica that is silent, or takes nothing, is given up");
+    ReplBacklogSize = ("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "1mb", true, "Bytes of the stream that are kept for replicas which come back; those that a replica has still to be sent are kept, too");
+    ReplBacklogTtl = ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600", true, "Seconds without a replica after which nothing of the stream is kept any more; 0 for never");
     TcpKeepalive = ("tcp-keepalive", INTEGER, "300", true, "Seconds of silence after which a new connection is asked whether it is there; 0 for never");
     Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches");
     @without_effect {
@@ -286,14 +292,8 @@ directives! {
         ("replica-ignore-maxmemory", YES_NO, "yes");
         ("replica-ignore-disk-write-errors", YES_NO, "no");
         ("repl-diskless-sync", YES_NO, "yes");
-        ("repl-diskless-sync-delay", INTEGER, "5");
-        ("repl-diskless-sync-max-replicas", INTEGER, "0");
         ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled");
         ("repl-disable-tcp-nodelay", YES_NO, "no");
-        ("repl-ping-replica-period", Kind::Integer(1, i32::MAX as u64), "10");
-        ("repl-timeout", Kind::Integer(1, i32::MAX as u64), "60");
-        ("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "1mb");
-        ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600");
         ("min-replicas-max-lag", INTEGER, "10");
         ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore");
     }

@@ -6,6 +6,7 @@
 mod deferred;
 pub mod local;
 mod monitor;
+mod replica;
 
 pub use local::serve_scripts;
 
@@ -151,6 +152,11 @@ impl<S: Session> Connection<S> {
     async fn run_to_its_end(mut self) {
         self.run_until_it_ends().await;
         self.requests.end().await;
+        let Requests { server, client, state, .. } = &mut self.requests;
+        if let Some(request) = state.sync.take() {
+            // What it was replied is written: nothing else is asked of this connection.
+            replica::serve(server, client, request).await;
+        }
     }
 
     async fn run_until_it_ends(&mut self) {

@@ -117,7 +117,7 @@ pub struct InlineSession<E> {
 impl<E: InlineEngine> InlineSession<E> {
     /// A session of `engine`.
     pub fn new(engine: Arc<E>, random: fastrand::Rng) -> Self {
-        let effects = Effects::new(engine.segment().is_on());
+        let effects = Effects::new(engine.segment().is_recorded());
         Self {
             engine,
             lent: Lent { random, effects, now_ms: 0, slow: Vec::new(), laps: Laps::default(), notes_uses: true },

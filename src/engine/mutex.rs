@@ -53,7 +53,7 @@ impl MutexEngine {
         let mut seeds = fastrand::Rng::with_seed(foundation.seed);
         let segment = foundation.segments.pop().expect("the mutex engine's layout has one owner");
         let store = foundation.stores.pop().expect("the mutex engine's layout has one owner");
-        let keyspace = Keyspace::new(store, foundation.clock.now_ms(), seeds.fork(), Effects::new(segment.is_on()));
+        let keyspace = Keyspace::new(store, foundation.clock.now_ms(), seeds.fork(), Effects::new(segment.is_recorded()));
         Self {
             owned: Mutex::new(Owned {
                 keyspace,
@@ -255,7 +255,7 @@ impl Engine for MutexEngine {
         let mut owned = self.owned.lock();
         for part in parts {
             (part.at_moment)();
-            owned.keyspace.effects().set_logged(self.segment.is_on());
+            owned.keyspace.effects().set_logged(self.segment.is_recorded());
             if let Some(sink) = part.sink {
                 owned.keyspace.store_mut().begin_image(sink);
             }

@@ -1,21 +1,111 @@
-//! Replication: who is master of whom, and how far the one stream of changes has come.
+//! Replication: who is master of whom, and the one stream of changes ([replication.md](../../docs/replication.md)).
 //!
 //! The stream is counted in bytes as Redis counts it. Its name and an offset say which data a server holds: two servers
 //! at the same offset of the same stream hold the same keys.
+//!
+//! ```text
+//! owners of keys ──> feed ──> merger ──> stream ──> a link to each replica
+//!                 (aof::feed)          (backlog)
+//! ```
 
+mod encode;
+mod merger;
+mod pipe;
+mod replicas;
+mod stream;
+
+pub use encode::payload_of;
+pub use pipe::{Pipe, Pipes, Taken};
+pub use replicas::{Introduction, Replica, Stage, Start};
+pub use stream::{Backlog, Place, Stream};
+
+use crate::aof::{Fed, Feed};
+use crate::base::clock::uptime_ms;
+use merger::{Merged, Merger};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// How long the name of a stream is, in hexadecimal digits.
 const ID_LEN: usize = 40;
+/// How long the stream may stand inside of MULTI before a mark is asked for, and how many bytes may.
+const INSIDE_MAX: Duration = Duration::from_millis(50);
+const INSIDE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What a server knows about replication.
 #[derive(Debug)]
 pub struct Replication {
     role: Mutex<Role>,
     history: Mutex<History>,
-    /// Where the stream ends: what INFO calls `master_repl_offset`.
-    offset: AtomicU64,
+    /// What is sent to replicas.
+    pub stream: Arc<Stream>,
+    /// What the owners of keys have changed.
+    pub feed: Arc<Feed>,
+    replicas: Mutex<Vec<Arc<Replica>>>,
+    /// Where the marks stand in the stream that somebody waits for, once they have come from all owners.
+    passed: Mutex<HashMap<u64, Option<Place>>>,
+    has_passed: Notify,
+    marks: AtomicU64,
+    /// What is to be put into the stream when it stands outside of MULTI.
+    wants_ping: AtomicBool,
+    wants_acknowledgement: AtomicBool,
+    /// Where the feed and the stream stood when the stream last held all of the feed up to there, outside of MULTI.
+    settled: Mutex<Settled>,
+    has_settled: Notify,
+    /// Rings the merger.
+    bell: Notify,
+    /// Rings the coordinator.
+    coordination: Notify,
+    /// Since when the stream stands inside of MULTI for too long.
+    wants_mark: AtomicBool,
+    /// Whether the feed was given up.
+    is_given_up: AtomicBool,
+    /// Rings those who wait for acknowledgements.
+    acknowledged: Notify,
+    /// Counts for INFO.
+    pub counts: Counts,
+}
+
+/// What has happened, for INFO.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Full synchronizations.
+    pub full: AtomicU64,
+    /// Partial ones.
+    pub partial: AtomicU64,
+    /// Partial ones that were refused.
+    pub refused: AtomicU64,
+    /// Bytes that were sent to replicas.
+    pub sent_bytes: AtomicU64,
+    /// Bytes that came from replicas.
+    pub received_bytes: AtomicU64,
+}
+
+/// A place of the feed, and the place of the stream that has all of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Settled {
+    fed: u64,
+    offset: u64,
+}
+
+/// How far a replica may lag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaLimits {
+    /// Bytes beyond which it is cut at once.
+    pub hard_max: u64,
+    /// Bytes beyond which it is cut when it lags for longer.
+    pub soft_max: u64,
+    /// For how long it may.
+    pub soft_ms: u64,
+}
+
+impl Default for ReplicaLimits {
+    fn default() -> Self {
+        Self { hard_max: u64::MAX, soft_max: u64::MAX, soft_ms: 0 }
+    }
 }
 
 /// Whether a server decides what is written, or follows one that does.
@@ -80,12 +170,36 @@ impl History {
     pub fn new(id: String) -> Self {
         Self { id, second_id: "0".repeat(ID_LEN), second_offset: None }
     }
+
+    /// Whether what stands before `offset` of the stream with this name is what stands before it here.
+    fn has(&self, id: &str, offset: u64) -> bool {
+        id == self.id || (id == self.second_id && self.second_offset.is_some_and(|end| offset <= end))
+    }
 }
 
 impl Replication {
     /// A master with a stream of this name, in which nothing has been written.
     pub fn new(id: String) -> Self {
-        Self { role: Mutex::default(), history: Mutex::new(History::new(id)), offset: AtomicU64::new(0) }
+        Self {
+            role: Mutex::default(),
+            history: Mutex::new(History::new(id)),
+            stream: Arc::default(),
+            feed: Arc::default(),
+            replicas: Mutex::default(),
+            passed: Mutex::default(),
+            has_passed: Notify::new(),
+            marks: AtomicU64::new(0),
+            wants_ping: AtomicBool::new(false),
+            wants_acknowledgement: AtomicBool::new(false),
+            settled: Mutex::default(),
+            has_settled: Notify::new(),
+            bell: Notify::new(),
+            coordination: Notify::new(),
+            wants_mark: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
+            acknowledged: Notify::new(),
+            counts: Counts::default(),
+        }
     }
 
     /// Whether this server is master.
@@ -110,11 +224,193 @@ impl Replication {
 
     /// Where the stream ends.
     pub fn offset(&self) -> u64 {
-        self.offset.load(Ordering::Acquire)
+        self.stream.end()
     }
 
-    /// Says where the stream ends.
+    /// Says where the stream ends, of which nothing is kept.
     pub fn set_offset(&self, offset: u64) {
-        self.offset.store(offset, Ordering::Release);
+        self.stream.set_end(offset);
+    }
+
+    /// The replicas that are attached.
+    pub fn replicas(&self) -> Vec<Arc<Replica>> {
+        self.replicas.lock().clone()
+    }
+
+    /// Attaches a replica until what this gives is dropped.
+    pub fn attach(&self, replica: Arc<Replica>) -> Attached<'_> {
+        self.replicas.lock().push(Arc::clone(&replica));
+        self.coordination.notify_one();
+        Attached { replication: self, replica }
+    }
+
+    /// A place in the stream for a replica that has what stands before `offset` of the stream of this name.
+    pub fn continued(&self, id: &str, offset: u64) -> Option<Place> {
+        if self.history().has(id, offset) { self.stream.place_at(offset) } else { None }
+    }
+
+    /// The number of a new mark.
+    pub fn next_mark(&self) -> u64 {
+        self.marks.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The number of a new mark whose place [`passed`](Self::passed) waits for.
+    pub fn next_cut(&self) -> u64 {
+        let mark = self.next_mark();
+        self.passed.lock().insert(mark, None);
+        mark
+    }
+
+    /// Waits until a mark has come from all owners; gives its place. None where the feed was given up.
+    pub async fn passed(&self, cut: u64) -> Option<Place> {
+        loop {
+            let has_passed = self.has_passed.notified();
+            if self.is_given_up() || self.passed.lock().get(&cut).is_some_and(Option::is_some) {
+                return self.passed.lock().remove(&cut).flatten();
+            }
+            has_passed.await;
+        }
+    }
+
+    /// Whether the feed was given up: something is missing in the stream.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire)
+    }
+
+    /// Begins the feed anew: nobody pushes to it.
+    pub fn begin_feed_anew(&self) {
+        self.feed.begin_anew();
+        self.is_given_up.store(false, Ordering::Release);
+        self.bell.notify_one();
+    }
+
+    /// Whether the stream has stood inside of MULTI for long; asked once.
+    pub fn take_wish_for_mark(&self) -> bool {
+        self.wants_mark.swap(false, Ordering::AcqRel)
+    }
+
+    /// Puts a PING into the stream.
+    pub fn ping(&self) {
+        self.wants_ping.store(true, Ordering::Release);
+        self.bell.notify_one();
+    }
+
+    /// Asks replicas, by the stream, what they have.
+    pub fn ask_for_acknowledgement(&self) {
+        self.wants_acknowledgement.store(true, Ordering::Release);
+        self.bell.notify_one();
+    }
+
+    /// Waits for something that the coordinator has to do.
+    pub async fn needs_coordination(&self) {
+        self.coordination.notified().await;
+    }
+
+    /// Notes what a replica acknowledges.
+    pub fn acknowledge(&self, replica: &Replica, offset: u64, synced: Option<u64>) {
+        replica.acknowledge(offset, synced, uptime_ms());
+        self.acknowledged.notify_waiters();
+    }
+
+    /// Merges what the owners of keys push, of whom there are so many, into the stream. Never ends.
+    pub async fn merge(&self, lanes: usize) {
+        let mut merger = Merger::new(lanes);
+        let mut fed = Fed::default();
+        let mut inside_since = None;
+        loop {
+            tokio::select! {
+                () = self.feed.filled() => {}
+                () = self.bell.notified() => {}
+            }
+            loop {
+                fed.clear();
+                fed = self.feed.take(fed);
+                if fed.is_given_up || merger.holds_too_much() {
+                    merger = Merger::new(lanes);
+                    self.give_up();
+                    break;
+                }
+                merger.take_in(&fed, &mut Output(self));
+                self.note_settled(&merger, fed.end);
+                self.emit_wishes(&mut merger);
+                self.watch_inside(&merger, &mut inside_since);
+                if fed.pieces.is_empty() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Something is lost: the stream ends here, and so do its replicas.
+    fn give_up(&self) {
+        if !self.is_given_up.swap(true, Ordering::AcqRel) {
+            tracing::error!("The queue of what is to be replicated was not taken in time: replicas have to begin anew");
+        }
+        self.stream.finish();
+        self.has_passed.notify_waiters();
+        self.coordination.notify_one();
+    }
+
+    fn emit_wishes(&self, merger: &mut Merger) {
+        for (wish, words) in [
+            (&self.wants_ping, &[b"PING".as_slice()][..]),
+            (&self.wants_acknowledgement, &[b"REPLCONF".as_slice(), b"GETACK", b"*"]),
+        ] {
+            if wish.load(Ordering::Acquire) && merger.emit(words, &mut Output(self)) {
+                wish.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    fn note_settled(&self, merger: &Merger, fed: u64) {
+        if merger.is_settled() {
+            *self.settled.lock() = Settled { fed, offset: self.stream.end() };
+            self.has_settled.notify_waiters();
+        }
+    }
+
+    fn watch_inside(&self, merger: &Merger, since: &mut Option<(Instant, u64)>) {
+        if !merger.is_inside() {
+            *since = None;
+            return;
+        }
+        let (begin, offset) = *since.get_or_insert_with(|| (Instant::now(), self.stream.end()));
+        if begin.elapsed() > INSIDE_MAX || self.stream.end() - offset > INSIDE_BYTES_MAX {
+            *since = None;
+            self.wants_mark.store(true, Ordering::Release);
+            self.coordination.notify_one();
+        }
+    }
+}
+
+/// A replica while it is attached.
+#[derive(Debug)]
+pub struct Attached<'a> {
+    replication: &'a Replication,
+    /// The replica.
+    pub replica: Arc<Replica>,
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        self.replication.replicas.lock().retain(|replica| !Arc::ptr_eq(replica, &self.replica));
+        self.replication.acknowledged.notify_waiters();
+    }
+}
+
+/// Where the merger puts what it has merged.
+struct Output<'a>(&'a Replication);
+
+impl Merged for Output<'_> {
+    fn append(&mut self, bytes: &[u8]) {
+        self.0.stream.append(bytes);
+    }
+
+    fn pass(&mut self, mark: u64) {
+        if let Some(place) = self.0.passed.lock().get_mut(&mark) {
+            *place = Some(self.0.stream.place_at_end());
+            self.0.has_passed.notify_waiters();
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod background;
 mod pid_file;
+mod replication;
 use crate::aof::{
     DirLock, Disk, FsyncPolicy, Joints, Log, LogControl, Manifest, Progress, Recovered, Rewriter, Segment, SystemDisk,
     recover, remove_beginning,
@@ -308,6 +309,7 @@ impl Start {
         tokio::spawn(Arc::clone(&engine).end_epochs());
         logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.notify_commits(threads < cores))));
         tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
+        tokio::spawn(replication::run(Arc::clone(&server), Arc::clone(&engine)));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         let is_saved = loop {
             let request = tokio::select! {

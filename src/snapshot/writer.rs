@@ -78,6 +78,8 @@ pub struct SnapshotWriter<E, T> {
     error: Mutex<Option<String>>,
     has_failed: AtomicBool,
     is_walked: AtomicBool,
+    /// Bytes that wait at which it gives up, where nobody is to wait for it.
+    waiting_max: Option<usize>,
     filled: Condvar,
     /// Less waits than before.
     written: Condvar,
@@ -125,9 +127,15 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
             error: Mutex::default(),
             has_failed: AtomicBool::new(false),
             is_walked: AtomicBool::new(false),
+            waiting_max: None,
             filled: Condvar::new(),
             written: Condvar::new(),
         }
+    }
+
+    /// One that no change of keys ever waits for: where so many bytes wait, it gives up.
+    pub fn giving_up_at(self, waiting_max: usize) -> Self {
+        Self { waiting_max: Some(waiting_max), ..self }
     }
 
     /// How long the file is.
@@ -241,8 +249,11 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
         encoder.encode(bytes, database, node)?;
         let len = bytes.len() - before;
         let waiting = self.waiting.fetch_add(len, Ordering::AcqRel) + len;
-        if waiting >= WAITING_HARD_MAX && !self.has_failed.load(Ordering::Acquire) {
-            queue.set_full(true);
+        match self.waiting_max {
+            Some(most) if waiting > most => return Err(format!("{most} bytes wait to be taken")),
+            Some(_) => {}
+            None if waiting >= WAITING_HARD_MAX && !self.has_failed.load(Ordering::Acquire) => queue.set_full(true),
+            None => {}
         }
         Ok(())
     }

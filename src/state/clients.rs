@@ -54,6 +54,8 @@ pub struct Client {
     pub no_touch: AtomicBool,
     /// MONITOR.
     pub is_monitoring: AtomicBool,
+    /// Whether it is a replica.
+    pub is_replica: AtomicBool,
     /// Whether a request of it waits for the end of a CLIENT PAUSE.
     pub is_paused: AtomicBool,
     /// Whether requests of it may be without a reply, or wait for the end of a CLIENT PAUSE: as long as that is so it is
@@ -110,6 +112,7 @@ impl Client {
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             is_monitoring: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
             is_paused: AtomicBool::new(false),
             awaits_replies: AtomicBool::new(false),
             labels: Mutex::new(Labels::default()),
@@ -172,7 +175,7 @@ impl Client {
     /// Whether `timeout` ends it when it is idle: not where it waits for something that others do, as in Redis.
     pub fn may_idle_out(&self) -> bool {
         let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        !(has(&self.awaits_replies) || has(&self.is_monitoring) || self.is_listening())
+        !(has(&self.awaits_replies) || has(&self.is_monitoring) || has(&self.is_replica) || self.is_listening())
     }
 
     /// Ends the connection: its task sees the end of the stream.
@@ -196,6 +199,7 @@ impl Client {
         let mut flags = String::new();
         let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         for (is_set, letter) in [
+            (has(&self.is_replica), 'S'),
             (has(&self.is_monitoring), 'O'),
             (matches!(self.stream, Stream::Unix(_)), 'U'),
             (self.is_listening(), 'P'),

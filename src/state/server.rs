@@ -19,7 +19,7 @@ use crate::config::{Config, Directive, apply_limits, clients_that_fit, snapshot_
 use crate::engine::{EngineMetrics, Metered};
 use crate::keyspace::Policy;
 use crate::pubsub::PubSub;
-use crate::replication::Replication;
+use crate::replication::{ReplicaLimits, Replication};
 use crate::resp::CommandError;
 use crate::scripting::busy;
 use crate::snapshot::{Refusal, SAVES};
@@ -128,6 +128,14 @@ impl Server {
         limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
         let limits = self.config.output_limits();
         self.reply_bytes_max.set(limits.normal.hard_max());
+        self.replication.stream.set_limits(
+            self.config.number(Directive::ReplBacklogSize),
+            ReplicaLimits {
+                hard_max: limits.slave.hard_max(),
+                soft_max: limits.slave.soft_max(),
+                soft_ms: limits.slave.soft_seconds.saturating_mul(1000),
+            },
+        );
         self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
         self.pubsub.set_notified(self.config.events());
         apply_limits(&self.config);

@@ -114,6 +114,14 @@ impl Address {
             Self::Unix(_) => true,
         }
     }
+
+    /// Its host, without the port.
+    pub fn host(&self) -> String {
+        match self {
+            Self::Ip(address) => address.ip().to_string(),
+            Self::Unix(path) => path.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Address {

@@ -21,6 +21,7 @@ pub use log_thread::LogThread;
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::{LogFile, NoFile};
+use super::feed::Outlet;
 use super::group_commit::GroupCommit;
 use super::joints::Joints;
 use super::record::{Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_note_onto, frame_onto};
@@ -31,7 +32,7 @@ use phase::Phase;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -106,6 +107,8 @@ pub struct Segment {
     /// Whether an fsync failed: what it should have covered may be lost, and no other would tell.
     is_broken: AtomicBool,
     joints: Arc<Joints>,
+    /// Where what is appended is pushed to for replication; none before the data is there.
+    pub(super) outlet: OnceLock<Outlet>,
     /// The ends of transactions that hold back what comes behind them.
     held: Mutex<VecDeque<u64>>,
     held_from: AtomicU64,
@@ -218,6 +221,7 @@ impl Segment {
             is_unwritable: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             joints,
+            outlet: OnceLock::new(),
             held: Mutex::default(),
             held_from: AtomicU64::new(NOWHERE),
             waiters: Mutex::default(),
@@ -272,12 +276,32 @@ impl Segment {
     /// Appends `count` framed records. The caller excludes other writers of the same keys, so order here is order of
     /// execution.
     pub fn append(&self, records: &[u8], count: u64) {
-        self.append_with(count, |bytes| bytes.extend_from_slice(records), false);
+        if self.is_fed() {
+            let Outlet { feed, lane } = self.outlet();
+            feed.push_records(*lane, records);
+        }
+        if self.is_on() {
+            self.append_with(count, |bytes| bytes.extend_from_slice(records), false);
+        }
     }
 
     /// Appends one record with this payload; the caller excludes others, as for [`append`](Self::append).
     pub fn append_payload(&self, payload: &[u8]) {
-        self.append_with(1, |bytes| frame_onto(bytes, self.salt(), payload), false);
+        if self.is_fed() {
+            let Outlet { feed, lane } = self.outlet();
+            feed.push_payload(*lane, self.salt(), payload);
+        }
+        if self.is_on() {
+            self.append_with(1, |bytes| frame_onto(bytes, self.salt(), payload), false);
+        }
+    }
+
+    /// Pushes a record that stands in several segments to the feed, once for all of them. The caller excludes all who
+    /// append to one of them.
+    pub(super) fn feed_joint_payload(&self, payload: &[u8]) {
+        if self.is_fed() {
+            self.outlet().feed.push_joint(self.salt(), payload);
+        }
     }
 
     /// Appends the copy of a record that stands in several segments: see [`Joints::append`].

@@ -17,6 +17,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 const OFF: u8 = 0;
 const BEGUN: u8 = 1;
 const NAMED: u8 = 2;
+/// The bits that say so.
+const LOG: u8 = 3;
+/// Set while what changes is pushed to the feed of replication, whether there is a log or not.
+const FED: u8 = 4;
 
 /// What a segment is a part of: no log, one that no manifest names yet, or one that a manifest names.
 #[derive(Debug)]
@@ -32,19 +36,39 @@ impl Phase {
     }
 
     pub(super) fn is_named(&self) -> bool {
-        self.0.load(Ordering::Acquire) == NAMED
+        self.0.load(Ordering::Acquire) & LOG == NAMED
     }
 
-    fn set(&self, phase: u8) {
-        self.0.store(phase, Ordering::Release);
+    /// A manifest may name the files of a segment at any time, so each changes its own bits.
+    fn set(&self, bits: u8, phase: u8) {
+        let change = |now: u8| Some(now & !bits | phase);
+        let changed = self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change);
+        changed.expect("the change is always made");
     }
 }
 
 impl Segment {
-    /// Whether what changes is to be appended. It changes with the exclusion of all who append to any segment.
+    /// Whether what changes is recorded: for the log, for replication, or both. It changes with the exclusion of all who
+    /// append to any segment.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.phase.0.load(Ordering::Relaxed) != OFF
+    }
+
+    /// Whether what changes is appended to a log. It changes as [`is_recorded`](Self::is_recorded) does.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.phase.0.load(Ordering::Relaxed) != OFF
+        self.phase.0.load(Ordering::Relaxed) & LOG != OFF
+    }
+
+    /// Whether what changes is pushed to the feed. It changes as [`is_recorded`](Self::is_recorded) does.
+    #[inline]
+    pub fn is_fed(&self) -> bool {
+        self.phase.0.load(Ordering::Relaxed) & FED != 0
+    }
+
+    pub(in crate::aof) fn set_fed(&self, is_fed: bool) {
+        self.phase.set(FED, if is_fed { FED } else { 0 });
     }
 
     /// Whether a manifest names its files: a start has what they hold.
@@ -56,20 +80,20 @@ impl Segment {
     pub fn begin_in(&self, next: NextFile, salt: Salt, epoch: u64) -> io::Result<u64> {
         self.salt.store(salt.0, Ordering::Relaxed);
         let records = self.go_on_in(next, epoch)?;
-        self.phase.set(BEGUN);
+        self.phase.set(LOG, BEGUN);
         Ok(records)
     }
 
     /// A manifest names its files from now on.
     pub(in crate::aof) fn note_named(&self) {
-        self.phase.set(NAMED);
+        self.phase.set(LOG, NAMED);
         self.wake_released();
     }
 
     /// Ends the log with a mark; nothing is appended to it any more. The caller excludes all who append to any segment.
     pub fn end_log(&self, epoch: u64) {
         self.append_epoch(epoch);
-        self.phase.set(OFF);
+        self.phase.set(LOG, OFF);
         self.wakeup.wants_sync.store(true, Ordering::Release);
         self.wakeup.wake();
     }

@@ -18,7 +18,9 @@ pub use scripts::serve as serve_scripts;
 use crate::base::ticks;
 use crate::commands::{CommandId, Context, Outcome, Transaction, Watched, plain_function, slow, subcommand};
 use crate::config::Directive;
+use crate::connection::replica;
 use crate::pubsub::Subscription;
+use crate::replication::Introduction;
 use crate::resp::{Args, Reply};
 use crate::state::Server;
 use crate::state::clients::Client;
@@ -98,6 +100,10 @@ pub struct ConnectionState {
     pub subscription: Option<Box<Subscription>>,
     /// The replies that it does not want.
     pub mute: Mute,
+    /// What it has said of itself as a replica.
+    pub introduction: Introduction,
+    /// Whether it becomes a replica when its replies are out.
+    pub sync: Option<replica::Request>,
 }
 
 /// Replies that a connection does not want: CLIENT REPLY.
@@ -124,6 +130,8 @@ impl ConnectionState {
             is_synced: false,
             subscription: None,
             mute: Mute::Nothing,
+            introduction: Introduction::default(),
+            sync: None,
         }
     }
 

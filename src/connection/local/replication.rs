@@ -2,8 +2,13 @@
 
 use super::LocalCall;
 use crate::commands::Outcome;
-use crate::replication::{Master, Role};
-use crate::resp::{Args, Reply};
+use crate::commands::arguments::integer;
+use crate::connection::replica::{Request, Wish};
+use crate::replication::{Introduction, Master, Role, Stage};
+use crate::resp::{Args, CommandError, Reply, quoted};
+
+/// Bytes of an address at most, as in Redis.
+const ADDRESS_LEN_MAX: usize = 255;
 
 /// ROLE: O(1)
 pub fn role(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -13,7 +18,7 @@ pub fn role(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
             reply.array(3);
             reply.bulk(b"master");
             write_offset(replication.offset(), reply);
-            reply.array(0);
+            write_replicas(call, reply);
         }
         Role::Replica(Master { host, port, link }) => {
             reply.array(5);
@@ -25,6 +30,97 @@ pub fn role(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
         }
     }
     Ok(())
+}
+
+fn write_replicas(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
+    let replicas = call.server.replication.replicas();
+    let online: Vec<_> = replicas.iter().filter(|replica| replica.stage() == Stage::Online).collect();
+    reply.array(online.len());
+    for replica in online {
+        reply.array(3);
+        reply.bulk(replica.introduction.address.as_deref().unwrap_or_default().as_bytes());
+        reply.bulk(replica.introduction.port.to_string().as_bytes());
+        reply.bulk(replica.acknowledged().to_string().as_bytes());
+    }
+}
+
+/// SYNC: O(N), N = bytes of all keys
+pub fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    attach(call, Wish::Sync)
+}
+
+/// PSYNC replicationid offset: O(1), or O(N) where all keys are sent, N = bytes of them
+///
+/// What it replies is what the link sends.
+pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    if args.len() > 3 {
+        return Err(CommandError::Text("ERR PSYNC FAILOVER is not known to this server"));
+    }
+    let (id, next) = (&args[1], integer(&args[2])?);
+    let asks = id != b"?";
+    let position = u64::try_from(next).ok().and_then(|next| next.checked_sub(1));
+    let place = position.filter(|_| asks).zip(std::str::from_utf8(id).ok());
+    let place = place.and_then(|(position, id)| call.server.replication.continued(id, position));
+    attach(call, Wish::Psync { is_refused: asks && place.is_none(), place })
+}
+
+/// Makes a replica of the connection, when all of its replies are out.
+fn attach(call: &mut LocalCall<'_>, wish: Wish) -> Outcome {
+    if call.server.replication.role() != Role::Master {
+        return Err(CommandError::Text("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
+    let introduction = call.state.introduction.clone();
+    if introduction.wants_functions_alone {
+        return Err(CommandError::Text("ERR A snapshot without keys (rdb-filter-only) is not known to this server"));
+    }
+    call.state.sync = Some(Request { introduction, wish });
+    call.state.is_closing = true;
+    Ok(())
+}
+
+/// REPLCONF [option value ...]: O(1)
+pub fn replconf(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if args.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    for at in (1..args.len()).step_by(2) {
+        // Of a connection that is no replica nobody wants to know what it has, and it is told nothing.
+        if args.is(at, "ACK") || args.is(at, "GETACK") {
+            return Ok(());
+        }
+        introduce(&mut call.state.introduction, args, at)?;
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn introduce(introduction: &mut Introduction, args: Args<'_>, at: usize) -> Outcome {
+    let value = &args[at + 1];
+    if args.is(at, "LISTENING-PORT") {
+        introduction.port = u16::try_from(integer(value)?).unwrap_or_default();
+    } else if args.is(at, "IP-ADDRESS") {
+        introduction.address = address(value)?;
+    } else if args.is(at, "CAPA") {
+        introduction.takes_eof |= value.eq_ignore_ascii_case(b"eof");
+        introduction.takes_new_id |= value.eq_ignore_ascii_case(b"psync2");
+    } else if args.is(at, "RDB-ONLY") {
+        introduction.wants_snapshot_alone = integer(value)? == 1;
+    } else if args.is(at, "RDB-FILTER-ONLY") {
+        introduction.wants_functions_alone = true;
+    } else if !args.is(at, "VERSION") {
+        let option = quoted(&args[at], usize::MAX);
+        return Err(CommandError::Owned(format!("ERR Unrecognized REPLCONF option: {option}")));
+    }
+    Ok(())
+}
+
+fn address(value: &[u8]) -> Result<Option<String>, CommandError> {
+    if value.len() > ADDRESS_LEN_MAX {
+        let len = value.len();
+        let text = format!("ERR REPLCONF ip-address provided by replica instance is too long: {len} bytes");
+        return Err(CommandError::Owned(text));
+    }
+    Ok(Some(String::from_utf8_lossy(value).into_owned()).filter(|address| !address.is_empty()))
 }
 
 fn write_offset(offset: u64, reply: &mut Reply<'_>) {

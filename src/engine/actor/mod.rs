@@ -125,9 +125,14 @@ impl<C: Channels> ActorEngine<C> {
         self.router.shards()
     }
 
-    /// Whether there is a log: it begins and ends for all shards at one point of the order of all commands.
+    /// Whether there is a log.
     fn is_logging(&self) -> bool {
         self.segments[0].is_on()
+    }
+
+    /// Whether what changes is recorded: that begins and ends for all shards at one point of the order of all commands.
+    fn is_recording(&self) -> bool {
+        self.segments[0].is_recorded()
     }
 
     /// Whether the log allows to show the replies of a batch.

@@ -201,7 +201,7 @@ impl<C: Channels> ActorSession<C> {
     /// Gives every part of a command that changes something the effect of the whole: whichever log survives restores
     /// all of it. A command that is not one step is logged part by part.
     fn note_whole(&mut self, command: &Command, seq: u64, args: Args<'_>, context: Context, shards: BTreeSet<usize>) {
-        if !command.is_write() || !self.engine.is_logging() || !self.engine.is_multi_key_atomic {
+        if !command.is_write() || !self.engine.is_recording() || !self.engine.is_multi_key_atomic {
             return;
         }
         let mut effects = Effects::new(true);

@@ -145,7 +145,7 @@ impl KeyspaceShard {
         gauges: GaugesOf,
         Common { pubsub, latency, joints, clock, reply_bytes_max, prefetches }: Common,
     ) -> Self {
-        let effects = Effects::new(segment.is_on());
+        let effects = Effects::new(segment.is_recorded());
         let mut shard = Self {
             keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
             segment,
@@ -287,7 +287,7 @@ impl KeyspaceShard {
     fn begin_image(&mut self, ImagePart { sink, at_moment }: ImagePart) {
         self.append_records();
         at_moment();
-        self.keyspace.effects().set_logged(self.segment.is_on());
+        self.keyspace.effects().set_logged(self.segment.is_recorded());
         if let Some(sink) = sink {
             self.keyspace.store_mut().begin_image(sink);
         }
@@ -428,7 +428,7 @@ impl Shard for KeyspaceShard {
         let random = shards[0].keyspace.random().fork();
 
         let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
-        let effects = Effects::new(segments[0].is_on());
+        let effects = Effects::new(segments[0].is_recorded());
         let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, effects);
         keyspace.set_notified(pubsub.notified());
         transaction.run(&mut keyspace);

@@ -207,7 +207,7 @@ impl DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.segment.is_on());
+        effects.set_logged(self.segment.is_recorded());
         let database = view.selected();
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.select(database);
@@ -369,7 +369,7 @@ impl DashmapEngine {
             return Slice::default();
         }
         let view = View::shard(&self.databases, database, index);
-        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_on()));
+        let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_recorded()));
         keyspace.set_notified(self.pubsub.notified());
         let slice = expire_slice(&mut keyspace, &self.latency, |_| first().map(|deadline| (database, deadline)));
         self.log(&mut keyspace);
@@ -399,7 +399,7 @@ impl DashmapEngine {
         random: &mut fastrand::Rng,
     ) -> Evicted {
         let view = View::shard(&self.databases, database, index);
-        let effects = Effects::new(self.segment.is_on());
+        let effects = Effects::new(self.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, self.clock.now_ms(), random.fork(), effects);
         keyspace.set_notified(self.pubsub.notified());
         let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
@@ -441,7 +441,7 @@ impl DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.segment.is_on());
+        effects.set_logged(self.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
         keyspace.set_notified(self.pubsub.notified());
@@ -473,7 +473,7 @@ impl InlineEngine for DashmapEngine {
         lent.laps.lap(Stage::Queue, &mut start);
         let mut effects = std::mem::take(&mut lent.effects);
         // Under the locks: a log begins and ends under all of them.
-        effects.set_logged(self.segment.is_on());
+        effects.set_logged(self.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notified(self.pubsub.notified());
         transaction.run(&mut keyspace);

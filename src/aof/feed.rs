@@ -1,0 +1,214 @@
+//! The feed: what all owners of keys have changed, in one queue, for replication.
+//!
+//! Each owner pushes the records of its turn before anybody is shown what they changed. So a change that was made by
+//! somebody who had seen another stands behind that one in the queue, whichever owners the two have. There is one
+//! exception, the parts of a command over several shards, which take effect on each in its own time: whoever takes the
+//! queue apart puts them together again (see `replication::merger`).
+//!
+//! Pushing copies the bytes of the records into memory and waits for nobody. A queue that is not taken in time is given
+//! up: it holds [`WAITING_MAX`] at most, and one piece more.
+
+use super::record::{frame_joint_onto, frame_onto};
+use super::{Salt, Segment};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::Notify;
+
+/// Bytes that wait in the queue at most when more are pushed: where there are as many, it is given up.
+const WAITING_MAX: usize = if cfg!(test) { 4096 } else { 256 * 1024 * 1024 };
+
+/// The queue between the owners of keys and the one who merges what they changed.
+#[derive(Debug, Default)]
+pub struct Feed {
+    queue: Mutex<Fed>,
+    /// How many bytes were pushed since the server started.
+    pushed: AtomicU64,
+    bell: Notify,
+}
+
+/// What was pushed and not taken yet.
+#[derive(Debug, Default)]
+pub struct Fed {
+    /// Records, framed as in the log, one piece after the other.
+    pub bytes: Vec<u8>,
+    /// The pieces in their order.
+    pub pieces: Vec<Piece>,
+    /// How many bytes were pushed before these end.
+    pub end: u64,
+    /// Whether something was lost: too much waited.
+    pub is_given_up: bool,
+}
+
+/// What one owner pushed at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece {
+    /// So many bytes of records of a lane.
+    Records {
+        /// The owner's number.
+        lane: usize,
+        /// How many bytes.
+        len: usize,
+    },
+    /// So many bytes of one record over several lanes, all of which stood still while it was pushed.
+    Joint {
+        /// How many bytes.
+        len: usize,
+    },
+    /// The end, on this lane, of what belongs before the mark of this number.
+    Mark {
+        /// The owner's number.
+        lane: usize,
+        /// Which mark: all lanes have it at one point of the order of all commands.
+        number: u64,
+    },
+    /// So many bytes of effects, which are of no key: they may stand anywhere.
+    Free {
+        /// How many bytes.
+        len: usize,
+    },
+}
+
+impl Feed {
+    /// Pushes records of a lane.
+    pub(super) fn push_records(&self, lane: usize, records: &[u8]) {
+        self.push(Piece::Records { lane, len: records.len() }, |bytes| bytes.extend_from_slice(records));
+    }
+
+    /// Pushes one record with this payload of a lane.
+    pub(super) fn push_payload(&self, lane: usize, salt: Salt, payload: &[u8]) {
+        self.push(Piece::Records { lane, len: 0 }, |bytes| frame_onto(bytes, salt, payload));
+    }
+
+    /// Pushes one record over several lanes, which stand still.
+    pub(super) fn push_joint(&self, salt: Salt, payload: &[u8]) {
+        self.push(Piece::Joint { len: 0 }, |bytes| frame_joint_onto(bytes, salt, payload));
+    }
+
+    /// Pushes effects that are of no key, encoded as the payload of a record.
+    pub fn push_free(&self, payload: &[u8]) {
+        self.push(Piece::Free { len: 0 }, |bytes| bytes.extend_from_slice(payload));
+    }
+
+    fn push(&self, piece: Piece, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut queue = self.queue.lock();
+        if queue.bytes.len() >= WAITING_MAX {
+            *queue = Fed { end: queue.end, is_given_up: true, ..Fed::default() };
+        }
+        if queue.is_given_up {
+            return;
+        }
+        let before = queue.bytes.len();
+        write(&mut queue.bytes);
+        let added = queue.bytes.len() - before;
+        match (queue.pieces.last_mut(), piece) {
+            (Some(Piece::Records { lane: last, len }), Piece::Records { lane, .. }) if *last == lane => *len += added,
+            _ => queue.pieces.push(piece.of_len(added)),
+        }
+        queue.end += added as u64;
+        self.pushed.store(queue.end, Ordering::Release);
+        let is_first = before == 0 || queue.pieces.len() == 1;
+        drop(queue);
+        if is_first {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Takes all that was pushed, and leaves a buffer to go on with.
+    pub fn take(&self, buffers: Fed) -> Fed {
+        let mut queue = self.queue.lock();
+        let end = queue.end;
+        let is_given_up = queue.is_given_up;
+        std::mem::replace(&mut queue, Fed { end, is_given_up, ..buffers })
+    }
+
+    /// Begins anew after something was lost. Nobody pushes.
+    pub fn begin_anew(&self) {
+        let mut queue = self.queue.lock();
+        *queue = Fed { end: queue.end, ..Fed::default() };
+    }
+
+    /// How many bytes were pushed since the server started: all that anybody was shown, and is of a lane that is fed,
+    /// stands before.
+    pub fn pushed(&self) -> u64 {
+        self.pushed.load(Ordering::Acquire)
+    }
+
+    /// Waits until something was pushed.
+    pub async fn filled(&self) {
+        self.bell.notified().await;
+    }
+}
+
+impl Fed {
+    /// Forgets what was taken, and keeps the room for it unless it is much.
+    pub fn clear(&mut self) {
+        const KEPT: usize = 1024 * 1024;
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
+        self.pieces.clear();
+    }
+}
+
+impl Piece {
+    /// How many of the bytes it takes.
+    pub fn len(&self) -> usize {
+        match *self {
+            Self::Records { len, .. } | Self::Joint { len } | Self::Free { len } => len,
+            Self::Mark { .. } => 0,
+        }
+    }
+
+    /// Whether it takes none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn of_len(self, added: usize) -> Self {
+        match self {
+            Self::Records { lane, .. } => Self::Records { lane, len: added },
+            Self::Joint { .. } => Self::Joint { len: added },
+            Self::Free { .. } => Self::Free { len: added },
+            Self::Mark { .. } => self,
+        }
+    }
+}
+
+/// Where a segment pushes what is appended to it.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    pub(super) feed: Arc<Feed>,
+    pub(super) lane: usize,
+}
+
+impl Segment {
+    /// Says which feed it pushes to while it is fed, and as which lane.
+    ///
+    /// # Panics
+    /// When it was told so before.
+    pub fn flow_into(&self, feed: Arc<Feed>, lane: usize) {
+        assert!(self.outlet.set(Outlet { feed, lane }).is_ok(), "a segment has one feed");
+    }
+
+    /// Marks a point of the order of all commands, from which on all that changes is pushed to the feed. The caller has
+    /// the exclusion of all who append, and sees to it that all segments get the mark at that point.
+    pub fn begin_feed(&self, mark: u64) {
+        self.set_fed(true);
+        self.push_mark(mark);
+    }
+
+    /// Marks a point of the order of all commands, from which on nothing is pushed.
+    pub fn end_feed(&self, mark: u64) {
+        self.push_mark(mark);
+        self.set_fed(false);
+    }
+
+    fn push_mark(&self, number: u64) {
+        let Outlet { feed, lane } = self.outlet();
+        feed.push(Piece::Mark { lane: *lane, number }, |_| {});
+    }
+
+    pub(super) fn outlet(&self) -> &Outlet {
+        self.outlet.get().expect("a segment that is fed has been told where to")
+    }
+}

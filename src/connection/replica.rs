@@ -1,0 +1,391 @@
+//! A connection that has asked for the stream: it is sent a snapshot, where it needs one, and then all that changes.
+//!
+//! ```text
+//! replica                          here
+//! PSYNC id offset        ->
+//!                        <-        +CONTINUE id                        what it lacks is kept
+//!                        <-        +FULLRESYNC id offset               or it is not
+//!                        <-        $EOF:mark | snapshot | mark         (or $length | snapshot)
+//! REPLCONF ACK offset    ->                                            once a second from now on
+//!                        <-        the stream, from that offset on
+//! ```
+
+use crate::base::clock::uptime_ms;
+use crate::base::limits::STRING_LEN_MAX;
+use crate::config::Directive;
+use crate::replication::{Attached, Introduction, Pipe, Place, Replica, Stage, Start, Taken};
+use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
+use crate::state::Server;
+use crate::state::clients::Client;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+/// How often a replica that waits for a snapshot is told that it is not forgotten.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// How long the mark is that ends a snapshot.
+const MARK_LEN: usize = 40;
+/// Bytes of a request that has not ended: a replica sends nothing long.
+const REQUEST_MAX: usize = 64 * 1024;
+
+/// What a connection has asked for.
+#[derive(Debug)]
+pub struct Request {
+    /// What it has said of itself.
+    pub introduction: Introduction,
+    /// How it asked.
+    pub wish: Wish,
+}
+
+/// How a connection asks for the stream.
+#[derive(Debug)]
+pub enum Wish {
+    /// SYNC: all of it, in the way of old.
+    Sync,
+    /// PSYNC: from a place on, if there is one that it knows of and that is kept.
+    Psync {
+        /// Where it goes on.
+        place: Option<Place>,
+        /// Whether it asked for a place that is not kept.
+        is_refused: bool,
+    },
+}
+
+/// Serves a replica until its connection ends.
+pub async fn serve(server: &Server, client: &Client, request: Request) {
+    let Request { mut introduction, wish } = request;
+    introduction.address.get_or_insert_with(|| client.address.host());
+    let is_silent = matches!(wish, Wish::Sync);
+    let replica = Arc::new(Replica::new(client.id, introduction, is_silent, uptime_ms()));
+    client.is_replica.store(true, Ordering::Release);
+    let attached = match &wish {
+        // It is online before anybody can see it wait.
+        Wish::Psync { place: Some(_), .. } => {
+            replica.set_stage(Stage::Online);
+            server.replication.attach(replica)
+        }
+        _ => server.replication.attach(replica),
+    };
+    let mut link = Link { server, client, attached, parser: RequestParser::default(), input: Vec::new() };
+    let name = link.name();
+    let ended = link.run(wish).await;
+    let reason = ended.err().map_or_else(|| "it closed the connection".to_owned(), |error| error.to_string());
+    tracing::warn!("Connection with replica {name} lost: {reason}");
+}
+
+struct Link<'a> {
+    server: &'a Server,
+    client: &'a Client,
+    attached: Attached<'a>,
+    parser: RequestParser,
+    input: Vec<u8>,
+}
+
+/// What a link waited for.
+enum Event {
+    Readable,
+    Writable,
+    Other,
+}
+
+impl Link<'_> {
+    fn replica(&self) -> &Replica {
+        &self.attached.replica
+    }
+
+    fn name(&self) -> String {
+        let Introduction { address, port, .. } = &self.replica().introduction;
+        format!("{}:{port}", address.as_deref().unwrap_or("?"))
+    }
+
+    async fn run(&mut self, wish: Wish) -> io::Result<()> {
+        let place = match wish {
+            Wish::Psync { place: Some(place), .. } => {
+                self.go_on(&place).await?;
+                place
+            }
+            Wish::Psync { place: None, is_refused } => {
+                tracing::info!("Full resync requested by replica {}", self.name());
+                if is_refused {
+                    self.server.replication.counts.refused.fetch_add(1, Ordering::Relaxed);
+                }
+                self.synchronize().await?
+            }
+            Wish::Sync => self.synchronize().await?,
+        };
+        if self.replica().introduction.wants_snapshot_alone {
+            self.replica().set_stage(Stage::HasSnapshot);
+            drop(place);
+            return self.wait_for_end().await;
+        }
+        self.follow(place).await
+    }
+
+    /// The stream goes on where the replica stands.
+    async fn go_on(&mut self, place: &Place) -> io::Result<()> {
+        self.server.replication.counts.partial.fetch_add(1, Ordering::Relaxed);
+        self.replica().acknowledge(place.position(), None, uptime_ms());
+        tracing::info!("Partial resynchronization request from {} accepted. Sending {} bytes of backlog", self.name(), place.lag());
+        let id = self.server.replication.history().id;
+        let line = match self.replica().introduction.takes_new_id {
+            true => format!("+CONTINUE {id}\r\n"),
+            false => "+CONTINUE\r\n".to_owned(),
+        };
+        self.send(line.as_bytes()).await
+    }
+
+    /// Sends a snapshot; gives the place in the stream at which it stands.
+    async fn synchronize(&mut self) -> io::Result<Place> {
+        self.server.replication.counts.full.fetch_add(1, Ordering::Relaxed);
+        let Start { id, place, snapshot } = self.wait_for_start().await?;
+        self.replica().set_stage(Stage::TakesSnapshot);
+        let snapshot = Closing(snapshot);
+        if !self.replica().is_silent {
+            self.send(format!("+FULLRESYNC {id} {}\r\n", place.position()).as_bytes()).await?;
+        }
+        match self.replica().introduction.takes_eof {
+            true => self.send_flowing(&snapshot.0).await?,
+            false => self.send_gathered(&snapshot.0).await?,
+        }
+        tracing::info!("Synchronization with replica {} succeeded", self.name());
+        Ok(place)
+    }
+
+    async fn wait_for_start(&mut self) -> io::Result<Start> {
+        loop {
+            if let Some(start) = self.replica().take_start() {
+                return Ok(start);
+            }
+            if self.replica().has_failed() {
+                return Err(io::Error::other("there is no snapshot for it"));
+            }
+            let replica = Arc::clone(&self.attached.replica);
+            let is_over = self.read_until(tokio::time::timeout(KEEP_ALIVE, replica.begun())).await?;
+            if is_over.is_err() {
+                self.send(b"\n").await?;
+            }
+        }
+    }
+
+    /// Sends a snapshot whose end is told by a mark that does not stand in it.
+    async fn send_flowing(&mut self, snapshot: &Pipe) -> io::Result<()> {
+        let mark: String = std::iter::repeat_with(fastrand::alphanumeric).take(MARK_LEN).collect();
+        self.send(format!("$EOF:{mark}\r\n").as_bytes()).await?;
+        loop {
+            match snapshot.take() {
+                Taken::Chunk(chunk) => self.send(&chunk).await?,
+                Taken::End => break,
+                Taken::Broken(reason) => return Err(io::Error::other(format!("the snapshot: {reason}"))),
+                Taken::Nothing => self.read_until(snapshot.changed()).await?,
+            }
+        }
+        self.send(mark.as_bytes()).await?;
+        // What came right behind the mark would be taken for a part of the snapshot by those who look for it at the end
+        // of what they have read: so nothing is sent before the replica says that it has found it.
+        while !self.replica().has_acknowledged() && !self.is_content_with_snapshot() {
+            self.read_once().await?;
+        }
+        Ok(())
+    }
+
+    fn is_content_with_snapshot(&self) -> bool {
+        self.replica().introduction.wants_snapshot_alone || self.replica().is_silent
+    }
+
+    /// Sends a snapshot behind its length.
+    async fn send_gathered(&mut self, snapshot: &Pipe) -> io::Result<()> {
+        let len = loop {
+            if let Some(len) = snapshot.whole_len() {
+                break len.map_err(|reason| io::Error::other(format!("the snapshot: {reason}")))?;
+            }
+            if self.read_until(tokio::time::timeout(KEEP_ALIVE, snapshot.changed())).await?.is_err() {
+                self.send(b"\n").await?;
+            }
+        };
+        self.send(format!("${len}\r\n").as_bytes()).await?;
+        while let Taken::Chunk(chunk) = snapshot.take() {
+            self.send(&chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the stream until the connection ends, or the replica lags too far.
+    async fn follow(&mut self, place: Place) -> io::Result<()> {
+        self.replica().set_stage(Stage::Online);
+        loop {
+            if place.is_cut() {
+                return Err(io::Error::other("it lags by more than client-output-buffer-limit, or the stream has ended"));
+            }
+            self.client.output_bytes.store(place.lag(), Ordering::Relaxed);
+            match place.read() {
+                Some(part) => {
+                    let sent = self.send_some(part.bytes(), &place).await?;
+                    place.advance(sent);
+                }
+                None => self.read_until(place.changed()).await?,
+            }
+        }
+    }
+
+    async fn wait_for_end(&mut self) -> io::Result<()> {
+        loop {
+            self.read_once().await?;
+        }
+    }
+
+    /// Sends all of some bytes.
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let sent = self.send_part(rest, None).await?;
+            rest = &rest[sent..];
+        }
+        Ok(())
+    }
+
+    async fn send_some(&mut self, bytes: &[u8], place: &Place) -> io::Result<usize> {
+        self.send_part(bytes, Some(place)).await
+    }
+
+    /// Sends what the socket takes of some bytes, when it takes some; reads meanwhile. 0 where the place was cut.
+    async fn send_part(&mut self, bytes: &[u8], place: Option<&Place>) -> io::Result<usize> {
+        let timeout = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));
+        loop {
+            match self.client.stream.try_write(bytes) {
+                Ok(len) => {
+                    self.client.note_output(len, self.server.coarse_uptime_ms());
+                    self.server.replication.counts.sent_bytes.fetch_add(len as u64, Ordering::Relaxed);
+                    return Ok(len);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            let cut = async {
+                match place {
+                    // Bells ring for what is appended, too.
+                    Some(place) => {
+                        while !place.is_cut() {
+                            place.changed().await;
+                        }
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            let event = tokio::time::timeout(timeout, self.event(true, cut)).await;
+            match event.map_err(|_| io::Error::other("it has taken nothing for repl-timeout"))?? {
+                Event::Readable => self.read()?,
+                Event::Writable => {}
+                Event::Other => return Ok(0),
+            }
+        }
+    }
+
+    /// Reads what comes until something is done.
+    async fn read_until<T>(&mut self, done: impl Future<Output = T>) -> io::Result<T> {
+        let mut done = pin!(done);
+        loop {
+            let mut result = None;
+            let event = self
+                .event(false, async {
+                    result = Some(done.as_mut().await);
+                })
+                .await?;
+            match event {
+                Event::Readable => self.read()?,
+                _ => return Ok(result.expect("it was done")),
+            }
+        }
+    }
+
+    async fn read_once(&mut self) -> io::Result<()> {
+        self.event(false, std::future::pending()).await?;
+        self.read()
+    }
+
+    async fn event(&self, wants_write: bool, other: impl Future<Output = ()>) -> io::Result<Event> {
+        let mut other = pin!(other);
+        poll_fn(|context| {
+            if other.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::Other));
+            }
+            if let Poll::Ready(result) = self.client.stream.poll_read_ready(context) {
+                return Poll::Ready(result.map(|()| Event::Readable));
+            }
+            if wants_write && let Poll::Ready(result) = self.client.stream.poll_write_ready(context) {
+                return Poll::Ready(result.map(|()| Event::Writable));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Takes in what has come.
+    fn read(&mut self) -> io::Result<()> {
+        self.input.reserve(4096);
+        match self.client.stream.try_read_buf(&mut self.input) {
+            Ok(0) => return Err(io::Error::other("it closed the connection")),
+            Ok(len) => {
+                self.client.note_input(len, self.server.coarse_uptime_ms());
+                self.server.replication.counts.received_bytes.fetch_add(len as u64, Ordering::Relaxed);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let input = std::mem::take(&mut self.input);
+        let consumed = self.take_on(&input)?;
+        self.input = input;
+        self.input.drain(..consumed);
+        match self.input.len() > REQUEST_MAX {
+            true => Err(io::Error::other("it sends what is no request of a replica")),
+            false => Ok(()),
+        }
+    }
+
+    fn take_on(&mut self, input: &[u8]) -> io::Result<usize> {
+        let limits = Limits { bulk_len_max: STRING_LEN_MAX.get(), authenticated: true };
+        let mut consumed = 0;
+        loop {
+            match self.parser.parse(&input[consumed..], limits) {
+                Ok(Step::Incomplete) => return Ok(consumed),
+                // An empty line: it is busy with the snapshot.
+                Ok(Step::Nothing(len)) => {
+                    self.replica().hear(uptime_ms());
+                    consumed += len;
+                }
+                Ok(Step::Request(len)) => {
+                    self.hear(self.parser.args(&input[consumed..]));
+                    consumed += len;
+                }
+                Err(error) => return Err(io::Error::other(format!("protocol error: {error}"))),
+            }
+        }
+    }
+
+    /// REPLCONF ACK offset [FACK offset]. A replica asks for nothing, and is replied nothing.
+    fn hear(&self, args: Args<'_>) {
+        let offset = |at: usize| args.get(at).and_then(parse_i64).and_then(|offset| u64::try_from(offset).ok());
+        if args.len() >= 3
+            && args.is(0, "REPLCONF")
+            && args.is(1, "ACK")
+            && let Some(acknowledged) = offset(2)
+        {
+            let synced = if args.len() >= 5 && args.is(3, "FACK") { offset(4) } else { None };
+            self.server.replication.acknowledge(self.replica(), acknowledged, synced);
+        } else {
+            tracing::debug!(client = self.client.id, "A replica sends what is no acknowledgement");
+        }
+    }
+}
+
+/// A pipe that takes no more when nobody takes out of it.
+struct Closing(Arc<Pipe>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

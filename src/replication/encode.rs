@@ -1,0 +1,220 @@
+//! Effects as commands that a replica runs.
+//!
+//! An effect is a command already. What is added is what a record says by its bounds: which database, and that several
+//! effects take effect together. What is changed is what is of the log alone.
+
+use crate::aof::for_each_effect;
+use crate::keyspace::Effects;
+use crate::resp::{Args, Span};
+
+/// Turns effects into the bytes of a stream.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    out: Vec<u8>,
+    /// The database that the stream has selected; none where a replica may begin to read.
+    selected: Option<usize>,
+    /// Whether the stream stands inside MULTI, and where that begins in `out`.
+    is_inside: bool,
+    spans: Vec<Span>,
+}
+
+impl Encoder {
+    /// Whether the stream stands inside MULTI.
+    pub fn is_inside(&self) -> bool {
+        self.is_inside
+    }
+
+    /// What was encoded and not taken.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes what was encoded.
+    pub fn take(&mut self, into: impl FnOnce(&[u8])) {
+        const KEPT: usize = 1024 * 1024;
+        if !self.out.is_empty() {
+            into(&self.out);
+            self.out.clear();
+            self.out.shrink_to(KEPT);
+        }
+    }
+
+    /// Opens a MULTI that stays open.
+    pub fn open(&mut self) {
+        if !self.is_inside {
+            self.is_inside = true;
+            append(&mut self.out, [b"MULTI".as_slice()]);
+        }
+    }
+
+    /// Closes it.
+    pub fn close(&mut self) {
+        if self.is_inside {
+            self.is_inside = false;
+            append(&mut self.out, [b"EXEC".as_slice()]);
+        }
+    }
+
+    /// A replica may begin to read here: it has selected nothing.
+    pub fn forget_database(&mut self) {
+        self.selected = None;
+    }
+
+    /// Appends a command that is of no database.
+    pub fn command<'a>(&mut self, words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
+        append(&mut self.out, words);
+    }
+
+    /// Appends the effects of a record, which take effect together.
+    pub fn record(&mut self, payload: &[u8]) {
+        let mut spans = std::mem::take(&mut self.spans);
+        let has_several = !self.is_inside && has_several(payload, &mut spans);
+        if has_several {
+            append(&mut self.out, [b"MULTI".as_slice()]);
+        }
+        let mut database = 0;
+        let read = for_each_effect(payload, &mut spans, |bytes, spans| {
+            let args = Args::new(bytes, spans);
+            match selected(args) {
+                Some(number) => database = number,
+                None => self.effect(database, args),
+            }
+        });
+        read.expect("an owner pushes whole effects");
+        if has_several {
+            append(&mut self.out, [b"EXEC".as_slice()]);
+        }
+        self.spans = spans;
+    }
+
+    fn effect(&mut self, database: usize, args: Args<'_>) {
+        if self.selected != Some(database) {
+            self.selected = Some(database);
+            append(&mut self.out, [b"SELECT".as_slice(), itoa::Buffer::new().format(database).as_bytes()]);
+        }
+        match args.is(0, "XCLAIM") {
+            true => append(&mut self.out, claim(args)),
+            false => append(&mut self.out, Words(args)),
+        }
+    }
+}
+
+/// An effect as it is.
+struct Words<'a>(Args<'a>);
+
+impl<'a> IntoIterator for Words<'a> {
+    type Item = &'a [u8];
+    type IntoIter = std::vec::IntoIter<&'a [u8]>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter().collect::<Vec<_>>().into_iter()
+    }
+}
+
+/// The database that an effect selects, if it does.
+fn selected(args: Args<'_>) -> Option<usize> {
+    let number = (args.len() == 2 && args.is(0, "SELECT")).then(|| &args[1])?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// Whether a payload has several effects, the choice of a database aside.
+fn has_several(payload: &[u8], spans: &mut Vec<Span>) -> bool {
+    let mut count = 0;
+    let counted = for_each_effect(payload, spans, |bytes, spans| {
+        count += usize::from(selected(Args::new(bytes, spans)).is_none());
+    });
+    counted.expect("an owner pushes whole effects");
+    count > 1
+}
+
+/// When a consumer was seen and active is of the log: Redis notes that for itself. What is left of an XCLAIM without
+/// entries is that there is such a consumer.
+fn claim(args: Args<'_>) -> Vec<&[u8]> {
+    const FIRST_OPTION: usize = 5;
+    let words: Vec<&[u8]> = args.iter().collect();
+    let is_seen = |word: &&[u8]| word.eq_ignore_ascii_case(b"SEEN");
+    let end = words.iter().skip(FIRST_OPTION).position(is_seen).map_or(words.len(), |at| FIRST_OPTION + at);
+    match words[..end] {
+        [_, key, group, consumer, _] => vec![b"XGROUP", b"CREATECONSUMER", key, group, consumer],
+        _ => words[..end].to_vec(),
+    }
+}
+
+/// Appends a command as a client sends it.
+fn append<'a>(out: &mut Vec<u8>, words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
+    let words = words.into_iter();
+    let number = |out: &mut Vec<u8>, sign: u8, number: usize| {
+        out.push(sign);
+        out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    };
+    number(out, b'*', words.len());
+    for word in words {
+        number(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The payload of a record of one effect of no key.
+pub fn payload_of<'a>(words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) -> Vec<u8> {
+    let mut effects = Effects::new(true);
+    effects.add(words);
+    effects.payload().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(encoder: &mut Encoder) -> String {
+        let mut text = String::new();
+        encoder.take(|bytes| text = String::from_utf8(bytes.to_vec()).expect("words"));
+        let words = text.split("\r\n").filter(|word| !word.starts_with('$'));
+        let words: Vec<&str> = words.map(|word| if word.starts_with('*') { "|" } else { word }).collect();
+        words.join(" ").trim_start_matches("| ").trim_end().to_owned()
+    }
+
+    fn payload(effects: &[(usize, &str)]) -> Vec<u8> {
+        let mut told = Effects::new(true);
+        for (database, line) in effects {
+            told.select(*database);
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            told.add(words);
+        }
+        told.payload().to_vec()
+    }
+
+    #[test]
+    fn a_record_of_several_effects_is_a_transaction_and_databases_are_selected_when_they_change() {
+        let mut encoder = Encoder::default();
+        encoder.record(&payload(&[(0, "SET a 1")]));
+        encoder.record(&payload(&[(0, "SET b 1")]));
+        encoder.record(&payload(&[(3, "DEL a")]));
+        encoder.record(&payload(&[(0, "SET a 1"), (2, "SET b 2")]));
+        encoder.record(&payload(&[(2, "SET b 3")]));
+        let wanted = "SELECT 0 | SET a 1 | SET b 1 | SELECT 3 | DEL a | MULTI | SELECT 0 | SET a 1 | SELECT 2 | SET b 2 | \
+                      EXEC | SET b 3";
+        assert_eq!(stream(&mut encoder), wanted);
+        encoder.open();
+        encoder.record(&payload(&[(2, "SET a 1"), (2, "SET b 2")]));
+        encoder.close();
+        encoder.close();
+        assert_eq!(stream(&mut encoder), "MULTI | SET a 1 | SET b 2 | EXEC");
+    }
+
+    #[test]
+    fn a_claim_says_what_a_replica_understands() {
+        let mut encoder = Encoder::default();
+        for (effect, wanted) in [
+            ("XCLAIM k g c 0 SEEN 7", "XGROUP CREATECONSUMER k g c"),
+            ("XCLAIM k g c 0 SEEN 7 ACTIVE 6", "XGROUP CREATECONSUMER k g c"),
+            (
+                "XCLAIM k g SEEN 0 1-0 TIME 7 RETRYCOUNT 1 FORCE JUSTID SEEN 7 ACTIVE 7",
+                "XCLAIM k g SEEN 0 1-0 TIME 7 RETRYCOUNT 1 FORCE JUSTID",
+            ),
+        ] {
+            encoder.record(&payload(&[(0, effect)]));
+            assert_eq!(stream(&mut encoder).trim_start_matches("SELECT 0 | "), wanted);
+        }
+    }
+}

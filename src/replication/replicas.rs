@@ -1,0 +1,196 @@
+//! The replicas that are attached, as INFO, ROLE, WAIT and the housekeeping see them.
+
+use super::pipe::Pipe;
+use super::stream::Place;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use tokio::sync::Notify;
+
+/// How far a replica is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// It waits for a snapshot to begin.
+    WaitsForSnapshot = 0,
+    /// It is sent a snapshot.
+    TakesSnapshot = 1,
+    /// It is sent the stream.
+    Online = 2,
+    /// It was sent the snapshot, and wants no more.
+    HasSnapshot = 3,
+}
+
+impl Stage {
+    /// The word of INFO.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WaitsForSnapshot => "wait_bgsave",
+            Self::TakesSnapshot => "send_bulk",
+            Self::Online => "online",
+            Self::HasSnapshot => "rdb_transmitted",
+        }
+    }
+}
+
+/// What a connection has said of itself by REPLCONF before it asks for the stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Introduction {
+    /// The port that it listens on; 0 where it did not say.
+    pub port: u16,
+    /// The address that it is reached by, where it said one.
+    pub address: Option<String>,
+    /// Whether it takes a snapshot whose length nobody knows yet.
+    pub takes_eof: bool,
+    /// Whether it goes on when the name of the stream changes.
+    pub takes_new_id: bool,
+    /// Whether it wants a snapshot and no stream.
+    pub wants_snapshot_alone: bool,
+    /// Whether it wants the functions of a snapshot and no keys.
+    pub wants_functions_alone: bool,
+}
+
+/// A replica.
+#[derive(Debug)]
+pub struct Replica {
+    /// The number of its connection.
+    pub client: u64,
+    /// What it said of itself, with the address of its connection where it said none.
+    pub introduction: Introduction,
+    /// Whether it asked by SYNC: it never acknowledges anything.
+    pub is_silent: bool,
+    stage: AtomicU8,
+    acknowledged: AtomicU64,
+    has_acknowledged: AtomicBool,
+    /// What it says is on its disk.
+    synced: AtomicU64,
+    /// When it last said so, by [`uptime_ms`](crate::base::clock::uptime_ms).
+    heard_ms: AtomicU64,
+    /// Since when it waits for a snapshot.
+    waits_since_ms: u64,
+    is_begun: AtomicBool,
+    start: Mutex<Option<Start>>,
+    /// Why there is no snapshot for it.
+    has_failed: AtomicBool,
+    bell: Notify,
+}
+
+/// What a full synchronization begins with.
+#[derive(Debug)]
+pub struct Start {
+    /// The name of the stream.
+    pub id: String,
+    /// Where in it the snapshot stands.
+    pub place: Place,
+    /// Where the snapshot comes from.
+    pub snapshot: Arc<Pipe>,
+}
+
+impl Replica {
+    /// One that asks for the stream.
+    pub fn new(client: u64, introduction: Introduction, is_silent: bool, now_ms: u64) -> Self {
+        Self {
+            client,
+            introduction,
+            is_silent,
+            stage: AtomicU8::new(Stage::WaitsForSnapshot as u8),
+            acknowledged: AtomicU64::new(0),
+            has_acknowledged: AtomicBool::new(false),
+            synced: AtomicU64::new(0),
+            heard_ms: AtomicU64::new(now_ms),
+            waits_since_ms: now_ms,
+            is_begun: AtomicBool::new(false),
+            start: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            bell: Notify::new(),
+        }
+    }
+
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            0 => Stage::WaitsForSnapshot,
+            1 => Stage::TakesSnapshot,
+            2 => Stage::Online,
+            _ => Stage::HasSnapshot,
+        }
+    }
+
+    /// Notes how far it is.
+    pub fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+    }
+
+    /// The offset up to which it has everything.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Acquire)
+    }
+
+    /// The offset up to which everything is on its disk.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Notes what it acknowledges. It never has less than it had.
+    pub fn acknowledge(&self, offset: u64, synced: Option<u64>, now_ms: u64) {
+        self.acknowledged.fetch_max(offset, Ordering::AcqRel);
+        if let Some(synced) = synced {
+            self.synced.fetch_max(synced, Ordering::AcqRel);
+        }
+        self.has_acknowledged.store(true, Ordering::Release);
+        self.hear(now_ms);
+    }
+
+    /// Whether it has acknowledged anything.
+    pub fn has_acknowledged(&self) -> bool {
+        self.has_acknowledged.load(Ordering::Acquire)
+    }
+
+    /// Notes that it is there.
+    pub fn hear(&self, now_ms: u64) {
+        self.heard_ms.store(now_ms, Ordering::Release);
+    }
+
+    /// Milliseconds since it was heard of.
+    pub fn silence_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.heard_ms.load(Ordering::Acquire))
+    }
+
+    /// Milliseconds for which it waits for a snapshot.
+    pub fn waited_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.waits_since_ms)
+    }
+
+    /// Begins a full synchronization.
+    pub fn begin(&self, start: Start) {
+        self.is_begun.store(true, Ordering::Release);
+        *self.start.lock() = Some(start);
+        self.bell.notify_one();
+    }
+
+    /// Whether it has one.
+    pub fn is_begun(&self) -> bool {
+        self.is_begun.load(Ordering::Acquire)
+    }
+
+    /// There is no snapshot for it.
+    pub fn fail(&self) {
+        self.has_failed.store(true, Ordering::Release);
+        self.bell.notify_one();
+    }
+
+    /// Whether there is no snapshot for it.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// What its synchronization begins with, once.
+    pub fn take_start(&self) -> Option<Start> {
+        self.start.lock().take()
+    }
+
+    /// Waits until it begins, or fails.
+    pub async fn begun(&self) {
+        self.bell.notified().await;
+    }
+}

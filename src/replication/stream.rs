@@ -1,0 +1,384 @@
+//! The stream: the bytes that replicas are sent, as long as somebody may ask for them.
+//!
+//! ```text
+//!            begin                                             end
+//!              |-- block --|-- block --|-- block --|-- tail --|
+//!                     ^ a replica that lags        ^ another
+//! ```
+//!
+//! Blocks are shared by the backlog and all replicas: a link copies nothing. They are kept while the backlog is no longer
+//! than it may be, and for as long as a replica has them before it; a replica that lags by more than its limit is cut.
+
+use super::ReplicaLimits;
+use crate::base::narrowing::size;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::Notify;
+
+/// Bytes of a block: the backlog is trimmed by blocks.
+const BLOCK_LEN: usize = if cfg!(test) { 16 } else { 64 * 1024 };
+
+/// The bytes of the stream that are kept.
+#[derive(Debug)]
+pub struct Stream {
+    kept: Mutex<Kept>,
+    /// Where it ends: what INFO calls `master_repl_offset`.
+    end: AtomicU64,
+}
+
+/// Invariants: blocks follow each other without a gap, the first begins at `begin`, `tail` follows the last, and no
+/// reader stands before `begin`.
+#[derive(Debug, Default)]
+struct Kept {
+    is_active: bool,
+    begin: u64,
+    blocks: VecDeque<Block>,
+    tail: Vec<u8>,
+    backlog_bytes: u64,
+    limits: ReplicaLimits,
+    readers: Vec<Arc<Reader>>,
+}
+
+#[derive(Debug, Clone)]
+struct Block {
+    begin: u64,
+    bytes: Arc<[u8]>,
+}
+
+/// Somebody who reads the stream.
+#[derive(Debug)]
+struct Reader {
+    /// The next byte that it reads.
+    position: AtomicU64,
+    /// Whether it lags too far: it reads no more.
+    is_cut: AtomicBool,
+    bell: Notify,
+}
+
+/// A place in the stream: what stands behind it is kept until it moves on, or is dropped.
+#[derive(Debug)]
+pub struct Place {
+    stream: Arc<Stream>,
+    reader: Arc<Reader>,
+}
+
+/// A part of the stream.
+#[derive(Debug)]
+pub struct Part {
+    bytes: Arc<[u8]>,
+    range: Range<usize>,
+}
+
+impl Part {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.range.clone()]
+    }
+}
+
+/// What is kept of the stream, for INFO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// Whether anything is kept.
+    pub is_active: bool,
+    /// How long it may be while nobody lags.
+    pub size: u64,
+    /// The first offset that it has, counted from 1 as Redis does; 0 where nothing is kept.
+    pub first: u64,
+    /// How long it is.
+    pub len: u64,
+}
+
+impl Stream {
+    /// One in which nothing has been written.
+    pub fn new() -> Self {
+        Self { kept: Mutex::default(), end: AtomicU64::new(0) }
+    }
+
+    /// Where it ends.
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Says how long the backlog may be, and how far a replica may lag.
+    pub fn set_limits(&self, backlog_bytes: u64, limits: ReplicaLimits) {
+        let mut kept = self.kept.lock();
+        kept.backlog_bytes = backlog_bytes;
+        kept.limits = limits;
+        kept.trim();
+    }
+
+    /// From here on its bytes are kept.
+    pub fn begin(&self) {
+        let mut kept = self.kept.lock();
+        if !kept.is_active {
+            kept.is_active = true;
+            kept.begin = self.end();
+        }
+    }
+
+    /// Nothing is kept any more, nor asked for: the stream goes on somewhere else.
+    pub fn finish(&self) {
+        let mut kept = self.kept.lock();
+        kept.is_active = false;
+        kept.blocks.clear();
+        kept.tail = Vec::new();
+        kept.begin = self.end();
+        kept.readers.drain(..).for_each(|reader| reader.cut());
+    }
+
+    /// Moves the end of a stream of which nothing is kept.
+    pub fn set_end(&self, end: u64) {
+        let mut kept = self.kept.lock();
+        assert!(kept.blocks.is_empty() && kept.tail.is_empty(), "what is kept ends at the end");
+        kept.begin = end;
+        self.end.store(end, Ordering::Release);
+    }
+
+    /// Appends bytes.
+    pub fn append(&self, bytes: &[u8]) {
+        let mut kept = self.kept.lock();
+        if kept.is_active {
+            kept.append(bytes, self.end());
+        }
+        self.end.fetch_add(bytes.len() as u64, Ordering::Release);
+        kept.trim();
+        kept.cut_those_who_lag(self.end());
+        kept.readers.iter().for_each(|reader| reader.bell.notify_one());
+    }
+
+    /// A place at the end.
+    pub fn place_at_end(self: &Arc<Self>) -> Place {
+        let mut kept = self.kept.lock();
+        Place { stream: Arc::clone(self), reader: kept.add_reader(self.end()) }
+    }
+
+    /// A place at this offset, if it is kept.
+    pub fn place_at(self: &Arc<Self>, offset: u64) -> Option<Place> {
+        let mut kept = self.kept.lock();
+        let is_kept = kept.is_active && (kept.begin..=self.end()).contains(&offset);
+        is_kept.then(|| Place { stream: Arc::clone(self), reader: kept.add_reader(offset) })
+    }
+
+    /// What is kept.
+    pub fn backlog(&self) -> Backlog {
+        let kept = self.kept.lock();
+        let first = if kept.is_active { kept.begin + 1 } else { 0 };
+        let len = if kept.is_active { self.end() - kept.begin } else { 0 };
+        Backlog { is_active: kept.is_active, size: kept.backlog_bytes, first, len }
+    }
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Kept {
+    fn append(&mut self, bytes: &[u8], end: u64) {
+        let mut begin = end - self.tail.len() as u64;
+        self.tail.extend_from_slice(bytes);
+        let whole = self.tail.len() - self.tail.len() % BLOCK_LEN;
+        for block in self.tail[..whole].chunks(BLOCK_LEN) {
+            self.blocks.push_back(Block { begin, bytes: block.into() });
+            begin += block.len() as u64;
+        }
+        self.tail.drain(..whole);
+    }
+
+    fn add_reader(&mut self, position: u64) -> Arc<Reader> {
+        let reader =
+            Arc::new(Reader { position: AtomicU64::new(position), is_cut: AtomicBool::new(false), bell: Notify::new() });
+        self.readers.push(Arc::clone(&reader));
+        reader
+    }
+
+    /// Forgets the blocks that nobody has before them, as far as what is left is as long as the backlog is to be.
+    fn trim(&mut self) {
+        let positions = self.readers.iter().map(|reader| reader.position.load(Ordering::Acquire));
+        let needed = positions.min().unwrap_or(u64::MAX);
+        while let Some(Block { begin, bytes }) = self.blocks.front() {
+            let end = begin + bytes.len() as u64;
+            if end > needed || self.len() - (bytes.len() as u64) < self.backlog_bytes {
+                break;
+            }
+            self.begin = end;
+            self.blocks.pop_front();
+        }
+    }
+
+    fn len(&self) -> u64 {
+        let blocks = self.blocks.back().map_or(0, |last| last.begin + last.bytes.len() as u64 - self.begin);
+        blocks + self.tail.len() as u64
+    }
+
+    fn cut_those_who_lag(&mut self, end: u64) {
+        // As in Redis: whoever may ask for the backlog may lag by it.
+        let most = self.limits.hard_max.max(self.backlog_bytes);
+        self.readers.retain(|reader| {
+            let lags = end - reader.position.load(Ordering::Acquire) > most;
+            if lags {
+                reader.cut();
+            }
+            !lags
+        });
+    }
+
+    fn part(&self, position: u64) -> Option<Part> {
+        let index = self.blocks.partition_point(|block| block.begin <= position);
+        if let Some(Block { begin, bytes }) = index.checked_sub(1).map(|index| &self.blocks[index])
+            && position < begin + bytes.len() as u64
+        {
+            return Some(Part { bytes: Arc::clone(bytes), range: size(position - begin)..bytes.len() });
+        }
+        let tail_begin = self.begin + self.len() - self.tail.len() as u64;
+        let tail = &self.tail[size(position.checked_sub(tail_begin)?)..];
+        (!tail.is_empty()).then(|| Part { bytes: tail.into(), range: 0..tail.len() })
+    }
+}
+
+impl Reader {
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::Release);
+        self.bell.notify_one();
+    }
+}
+
+impl Place {
+    /// Where it stands.
+    pub fn position(&self) -> u64 {
+        self.reader.position.load(Ordering::Acquire)
+    }
+
+    /// Whether it lagged too far, or the stream has ended: there is no more to read.
+    pub fn is_cut(&self) -> bool {
+        self.reader.is_cut.load(Ordering::Acquire)
+    }
+
+    /// What stands there; none at the end of the stream.
+    pub fn read(&self) -> Option<Part> {
+        if self.is_cut() { None } else { self.stream.kept.lock().part(self.position()) }
+    }
+
+    /// Moves on.
+    pub fn advance(&self, bytes: usize) {
+        self.reader.position.fetch_add(bytes as u64, Ordering::AcqRel);
+    }
+
+    /// How many bytes stand behind it.
+    pub fn lag(&self) -> u64 {
+        self.stream.end().saturating_sub(self.position())
+    }
+
+    /// Waits until something was appended, or it was cut.
+    pub async fn changed(&self) {
+        self.reader.bell.notified().await;
+    }
+
+    /// Another one there.
+    pub fn fork(&self) -> Self {
+        let mut kept = self.stream.kept.lock();
+        let reader = kept.add_reader(self.position());
+        if self.is_cut() {
+            reader.cut();
+        }
+        Self { stream: Arc::clone(&self.stream), reader }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut kept = self.stream.kept.lock();
+        kept.readers.retain(|reader| !Arc::ptr_eq(reader, &self.reader));
+        kept.trim();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(backlog_bytes: u64, hard_max: u64) -> Arc<Stream> {
+        let stream = Arc::new(Stream::new());
+        stream.set_limits(backlog_bytes, ReplicaLimits { hard_max, ..ReplicaLimits::default() });
+        stream.begin();
+        stream
+    }
+
+    fn bytes(range: Range<u64>) -> Vec<u8> {
+        range.map(|at| (at * 7 % 251) as u8).collect()
+    }
+
+    fn read_all(place: &Place) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(part) = place.read() {
+            all.extend_from_slice(part.bytes());
+            place.advance(part.bytes().len());
+        }
+        all
+    }
+
+    #[test]
+    fn every_offset_of_the_backlog_reads_what_was_written_there_and_none_before_it_is_given() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..50 {
+            let size = random.u64(1..200);
+            let stream = stream(size, u64::MAX);
+            let mut end = 0;
+            for _ in 0..60 {
+                let added = random.u64(1..50);
+                stream.append(&bytes(end..end + added));
+                end += added;
+                let backlog = stream.backlog();
+                assert!(backlog.len >= size.min(end), "{backlog:?} at {end}");
+                assert!(backlog.len < size + 2 * BLOCK_LEN as u64, "{backlog:?}");
+                assert_eq!(backlog.first + backlog.len, end + 1);
+                for offset in 0..=end + 1 {
+                    let is_kept = offset + 1 >= backlog.first && offset <= end;
+                    let place = stream.place_at(offset);
+                    assert_eq!(place.is_some(), is_kept, "{offset} of {backlog:?}");
+                    if let Some(place) = place {
+                        assert_eq!(read_all(&place), bytes(offset..end), "from {offset}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_replica_has_before_it_is_kept_until_it_lags_by_more_than_its_limit() {
+        let stream = stream(10, 100);
+        let place = stream.place_at_end();
+        stream.append(&bytes(0..100));
+        assert_eq!(stream.backlog().len, 100);
+        assert!(!place.is_cut());
+        assert_eq!(read_all(&place), bytes(0..100));
+        stream.append(&bytes(100..101));
+        assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
+        stream.append(&bytes(101..201));
+        assert!(place.is_cut() && place.read().is_none());
+        assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_stream_that_nobody_asks_for() {
+        let stream = stream(1000, 1000);
+        let place = stream.place_at_end();
+        stream.append(b"some bytes");
+        stream.finish();
+        assert!(place.is_cut());
+        stream.append(b"others");
+        assert_eq!((stream.end(), stream.backlog().len), (16, 0));
+        assert!(stream.place_at(16).is_none());
+        stream.begin();
+        stream.append(b"!");
+        assert_eq!(read_all(&stream.place_at(16).expect("it is kept")), b"!");
+        assert!(stream.place_at(15).is_none());
+    }
+}

@@ -1,0 +1,260 @@
+//! What replication needs of the engine: snapshots for replicas, marks in the feed, and the housekeeping of links.
+
+use crate::aof::Segment;
+use crate::base::clock::uptime_ms;
+use crate::base::narrowing::size;
+use crate::config::Directive;
+use crate::engine::{Engine, ImagePart};
+use crate::keyspace::ImageSink;
+use crate::rdb::{FileKeys, FileWriter};
+use crate::replication::{History, Pipe, Pipes, Replica, Stage, Start};
+use crate::scripting::FUNCTIONS;
+use crate::snapshot::{IMAGE, SnapshotWriter, Target};
+use crate::state::{Server, node_id};
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often it looks around.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the thread that writes a snapshot waits for more at most.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Tends replication until the runtime ends.
+pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
+    for (lane, segment) in engine.segments().iter().enumerate() {
+        segment.flow_into(Arc::clone(&server.replication.feed), lane);
+    }
+    let lanes = engine.segments().len();
+    let merging = Arc::clone(&server);
+    tokio::spawn(async move { merging.replication.merge(lanes).await });
+    let mut tending = Tending {
+        is_synchronizing: Arc::default(),
+        is_fed: false,
+        pinged_ms: uptime_ms(),
+        attended_ms: uptime_ms(),
+        server,
+        engine,
+    };
+    loop {
+        tokio::select! {
+            () = tending.server.replication.needs_coordination() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        tending.look().await;
+    }
+}
+
+struct Tending<E> {
+    server: Arc<Server>,
+    engine: Arc<E>,
+    /// Whether a full synchronization runs.
+    is_synchronizing: Arc<AtomicBool>,
+    /// Whether the owners of keys push what they change.
+    is_fed: bool,
+    /// When the last PING was put into the stream.
+    pinged_ms: u64,
+    /// When a replica was there last.
+    attended_ms: u64,
+}
+
+impl<E: Engine> Tending<E> {
+    async fn look(&mut self) {
+        let now_ms = uptime_ms();
+        let replication = &self.server.replication;
+        let replicas = replication.replicas();
+        if !replicas.is_empty() {
+            self.attended_ms = now_ms;
+        }
+        if replication.is_given_up() && !self.is_synchronizing() {
+            self.end_feed().await;
+            self.server.replication.begin_feed_anew();
+        } else if self.is_forgotten(now_ms) {
+            tracing::info!("Replication backlog freed after {} seconds without connected replicas.", self.ttl_ms() / 1000);
+            self.server.replication.stream.finish();
+            self.end_feed().await;
+        }
+        if self.is_fed && self.server.replication.take_wish_for_mark() {
+            self.put_mark().await;
+        }
+        self.end_silent(&replicas, now_ms);
+        self.ping(&replicas, now_ms);
+        let waiting = self.waiting(&replicas, now_ms);
+        if !waiting.is_empty() && !self.is_synchronizing() && IMAGE.take() {
+            self.synchronize(waiting);
+        }
+    }
+
+    fn is_synchronizing(&self) -> bool {
+        self.is_synchronizing.load(Ordering::Acquire)
+    }
+
+    fn ttl_ms(&self) -> u64 {
+        self.server.config.number(Directive::ReplBacklogTtl).saturating_mul(1000)
+    }
+
+    /// Whether nobody is likely to ask for what is kept.
+    fn is_forgotten(&self, now_ms: u64) -> bool {
+        let ttl_ms = self.ttl_ms();
+        self.is_fed && ttl_ms > 0 && !self.is_synchronizing() && now_ms.saturating_sub(self.attended_ms) > ttl_ms
+    }
+
+    /// Nothing is pushed any more, from one point of the order of all commands on. What changes then is in no stream: the
+    /// next one has another name.
+    async fn end_feed(&mut self) {
+        let mark = self.server.replication.next_mark();
+        self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
+        self.is_fed = false;
+    }
+
+    /// A point at which the stream stands outside of MULTI.
+    async fn put_mark(&self) {
+        let mark = self.server.replication.next_mark();
+        self.at_one_point(|segment| Box::new(move || segment.begin_feed(mark))).await;
+    }
+
+    async fn at_one_point(&self, act: impl Fn(Arc<Segment>) -> Box<dyn FnOnce() + Send + Sync>) {
+        let parts = self.engine.segments().iter().map(|segment| ImagePart { sink: None, at_moment: act(Arc::clone(segment)) });
+        Arc::clone(&self.engine).begin_image(parts.collect()).await;
+    }
+
+    /// Ends links to replicas that are not heard of any more.
+    fn end_silent(&self, replicas: &[Arc<Replica>], now_ms: u64) {
+        let timeout_ms = self.server.config.number(Directive::ReplTimeout).saturating_mul(1000);
+        let is_gone = |replica: &&Arc<Replica>| {
+            replica.stage() == Stage::Online && !replica.is_silent && replica.silence_ms(now_ms) > timeout_ms
+        };
+        for replica in replicas.iter().filter(is_gone) {
+            if let Some(client) = self.server.clients.get(replica.client) {
+                tracing::warn!("Disconnecting timedout replica (streaming sync): {}", client.address);
+                client.shut_down(Shutdown::Both);
+            }
+        }
+    }
+
+    fn ping(&mut self, replicas: &[Arc<Replica>], now_ms: u64) {
+        let period_ms = self.server.config.number(Directive::ReplPingReplicaPeriod).saturating_mul(1000);
+        if !replicas.is_empty() && now_ms.saturating_sub(self.pinged_ms) >= period_ms {
+            self.pinged_ms = now_ms;
+            self.server.replication.ping();
+        }
+    }
+
+    /// The replicas that a snapshot is for which begins now: all that wait, where the first has waited for long enough.
+    fn waiting(&self, replicas: &[Arc<Replica>], now_ms: u64) -> Vec<Arc<Replica>> {
+        let delay_ms = self.server.config.number(Directive::ReplDisklessSyncDelay).saturating_mul(1000);
+        let most = self.server.config.size(Directive::ReplDisklessSyncMaxReplicas);
+        let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::WaitsForSnapshot && !replica.is_begun();
+        let waiting: Vec<_> = replicas.iter().filter(waits).cloned().collect();
+        let is_due = waiting.iter().any(|replica| replica.waited_ms(now_ms) >= delay_ms)
+            || (most > 0 && waiting.len() >= most);
+        if is_due { waiting } else { Vec::new() }
+    }
+
+    /// Begins a full synchronization of these replicas, with the right to take an image.
+    fn synchronize(&mut self, replicas: Vec<Arc<Replica>>) {
+        let replication = &self.server.replication;
+        if !replication.stream.backlog().is_active {
+            // What has changed since the last stream ended is in none.
+            replication.set_history(History::new(node_id::random()));
+            replication.stream.begin();
+        }
+        self.is_fed = true;
+        self.is_synchronizing.store(true, Ordering::Release);
+        let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
+        let is_synchronizing = Arc::clone(&self.is_synchronizing);
+        tokio::spawn(async move {
+            synchronize(&server, &engine, &replicas).await;
+            is_synchronizing.store(false, Ordering::Release);
+        });
+    }
+}
+
+/// Sends a snapshot to some replicas.
+async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas: &[Arc<Replica>]) {
+    tracing::info!("Starting a snapshot for SYNC with target: {} replica sockets", replicas.len());
+    let bytes_max = size(server.config.output_limits().slave.hard_max());
+    let pipe = |replica: &Arc<Replica>| {
+        Arc::new(if replica.introduction.takes_eof { Pipe::flowing() } else { Pipe::gathering(bytes_max) })
+    };
+    let pipes = Pipes(replicas.iter().map(pipe).collect());
+    let now_ms = server.clock.now_ms();
+    let target = SnapshotForReplicas { pipes: pipes.clone(), created_s: now_ms / 1000, file: None };
+    let snapshot = Arc::new(SnapshotWriter::new(FileKeys::at(now_ms), target, 0).giving_up_at(bytes_max));
+    let cut = server.replication.next_cut();
+    let parts = engine.segments().iter().map(|segment| {
+        let segment = Arc::clone(segment);
+        ImagePart {
+            sink: Some(Arc::clone(&snapshot) as Arc<dyn ImageSink>),
+            at_moment: Box::new(move || segment.begin_feed(cut)),
+        }
+    });
+    Arc::clone(engine).begin_image(parts.collect()).await;
+    match server.replication.passed(cut).await {
+        Some(place) => {
+            let id = server.replication.history().id;
+            for (replica, pipe) in replicas.iter().zip(&pipes.0) {
+                replica.begin(Start { id: id.clone(), place: place.fork(), snapshot: Arc::clone(pipe) });
+            }
+        }
+        None => {
+            snapshot.fail(&"the feed was given up");
+            replicas.iter().for_each(|replica| replica.fail());
+        }
+    }
+    let writing = Arc::clone(&snapshot);
+    let thread = std::thread::Builder::new().name("sync".into()).spawn(move || write(&writing, &pipes));
+    if let Err(error) = &thread {
+        snapshot.fail(error);
+    }
+    Arc::clone(engine).walk_image().await;
+    IMAGE.give_back();
+    snapshot.end_walk();
+}
+
+/// A snapshot on its way to replicas.
+type Snapshot = SnapshotWriter<FileKeys, SnapshotForReplicas>;
+
+/// Writes what is put into the snapshot, until that is all.
+fn write(snapshot: &Snapshot, pipes: &Pipes) {
+    while !snapshot.is_walked() || snapshot.has_some() {
+        snapshot.write_out();
+        snapshot.wait(WAIT_MAX);
+    }
+    let ended = snapshot.end(|target| target.open()?.end());
+    match &ended {
+        Ok(()) => tracing::info!("Snapshot for replicas: {} bytes", snapshot.len()),
+        Err(reason) => tracing::warn!("The snapshot for replicas has ended early: {reason}"),
+    }
+    pipes.0.iter().for_each(|pipe| pipe.end(ended.clone()));
+}
+
+#[derive(Debug)]
+struct SnapshotForReplicas {
+    pipes: Pipes,
+    created_s: u64,
+    file: Option<FileWriter<Pipes>>,
+}
+
+impl SnapshotForReplicas {
+    /// The libraries are those of a moment after that of the keys: whoever changes them pushes all of them to the feed.
+    fn open(&mut self) -> io::Result<&mut FileWriter<Pipes>> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => FileWriter::begin(self.pipes.clone(), self.created_s, FUNCTIONS.libraries().sources())?,
+        };
+        Ok(self.file.insert(file))
+    }
+}
+
+impl Target for SnapshotForReplicas {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.open()?.write(bytes)
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
