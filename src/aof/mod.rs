@@ -46,8 +46,8 @@ pub use manifest::{ChainEntry, FILE_NAME as MANIFEST, Layout, Manifest};
 pub use mapping::Input;
 pub use progress::Progress;
 pub use record::{
-    Frame, JointRecord, Note, Salt, decode, decode_again, for_each_effect, frame_joint_onto, frame_note_onto, frame_onto,
-    joint_payload,
+    Frame, JointRecord, Note, Salt, decode, decode_again, for_each_effect, frame_joint_onto, frame_note_onto,
+    frame_onto, joint_payload,
 };
 pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
 pub use repair::Plan;

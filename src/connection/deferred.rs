@@ -7,6 +7,7 @@ use crate::commands::{self, Bounds, CommandId, Ending, Request, Transaction, blo
 use crate::config::Directive;
 use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
+use crate::replication::{Reach, Replication};
 use crate::resp::{Args, CommandError, Output, Reply};
 use crate::snapshot::SAVES;
 use crate::state::Server;
@@ -53,10 +54,10 @@ impl Asked {
 /// Who sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sleep {
-    /// WAIT, for replicas that there are not.
-    Wait,
+    /// WAIT, for so many replicas.
+    Wait { replicas: u64, reach: Reach },
     /// WAITAOF, for so many logs of this server, and of others.
-    WaitAof { local: u64, replicas: u64 },
+    WaitAof { local: u64, replicas: u64, reach: Reach },
     /// DEBUG SLEEP.
     Debug,
 }
@@ -201,55 +202,64 @@ pub fn end_early_watch(state: &ConnectionState) {
     state.watched.iter().for_each(|(watch, _)| watch.break_it());
 }
 
-/// WAIT: nothing will come, so it waits for its time to be over.
+/// WAIT: waits for replicas.
 fn begin_wait<S: Session>(
     parties: &mut Parties<'_, S>,
     id: CommandId,
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
-    let resp3 = parties.state.context.resp3;
-    match waiting::wait_for_replicas(args, parties.server.clock.now_ms()) {
-        Err(error) => reply_error(parties, id, out, error),
-        Ok(None) => {
-            calls::note_run(id.0, 0, true, false);
-            parties.session.reply_here(resp3, out, |reply| reply.integer(0));
+    match waiting::wait_for_replicas(args, parties.server) {
+        Err(error) => {
+            reply_error(parties, id, out, error);
+            None
         }
-        Ok(Some(time)) => {
-            let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
-            place.show();
-            return Some(Deferred::Asleep(place, Sleep::Wait, Asked::now(id, args)));
+        Ok(waiting::Copies { replicas, time }) => {
+            let sleep = Sleep::Wait { replicas, reach: Reach::default() };
+            begin_sleep(sleep, time, Asked::now(id, args), parties, out)
         }
     }
-    None
 }
 
-/// WAITAOF: waits for the disk, and for replicas, of which there are none.
+/// WAITAOF: waits for the disk, and for replicas.
 fn begin_wait_aof<S: Session>(
     parties: &mut Parties<'_, S>,
     id: CommandId,
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
-    let resp3 = parties.state.context.resp3;
     match waiting::wait_for_logs(args, parties.server) {
-        Err(error) => reply_error(parties, id, out, error),
+        Err(error) => {
+            reply_error(parties, id, out, error);
+            None
+        }
         Ok(waiting::Logs { local, replicas, time }) => {
-            let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
-            let still = wait_for_aof(place, (local, replicas), Asked::now(id, args), false, parties, out);
-            if let Some(Deferred::Asleep(place, ..)) = &still {
-                place.show();
-            }
-            return still;
+            let sleep = Sleep::WaitAof { local, replicas, reach: Reach::default() };
+            begin_sleep(sleep, time, Asked::now(id, args), parties, out)
         }
     }
-    None
 }
 
-/// Replies to WAITAOF when there is nothing left to wait for.
-fn wait_for_aof<S: Session>(
+fn begin_sleep<S: Session>(
+    sleep: Sleep,
+    time: Duration,
+    asked: Box<Asked>,
+    parties: &mut Parties<'_, S>,
+    out: &mut Vec<u8>,
+) -> Option<Deferred> {
+    let resp3 = parties.state.context.resp3;
+    let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
+    let still = wait_for_copies(place, sleep, asked, false, parties, out);
+    if let Some(Deferred::Asleep(place, ..)) = &still {
+        place.show();
+    }
+    still
+}
+
+/// Replies to WAIT or WAITAOF when there is nothing left to wait for.
+fn wait_for_copies<S: Session>(
     place: Place,
-    (local, replicas): (u64, u64),
+    sleep: Sleep,
     asked: Box<Asked>,
     is_over: bool,
     parties: &mut Parties<'_, S>,
@@ -258,13 +268,53 @@ fn wait_for_aof<S: Session>(
     let Parties { server, session, state, .. } = parties;
     // What was sent before it is executed first.
     let is_behind_all = session.replied() >= session.taken_on();
-    let synced = u64::from(is_behind_all && server.has_log() && session.is_synced(&session.written()));
-    if !is_over && (!is_behind_all || synced < local || replicas > 0) {
-        return Some(Deferred::Asleep(place, Sleep::WaitAof { local, replicas }, asked));
+    let sleep = sleep.advanced(&server.replication, is_behind_all);
+    let is_synced = || is_behind_all && server.has_log() && session.is_synced(&session.written());
+    let (local, copies) = match sleep {
+        Sleep::WaitAof { .. } => (u64::from(is_synced()), sleep.copies(&server.replication)),
+        _ => (0, sleep.copies(&server.replication)),
+    };
+    let is_content = is_behind_all && sleep.is_content(local, copies);
+    if !is_over && !is_content {
+        return Some(Deferred::Asleep(place, sleep, asked));
     }
     calls::note_run(asked.id.0, 0, true, false);
-    session.reply_here(state.context.resp3, out, |reply| waiting::write_logs(synced, reply));
+    session.reply_here(state.context.resp3, out, |reply| match sleep {
+        Sleep::WaitAof { .. } => waiting::write_logs(local, copies, reply),
+        _ => reply.integer(copies as i64),
+    });
     None
+}
+
+impl Sleep {
+    /// Goes on with the wait for replicas.
+    fn advanced(self, replication: &Replication, is_behind_all: bool) -> Self {
+        match self {
+            Self::Wait { replicas, reach } => Self::Wait { replicas, reach: replication.advance(reach, is_behind_all) },
+            Self::WaitAof { local, replicas, reach } => {
+                Self::WaitAof { local, replicas, reach: replication.advance(reach, is_behind_all) }
+            }
+            Self::Debug => self,
+        }
+    }
+
+    /// How many replicas have what is waited for.
+    fn copies(self, replication: &Replication) -> u64 {
+        match self {
+            Self::Wait { reach, .. } => replication.reached(reach, false),
+            Self::WaitAof { reach, .. } => replication.reached(reach, true),
+            Self::Debug => 0,
+        }
+    }
+
+    /// Whether so many logs of this server, and replicas, are enough.
+    fn is_content(self, has_local: u64, has_replicas: u64) -> bool {
+        match self {
+            Self::Wait { replicas, .. } => has_replicas >= replicas,
+            Self::WaitAof { local, replicas, .. } => has_local >= local && has_replicas >= replicas,
+            Self::Debug => false,
+        }
+    }
 }
 
 /// Adds the keys to those that are watched.
@@ -382,7 +432,7 @@ impl Deferred {
 
     /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
     /// nothing.
-    pub async fn changed<S: Session>(&self, session: &S) {
+    pub async fn changed<S: Session>(&self, session: &S, replication: &Replication) {
         if let Self::Stopping(_, stop) = self {
             return stop.given_up().await;
         }
@@ -394,9 +444,23 @@ impl Deferred {
         }
         let changed = async {
             match self {
-                Self::Asleep(_, Sleep::WaitAof { local: 1.., replicas: 0 }, _) => {
+                Self::Asleep(_, sleep @ (Sleep::Wait { .. } | Sleep::WaitAof { .. }), _) => {
+                    let heard = replication.heard();
                     let marks = session.written();
-                    tokio::select! { () = place.waiter.changed() => {} () = session.synced(&marks) => {} }
+                    let waits_for_disk =
+                        matches!(sleep, Sleep::WaitAof { local: 1.., .. }) && !session.is_synced(&marks);
+                    // What came between the last look and this one rings no more.
+                    let is_content = sleep.is_content(u64::from(!waits_for_disk), sleep.copies(replication));
+                    if is_content || sleep.advanced(replication, false) != *sleep {
+                        return;
+                    }
+                    let synced = async {
+                        match waits_for_disk {
+                            true => session.synced(&marks).await,
+                            false => std::future::pending().await,
+                        }
+                    };
+                    tokio::select! { () = place.waiter.changed() => {} () = heard => {} () = synced => {} }
                 }
                 _ => place.waiter.changed().await,
             }
@@ -435,11 +499,9 @@ fn sleep_on<S: Session>(
     let is_over = place.until.is_some_and(|until| until <= Instant::now());
     let resp3 = parties.state.context.resp3;
     let state = place.waiter.state();
-    if let Sleep::WaitAof { local, replicas } = sleep
-        && state != Wait::Failed
-    {
+    if sleep != Sleep::Debug && state != Wait::Failed {
         let is_over = is_over || state != Wait::Waiting;
-        return wait_for_aof(place, (local, replicas), asked, is_over, parties, out);
+        return wait_for_copies(place, sleep, asked, is_over, parties, out);
     }
     if state == Wait::Waiting && !is_over {
         return Some(Deferred::Asleep(place, sleep, asked));
@@ -457,8 +519,7 @@ fn sleep_on<S: Session>(
     }
     match (state, sleep) {
         (Wait::Failed, _) => parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED)),
-        (_, Sleep::WaitAof { .. }) => unreachable!("it has been seen to above"),
-        (_, Sleep::Wait) => parties.session.reply_here(resp3, out, |reply| reply.integer(0)),
+        (_, Sleep::Wait { .. } | Sleep::WaitAof { .. }) => unreachable!("it has been seen to above"),
         (_, Sleep::Debug) => parties.session.reply_here(resp3, out, |reply| reply.ok()),
     }
     None

@@ -13,7 +13,7 @@
 use crate::base::clock::uptime_ms;
 use crate::base::limits::STRING_LEN_MAX;
 use crate::config::Directive;
-use crate::replication::{Attached, Introduction, Pipe, Place, Replica, Stage, Start, Taken};
+use crate::replication::{Attached, Introduction, Phase, Pipe, Place, Replica, Start, Taken};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
 use crate::state::Server;
 use crate::state::clients::Client;
@@ -65,7 +65,7 @@ pub async fn serve(server: &Server, client: &Client, request: Request) {
     let attached = match &wish {
         // It is online before anybody can see it wait.
         Wish::Psync { place: Some(_), .. } => {
-            replica.set_stage(Stage::Online);
+            replica.set_phase(Phase::Online);
             server.replication.attach(replica)
         }
         _ => server.replication.attach(replica),
@@ -118,7 +118,7 @@ impl Link<'_> {
             Wish::Sync => self.synchronize().await?,
         };
         if self.replica().introduction.wants_snapshot_alone {
-            self.replica().set_stage(Stage::HasSnapshot);
+            self.replica().set_phase(Phase::HasSnapshot);
             drop(place);
             return self.wait_for_end().await;
         }
@@ -129,7 +129,11 @@ impl Link<'_> {
     async fn go_on(&mut self, place: &Place) -> io::Result<()> {
         self.server.replication.counts.partial.fetch_add(1, Ordering::Relaxed);
         self.replica().acknowledge(place.position(), None, uptime_ms());
-        tracing::info!("Partial resynchronization request from {} accepted. Sending {} bytes of backlog", self.name(), place.lag());
+        tracing::info!(
+            "Partial resynchronization request from {} accepted. Sending {} bytes of backlog",
+            self.name(),
+            place.lag()
+        );
         let id = self.server.replication.history().id;
         let line = match self.replica().introduction.takes_new_id {
             true => format!("+CONTINUE {id}\r\n"),
@@ -142,7 +146,7 @@ impl Link<'_> {
     async fn synchronize(&mut self) -> io::Result<Place> {
         self.server.replication.counts.full.fetch_add(1, Ordering::Relaxed);
         let Start { id, place, snapshot } = self.wait_for_start().await?;
-        self.replica().set_stage(Stage::TakesSnapshot);
+        self.replica().set_phase(Phase::TakesSnapshot);
         let snapshot = Closing(snapshot);
         if !self.replica().is_silent {
             self.send(format!("+FULLRESYNC {id} {}\r\n", place.position()).as_bytes()).await?;
@@ -215,10 +219,12 @@ impl Link<'_> {
 
     /// Sends the stream until the connection ends, or the replica lags too far.
     async fn follow(&mut self, place: Place) -> io::Result<()> {
-        self.replica().set_stage(Stage::Online);
+        self.replica().set_phase(Phase::Online);
         loop {
             if place.is_cut() {
-                return Err(io::Error::other("it lags by more than client-output-buffer-limit, or the stream has ended"));
+                return Err(io::Error::other(
+                    "it lags by more than client-output-buffer-limit, or the stream has ended",
+                ));
             }
             self.client.output_bytes.store(place.lag(), Ordering::Relaxed);
             match place.read() {

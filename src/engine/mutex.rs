@@ -53,7 +53,8 @@ impl MutexEngine {
         let mut seeds = fastrand::Rng::with_seed(foundation.seed);
         let segment = foundation.segments.pop().expect("the mutex engine's layout has one owner");
         let store = foundation.stores.pop().expect("the mutex engine's layout has one owner");
-        let keyspace = Keyspace::new(store, foundation.clock.now_ms(), seeds.fork(), Effects::new(segment.is_recorded()));
+        let keyspace =
+            Keyspace::new(store, foundation.clock.now_ms(), seeds.fork(), Effects::new(segment.is_recorded()));
         Self {
             owned: Mutex::new(Owned {
                 keyspace,

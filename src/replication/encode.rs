@@ -4,7 +4,6 @@
 //! effects take effect together. What is changed is what is of the log alone.
 
 use crate::aof::for_each_effect;
-use crate::keyspace::Effects;
 use crate::resp::{Args, Span};
 
 /// Turns effects into the bytes of a stream.
@@ -155,16 +154,10 @@ fn append<'a>(out: &mut Vec<u8>, words: impl IntoIterator<Item = &'a [u8], IntoI
     }
 }
 
-/// The payload of a record of one effect of no key.
-pub fn payload_of<'a>(words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) -> Vec<u8> {
-    let mut effects = Effects::new(true);
-    effects.add(words);
-    effects.payload().to_vec()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::Effects;
 
     fn stream(encoder: &mut Encoder) -> String {
         let mut text = String::new();

@@ -14,10 +14,9 @@ mod pipe;
 mod replicas;
 mod stream;
 
-pub use encode::payload_of;
 pub use pipe::{Pipe, Pipes, Taken};
-pub use replicas::{Introduction, Replica, Stage, Start};
-pub use stream::{Backlog, Place, Stream};
+pub use replicas::{Introduction, Phase, Replica, Start};
+pub use stream::{Place, Stream};
 
 use crate::aof::{Fed, Feed};
 use crate::base::clock::uptime_ms;
@@ -89,6 +88,15 @@ pub struct Counts {
 struct Settled {
     fed: u64,
     offset: u64,
+}
+
+/// What somebody waits for to be at replicas: all that had been pushed when it began to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reach {
+    /// Where the feed stood then, once it is known.
+    fed: Option<u64>,
+    /// The offset of the stream that has all of that, once it is known.
+    offset: Option<u64>,
 }
 
 /// How far a replica may lag.
@@ -296,9 +304,41 @@ impl Replication {
     }
 
     /// Asks replicas, by the stream, what they have.
-    pub fn ask_for_acknowledgement(&self) {
-        self.wants_acknowledgement.store(true, Ordering::Release);
-        self.bell.notify_one();
+    fn ask_for_acknowledgement(&self) {
+        if !self.replicas.lock().is_empty() {
+            self.wants_acknowledgement.store(true, Ordering::Release);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Goes on with a wait: `is_behind_all` says whether all that is waited for was executed.
+    pub fn advance(&self, reach: Reach, is_behind_all: bool) -> Reach {
+        let fed = reach.fed.or_else(|| is_behind_all.then(|| self.feed.pushed()));
+        let settled = *self.settled.lock();
+        let offset = reach.offset.or_else(|| fed.filter(|fed| settled.fed >= *fed).map(|_| settled.offset));
+        if offset != reach.offset {
+            // They say it once a second anyhow.
+            self.ask_for_acknowledgement();
+        }
+        Reach { fed, offset }
+    }
+
+    /// How many replicas have all that is waited for; on their disks, where that is asked for.
+    pub fn reached(&self, reach: Reach, on_disk: bool) -> u64 {
+        let Some(offset) = reach.offset else { return 0 };
+        let has_it = |replica: &&Arc<Replica>| {
+            let has = if on_disk { replica.synced() } else { replica.acknowledged() };
+            replica.phase() == Phase::Online && has >= offset
+        };
+        self.replicas.lock().iter().filter(has_it).count() as u64
+    }
+
+    /// Waits until replicas may have more than they had when this was called, or it may be known what they are to have.
+    pub fn heard(&self) -> impl Future<Output = ()> + '_ {
+        let (acknowledged, settled) = (self.acknowledged.notified(), self.has_settled.notified());
+        async {
+            tokio::select! { () = acknowledged => {} () = settled => {} }
+        }
     }
 
     /// Waits for something that the coordinator has to do.
@@ -364,8 +404,11 @@ impl Replication {
     }
 
     fn note_settled(&self, merger: &Merger, fed: u64) {
-        if merger.is_settled() {
-            *self.settled.lock() = Settled { fed, offset: self.stream.end() };
+        let mut settled = self.settled.lock();
+        // What is put in besides, the question what replicas have among it, is waited for by nobody.
+        if merger.is_settled() && fed > settled.fed {
+            *settled = Settled { fed, offset: self.stream.end() };
+            drop(settled);
             self.has_settled.notify_waiters();
         }
     }

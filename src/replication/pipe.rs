@@ -70,7 +70,8 @@ impl Pipe {
             self.has_room.wait_for(&mut state, LOOK);
         }
         if self.breaks && state.len + chunk.len() > self.held_max {
-            let reason = format!("it is longer than {} bytes, and its replica has to be told its length first", self.held_max);
+            let reason =
+                format!("it is longer than {} bytes, and its replica has to be told its length first", self.held_max);
             state.end.get_or_insert(Err(reason));
             state.is_closed = true;
         }

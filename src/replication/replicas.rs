@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// How far a replica is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Stage {
+pub enum Phase {
     /// It waits for a snapshot to begin.
     WaitsForSnapshot = 0,
     /// It is sent a snapshot.
@@ -21,7 +21,7 @@ pub enum Stage {
     HasSnapshot = 3,
 }
 
-impl Stage {
+impl Phase {
     /// The word of INFO.
     pub fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ pub struct Replica {
     pub introduction: Introduction,
     /// Whether it asked by SYNC: it never acknowledges anything.
     pub is_silent: bool,
-    stage: AtomicU8,
+    phase: AtomicU8,
     acknowledged: AtomicU64,
     has_acknowledged: AtomicBool,
     /// What it says is on its disk.
@@ -93,7 +93,7 @@ impl Replica {
             client,
             introduction,
             is_silent,
-            stage: AtomicU8::new(Stage::WaitsForSnapshot as u8),
+            phase: AtomicU8::new(Phase::WaitsForSnapshot as u8),
             acknowledged: AtomicU64::new(0),
             has_acknowledged: AtomicBool::new(false),
             synced: AtomicU64::new(0),
@@ -107,18 +107,18 @@ impl Replica {
     }
 
     /// How far it is.
-    pub fn stage(&self) -> Stage {
-        match self.stage.load(Ordering::Acquire) {
-            0 => Stage::WaitsForSnapshot,
-            1 => Stage::TakesSnapshot,
-            2 => Stage::Online,
-            _ => Stage::HasSnapshot,
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::WaitsForSnapshot,
+            1 => Phase::TakesSnapshot,
+            2 => Phase::Online,
+            _ => Phase::HasSnapshot,
         }
     }
 
     /// Notes how far it is.
-    pub fn set_stage(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Release);
+    pub fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
     }
 
     /// The offset up to which it has everything.

@@ -191,8 +191,11 @@ impl Kept {
     }
 
     fn add_reader(&mut self, position: u64) -> Arc<Reader> {
-        let reader =
-            Arc::new(Reader { position: AtomicU64::new(position), is_cut: AtomicBool::new(false), bell: Notify::new() });
+        let reader = Arc::new(Reader {
+            position: AtomicU64::new(position),
+            is_cut: AtomicBool::new(false),
+            bell: Notify::new(),
+        });
         self.readers.push(Arc::clone(&reader));
         reader
     }

@@ -619,8 +619,11 @@ async fn keep_house(server: Arc<Server>) {
         let (limits, timeout_s) = (server.config.output_limits(), server.config.number(Directive::Timeout));
         for client in server.clients.list() {
             totals.add_client(&client);
-            let is_listening = client.is_listening();
-            let limit = if is_listening { limits.pubsub } else { limits.normal };
+            let limit = match () {
+                () if client.is_replica() => limits.slave,
+                () if client.is_listening() => limits.pubsub,
+                () => limits.normal,
+            };
             if is_over_soft_limit(&client, limit, now_ms) {
                 tracing::warn!(client = client.id, "Client closed for overcoming of output buffer limits.");
                 server.stats.over_limit.fetch_add(1, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use crate::config::Directive;
 use crate::engine::{Engine, ImagePart};
 use crate::keyspace::ImageSink;
 use crate::rdb::{FileKeys, FileWriter};
-use crate::replication::{History, Pipe, Pipes, Replica, Stage, Start};
+use crate::replication::{History, Phase, Pipe, Pipes, Replica, Start};
 use crate::scripting::FUNCTIONS;
 use crate::snapshot::{IMAGE, SnapshotWriter, Target};
 use crate::state::{Server, node_id};
@@ -72,7 +72,10 @@ impl<E: Engine> Tending<E> {
             self.end_feed().await;
             self.server.replication.begin_feed_anew();
         } else if self.is_forgotten(now_ms) {
-            tracing::info!("Replication backlog freed after {} seconds without connected replicas.", self.ttl_ms() / 1000);
+            tracing::info!(
+                "Replication backlog freed after {} seconds without connected replicas.",
+                self.ttl_ms() / 1000
+            );
             self.server.replication.stream.finish();
             self.end_feed().await;
         }
@@ -116,7 +119,8 @@ impl<E: Engine> Tending<E> {
     }
 
     async fn at_one_point(&self, act: impl Fn(Arc<Segment>) -> Box<dyn FnOnce() + Send + Sync>) {
-        let parts = self.engine.segments().iter().map(|segment| ImagePart { sink: None, at_moment: act(Arc::clone(segment)) });
+        let parts =
+            self.engine.segments().iter().map(|segment| ImagePart { sink: None, at_moment: act(Arc::clone(segment)) });
         Arc::clone(&self.engine).begin_image(parts.collect()).await;
     }
 
@@ -124,7 +128,7 @@ impl<E: Engine> Tending<E> {
     fn end_silent(&self, replicas: &[Arc<Replica>], now_ms: u64) {
         let timeout_ms = self.server.config.number(Directive::ReplTimeout).saturating_mul(1000);
         let is_gone = |replica: &&Arc<Replica>| {
-            replica.stage() == Stage::Online && !replica.is_silent && replica.silence_ms(now_ms) > timeout_ms
+            replica.phase() == Phase::Online && !replica.is_silent && replica.silence_ms(now_ms) > timeout_ms
         };
         for replica in replicas.iter().filter(is_gone) {
             if let Some(client) = self.server.clients.get(replica.client) {
@@ -146,10 +150,10 @@ impl<E: Engine> Tending<E> {
     fn waiting(&self, replicas: &[Arc<Replica>], now_ms: u64) -> Vec<Arc<Replica>> {
         let delay_ms = self.server.config.number(Directive::ReplDisklessSyncDelay).saturating_mul(1000);
         let most = self.server.config.size(Directive::ReplDisklessSyncMaxReplicas);
-        let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::WaitsForSnapshot && !replica.is_begun();
+        let waits = |replica: &&Arc<Replica>| replica.phase() == Phase::WaitsForSnapshot && !replica.is_begun();
         let waiting: Vec<_> = replicas.iter().filter(waits).cloned().collect();
-        let is_due = waiting.iter().any(|replica| replica.waited_ms(now_ms) >= delay_ms)
-            || (most > 0 && waiting.len() >= most);
+        let is_due =
+            waiting.iter().any(|replica| replica.waited_ms(now_ms) >= delay_ms) || (most > 0 && waiting.len() >= most);
         if is_due { waiting } else { Vec::new() }
     }
 

@@ -157,6 +157,11 @@ impl Client {
         self.subscriber.get().is_some_and(|subscriber| subscriber.is_listening())
     }
 
+    /// Whether it is a replica.
+    pub fn is_replica(&self) -> bool {
+        self.is_replica.load(Ordering::Relaxed)
+    }
+
     /// Bytes of replies and messages that it has not taken.
     pub fn unread_bytes(&self) -> u64 {
         self.output_bytes.load(Ordering::Relaxed)

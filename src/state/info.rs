@@ -1,13 +1,13 @@
 //! INFO and STATS: what the server is, does and holds.
 
-use crate::base::clock::uptime;
+use crate::base::clock::{uptime, uptime_ms};
 use crate::base::limits::IS_CLUSTER;
 use crate::base::pressure::PRESSURE;
 use crate::commands::COMMANDS;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::rdb::REDIS_VERSION;
-use crate::replication::{LinkState, Role};
+use crate::replication::{Introduction, LinkState, Phase, Replica, Role};
 use crate::scripting::{self, FUNCTIONS, SCRIPTS};
 use crate::snapshot::SAVES;
 use crate::state::Server;
@@ -117,7 +117,7 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let most = |figure: fn(&Client) -> u64| clients.iter().map(|client| figure(client)).max().unwrap_or(0);
     let (awaited_keys, ending_keys) = server.clients.awaited_keys();
     fields([
-        ("connected_clients", &clients.len()),
+        ("connected_clients", &clients.iter().filter(|client| !client.is_replica()).count()),
         ("cluster_connections", &0),
         ("maxclients", &server.config.number(Directive::Maxclients)),
         ("client_recent_max_input_buffer", &most(|client| client.query_bytes.load(Ordering::Relaxed))),
@@ -322,6 +322,8 @@ fn loading_figures(server: &Server) -> Fields {
 fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let totals = server.totals_since_reset(metrics);
     let names = server.pubsub.counts();
+    let counts = &server.replication.counts;
+    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let per_s = |rate: &AtomicU64| format!("{:.2}", rate.load(Ordering::Relaxed) as f64 / 1024.0);
     let mut section = fields([
         ("total_connections_received", &totals.connections),
@@ -333,6 +335,11 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("instantaneous_output_kbps", &per_s(&server.stats.output_per_sec)),
         ("instantaneous_input_repl_kbps", &"0.00"),
         ("instantaneous_output_repl_kbps", &"0.00"),
+        ("total_net_repl_input_bytes", &count(&counts.received_bytes)),
+        ("total_net_repl_output_bytes", &count(&counts.sent_bytes)),
+        ("sync_full", &count(&counts.full)),
+        ("sync_partial_ok", &count(&counts.partial)),
+        ("sync_partial_err", &count(&counts.refused)),
         ("rejected_connections", &totals.rejected),
         ("client_output_buffer_limit_disconnections", &totals.over_limit),
         ("total_error_replies", &calls::errors().iter().map(|(_, count)| count).sum::<u64>()),
@@ -349,13 +356,8 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("acl_access_denied_auth", &totals.wrong_passwords),
     ]);
     section.extend(zeros(&[
-        // There are no replicas, no scripts, no MIGRATE, no client-side caching and no rules of users; nothing is forked or
+        // There is no MIGRATE, no client-side caching and no rules of users; nothing is forked or
         // defragmented, no connection is closed for memory, and no thread serves input and output alone.
-        "total_net_repl_input_bytes",
-        "total_net_repl_output_bytes",
-        "sync_full",
-        "sync_partial_ok",
-        "sync_partial_err",
         "evicted_clients",
         "latest_fork_usec",
         "total_forks",
@@ -393,19 +395,34 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
             ("master_sync_in_progress", &u8::from(master.link == LinkState::Sync)),
         ]),
     };
+    let replicas = server.replication.replicas();
+    section.extend(fields([("connected_slaves", &replicas.len())]));
+    section.extend(replicas.iter().enumerate().map(|(number, replica)| (format!("slave{number}"), described(replica))));
+    let backlog = server.replication.stream.backlog();
     section.extend(fields([
-        ("connected_slaves", &0),
         ("master_failover_state", &"no-failover"),
         ("master_replid", &history.id),
         ("master_replid2", &history.second_id),
         ("master_repl_offset", &server.replication.offset()),
         ("second_repl_offset", &second_offset),
-        ("repl_backlog_active", &0),
-        ("repl_backlog_size", &0),
-        ("repl_backlog_first_byte_offset", &0),
-        ("repl_backlog_histlen", &0),
+        ("repl_backlog_active", &u8::from(backlog.is_active)),
+        ("repl_backlog_size", &backlog.size),
+        ("repl_backlog_first_byte_offset", &backlog.first),
+        ("repl_backlog_histlen", &backlog.len),
     ]));
     section
+}
+
+/// A replica, as INFO tells of it.
+fn described(replica: &Replica) -> String {
+    let Introduction { address, port, .. } = &replica.introduction;
+    let lag_s = if replica.phase() == Phase::Online { replica.silence_ms(uptime_ms()) / 1000 } else { 0 };
+    format!(
+        "ip={},port={port},state={},offset={},lag={lag_s}",
+        address.as_deref().unwrap_or_default(),
+        replica.phase().name(),
+        replica.acknowledged()
+    )
 }
 
 /// What clients call the way that the server is used.

@@ -24,6 +24,7 @@ mod parts;
 mod planted;
 mod presence;
 mod publishing;
+mod replicas;
 mod requests;
 mod run;
 mod scans;

@@ -1,6 +1,9 @@
 //! Replication: what a server tells of it, and what its replicas hold.
 
-use crate::harness::on_every_engine;
+use crate::harness::{Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, wait_until};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_server_that_follows_nobody_is_a_master_with_a_stream_of_its_own() {
@@ -17,4 +20,231 @@ fn a_server_that_follows_nobody_is_a_master_with_a_stream_of_its_own() {
         let run_id = client.value(&["INFO", "server"]).text();
         assert!(!run_id.contains(&id), "the name of the stream is not that of the run: it stays when a run ends");
     });
+}
+
+/// Flags of a master whose replicas need not wait for others.
+const AT_ONCE: [&str; 6] = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--save", ""];
+
+/// A master of ours with a real replica.
+struct Pair {
+    master: Server,
+    proxy: Proxy,
+    replica: RedisOracle,
+}
+
+impl Pair {
+    fn start(setup: Setup, flags: &[&str]) -> Self {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &[&AT_ONCE[..], flags].concat());
+        let proxy = Proxy::to(master.address());
+        let replica = replica_of(proxy.address());
+        let pair = Self { master, proxy, replica };
+        pair.wait_for_link();
+        pair
+    }
+
+    fn wait_for_link(&self) {
+        wait_for_link(&self.replica);
+    }
+
+    fn wait_for_same_data(&self) {
+        wait_for_same_data(&self.master, &self.replica);
+    }
+}
+
+fn replica_of(master: SocketAddr) -> RedisOracle {
+    RedisOracle::start_replica(&["--replicaof", "127.0.0.1", &master.port().to_string()])
+}
+
+fn wait_for_link(replica: &RedisOracle) {
+    let mut client = replica.client();
+    wait_until("the link", || client.value(&["INFO", "replication"]).text().contains("master_link_status:up"));
+}
+
+fn wait_for_same_data(master: &Server, replica: &RedisOracle) {
+    let (mut ours, mut theirs) = (master.client(), replica.client());
+    let digest = |client: &mut Client| client.value(&["DEBUG", "DIGEST"]).text();
+    wait_until("the same data", || digest(&mut ours) == digest(&mut theirs));
+}
+
+fn field(client: &mut Client, section: &str, name: &str) -> Option<String> {
+    let text = client.value(&["INFO", section]).text();
+    text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")).map(str::to_owned))
+}
+
+#[test]
+fn a_replica_is_shown_by_info_role_and_client_list() {
+    for setup in EVERY_ENGINE {
+        let pair = Pair::start(setup, &[]);
+        let mut client = pair.master.client();
+        client.expect("SET key value", "+OK\r\n");
+        pair.wait_for_same_data();
+        let port = pair.replica.address().port().to_string();
+        let offset = field(&mut client, "replication", "master_repl_offset").unwrap();
+        assert_ne!(offset, "0");
+        let wanted = format!("ip=127.0.0.1,port={port},state=online,offset={offset},lag=");
+        wait_until("the acknowledgement", || {
+            field(&mut client, "replication", "slave0").is_some_and(|line| line.starts_with(&wanted))
+        });
+        assert_eq!(field(&mut client, "replication", "connected_slaves").as_deref(), Some("1"));
+        let role = client.value(&["ROLE"]);
+        let role = role.elements();
+        assert_eq!((role[0].text(), role[1].integer().to_string()), ("master".into(), offset.clone()));
+        let replica = role[2].elements()[0].elements();
+        assert_eq!([replica[0].text(), replica[1].text(), replica[2].text()], ["127.0.0.1".into(), port, offset]);
+        let list = client.value(&["CLIENT", "LIST", "TYPE", "replica"]).text();
+        assert!(list.contains(" flags=S ") && list.contains(" cmd=psync "), "{list}");
+        assert_eq!(list.lines().count(), 1, "{list}");
+        let others = client.value(&["CLIENT", "LIST", "TYPE", "normal"]).text();
+        assert!(!others.contains("flags=S"), "{others}");
+        client.expect("CLIENT KILL TYPE replica", ":1\r\n");
+        wait_until("another link", || pair.master.info_number("sync_partial_ok") == 1);
+        pair.wait_for_same_data();
+        assert_eq!(pair.master.info_number("sync_full"), 1);
+        assert_eq!(pair.master.info_number("sync_partial_err"), 0);
+    }
+}
+
+#[test]
+fn wait_counts_the_replicas_that_have_all_that_was_written_before_it() {
+    for setup in EVERY_ENGINE {
+        let pair = Pair::start(setup, &[]);
+        let mut client = pair.master.client();
+        for number in 0..20 {
+            let number = number.to_string();
+            let replies = client.pipeline(&[
+                vec!["SET", "key", &number],
+                vec!["MSET", "a", &number, "b", &number],
+                vec!["WAIT", "1", "0"],
+            ]);
+            assert_eq!(replies[2].integer(), 1);
+            let theirs = pair.replica.client().pipeline(&[vec!["GET", "key"], vec!["GET", "a"], vec!["GET", "b"]]);
+            assert!(theirs.iter().all(|value| value.text() == number), "{theirs:?} at {number}");
+        }
+        client.expect("WAIT 0 0", ":1\r\n");
+        pair.proxy.stall();
+        client.expect("SET key last", "+OK\r\n");
+        client.expect("WAIT 1 100", ":0\r\n");
+        client.expect("WAIT 0 0", ":0\r\n");
+        client.send(b"*3\r\n$4\r\nWAIT\r\n$1\r\n1\r\n$1\r\n0\r\n");
+        assert!(client.is_silent());
+        pair.proxy.resume();
+        assert_eq!(client.value_of_next().integer(), 1);
+        assert_eq!(pair.replica.client().value(&["GET", "key"]).text(), "last");
+    }
+}
+
+/// Keys of different shards, on any engine.
+fn keys(name: &str) -> [String; 4] {
+    [1, 2, 3, 4].map(|number| format!("{name}{number}"))
+}
+
+/// Who changes a replica's keys in which way; all of it together, a reader of the replica sees at any time.
+#[test]
+fn a_reader_of_a_replica_sees_each_change_whole_and_with_all_that_its_maker_had_seen() {
+    for setup in EVERY_ENGINE {
+        let pair = Pair::start(setup, &["--appendonly", "no"]);
+        let is_over = AtomicBool::new(false);
+        let (whole, chain, pairs) = (keys("whole"), keys("chain"), keys("pair"));
+        let run = |act: &dyn Fn(&mut Client, String)| {
+            let mut client = pair.master.client();
+            for number in (1..).take_while(|_: &u64| !is_over.load(Ordering::SeqCst)) {
+                act(&mut client, number.to_string());
+            }
+        };
+        let fill = |client: &mut Client, keys: &[String; 4], number: &str| {
+            let words: Vec<&str> = keys.iter().flat_map(|key| [key, number]).collect();
+            client.call(&[&["MSET"], &words[..]].concat());
+        };
+        // One at a time, so that one of a later key has seen that of the one before it.
+        let follow = |client: &mut Client, keys: &[String; 4], number: &str| {
+            keys.iter().for_each(|key| _ = client.call(&["SET", key, number]));
+        };
+        let exchange = |client: &mut Client, keys: &[String; 4], number: &str| {
+            let sets = keys.iter().map(|key| vec!["SET", key, number]);
+            client.pipeline(&[vec![vec!["MULTI"]], sets.collect(), vec![vec!["EXEC"]]].concat());
+        };
+        std::thread::scope(|scope| {
+            let (whole, chain, pairs) = (&whole, &chain, &pairs);
+            for _ in 0..2 {
+                scope.spawn(|| run(&|client, number| fill(client, whole, &number)));
+            }
+            scope.spawn(|| run(&|client, number| follow(client, chain, &number)));
+            scope.spawn(|| run(&|client, number| exchange(client, pairs, &number)));
+            let mut reader = pair.replica.client();
+            let all = [whole, chain, pairs].into_iter().flatten().map(String::as_str);
+            let request = ["MGET"].into_iter().chain(all).collect::<Vec<_>>();
+            let start = Instant::now();
+            let mut looks = 0;
+            let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                while start.elapsed() < Duration::from_millis(effort("REPLICA_READS_MS", 1500) as u64) {
+                    let values: Vec<u64> = reader
+                        .value(&request)
+                        .elements()
+                        .iter()
+                        .map(|value| if value.is_null() { 0 } else { value.text().parse().unwrap() })
+                        .collect();
+                    let (whole, chain, pairs) = (&values[..4], &values[4..8], &values[8..]);
+                    assert!(whole.iter().all(|value| *value == whole[0]), "MSET is torn: {values:?}");
+                    assert!(pairs.iter().all(|value| *value == pairs[0]), "EXEC is torn: {values:?}");
+                    let is_in_order = chain.is_sorted_by(|one, next| one >= next) && chain[0] <= chain[3] + 1;
+                    assert!(is_in_order, "an effect before its cause: {values:?}");
+                    looks += 1;
+                }
+            }));
+            is_over.store(true, Ordering::SeqCst);
+            println!("{looks} looks");
+            if let Err(panic) = seen {
+                std::panic::resume_unwind(panic);
+            }
+        });
+        pair.wait_for_same_data();
+    }
+}
+
+#[test]
+fn a_replica_that_takes_nothing_is_cut_at_its_limit_and_no_writer_waits_for_it() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let limit = ["--client-output-buffer-limit", "replica 2mb 0 0", "--repl-backlog-size", "16kb"];
+        let server = Server::start(setup, &[&AT_ONCE[..], &limit, &["--appendonly", "no"]].concat());
+        let mut stuck = server.client();
+        stuck.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
+        stuck.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
+        wait_until("the snapshot", || {
+            field(&mut server.client(), "replication", "slave0").is_some_and(|line| line.contains("state=send_bulk"))
+        });
+        stuck.send(b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n");
+        let mut client = server.client();
+        let value = "x".repeat(100_000);
+        let start = Instant::now();
+        for _ in 0..400 {
+            assert_eq!(client.call(&["SET", "key", &value]), b"+OK\r\n");
+        }
+        println!("400 writes took {:?}", start.elapsed());
+        wait_until("the end of the link", || server.info_number("connected_slaves") == 0);
+        server.wait_for_log("client-output-buffer-limit");
+        let kept = server.info_number("repl_backlog_histlen");
+        assert!(kept < 300_000, "{kept} bytes are kept for nobody");
+        server.assert_serving();
+    }
+}
+
+#[test]
+fn a_backlog_that_is_too_short_for_what_was_missed_leads_to_a_full_synchronization() {
+    for setup in EVERY_ENGINE {
+        let pair = Pair::start(setup, &["--repl-backlog-size", "100kb"]);
+        let mut client = pair.master.client();
+        for (letter, bytes, full, partial) in [("a", 50_000, 1, 1), ("b", 400_000, 2, 1), ("c", 50_000, 2, 2)] {
+            let cuts = pair.proxy.cuts();
+            pair.proxy.stall();
+            (0..bytes / 1000).for_each(|_| _ = client.call(&["SET", "key", &letter.repeat(1000)]));
+            pair.proxy.cut_after(1);
+            pair.proxy.resume();
+            wait_until("the cut", || pair.proxy.cuts() > cuts);
+            pair.wait_for_same_data();
+            let counts = [pair.master.info_number("sync_full"), pair.master.info_number("sync_partial_ok")];
+            assert_eq!(counts, [full, partial], "{bytes} bytes were missed");
+        }
+    }
 }

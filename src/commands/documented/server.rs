@@ -4,6 +4,7 @@ use super::{Described, block, integer, key, one_of, pattern, string, token};
 
 #[rustfmt::skip] // One line for each command.
 pub const COMMANDS: &[Described] = &[
+    ("psync", &[string("replicationid"), integer("offset")]),
     ("info", &[string("section").repeated().optional()]),
     ("shutdown", &[one_of("save-selector", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(), token("now", "NOW").since("7.0.0").optional(), token("force", "FORCE").since("7.0.0").optional(), token("abort", "ABORT").since("7.0.0").optional()]),
     ("lolwut", &[integer("version").after("VERSION").optional()]),

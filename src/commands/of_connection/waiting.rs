@@ -15,8 +15,8 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Generic,
                 since: "3.0.0",
                 syntax: "numreplicas timeout",
-                complexity: "O(1)",
-                summary: "Waits until so many replicas have what the connection wrote, or the time is over. There are no replicas.",
+                complexity: "O(replicas)",
+                summary: "Waits until so many replicas have what the connection wrote, or the time is over.",
                 categories: Categories::CONNECTION,
                 ..Command::NONE
             },
@@ -30,8 +30,8 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
                 group: Group::Generic,
                 since: "7.2.0",
                 syntax: "numlocal numreplicas timeout",
-                complexity: "O(1)",
-                summary: "Waits until what the connection wrote is on the disk of this server, and of so many replicas, or the time is over. There are no replicas.",
+                complexity: "O(replicas)",
+                summary: "Waits until what the connection wrote is on the disk of this server, and of so many replicas, or the time is over.",
                 ..Command::NONE
             },
         },

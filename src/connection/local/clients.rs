@@ -13,9 +13,10 @@ use std::sync::Arc;
 /// Which connections CLIENT KILL and LIST mean by a type.
 pub fn type_filter(name: &[u8]) -> Result<fn(&Client) -> bool, CommandError> {
     match String::from_utf8_lossy(name).to_lowercase().as_str() {
-        "normal" => Ok(|client| !client.is_listening()),
+        "normal" => Ok(|client| !client.is_listening() && !client.is_replica()),
         "pubsub" => Ok(Client::is_listening),
-        "master" | "replica" | "slave" => Ok(|_| false),
+        "replica" | "slave" => Ok(Client::is_replica),
+        "master" => Ok(|_| false),
         _ => {
             let given = quoted(name, usize::MAX);
             Err(CommandError::Owned(format!("ERR Unknown client type '{given}'")))

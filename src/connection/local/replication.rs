@@ -4,7 +4,7 @@ use super::LocalCall;
 use crate::commands::Outcome;
 use crate::commands::arguments::integer;
 use crate::connection::replica::{Request, Wish};
-use crate::replication::{Introduction, Master, Role, Stage};
+use crate::replication::{Introduction, Master, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, quoted};
 
 /// Bytes of an address at most, as in Redis.
@@ -34,7 +34,7 @@ pub fn role(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) ->
 
 fn write_replicas(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
     let replicas = call.server.replication.replicas();
-    let online: Vec<_> = replicas.iter().filter(|replica| replica.stage() == Stage::Online).collect();
+    let online: Vec<_> = replicas.iter().filter(|replica| replica.phase() == Phase::Online).collect();
     reply.array(online.len());
     for replica in online {
         reply.array(3);

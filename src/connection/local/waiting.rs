@@ -4,6 +4,7 @@ use super::LocalCall;
 use crate::commands::Outcome;
 use crate::commands::arguments::{count, integer};
 use crate::commands::blocking::parse_timeout_ms;
+use crate::replication::{Reach, Role};
 use crate::resp::{Args, CommandError, Reply};
 use crate::state::Server;
 use std::time::Duration;
@@ -19,32 +20,53 @@ pub struct Logs {
     pub time: Duration,
 }
 
-/// WAIT numreplicas timeout, inside MULTI or a script: there are no replicas, and it does not wait for some. O(1)
+/// What WAIT waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copies {
+    /// So many replicas.
+    pub replicas: u64,
+    /// Until this time is over; zero for as long as it takes.
+    pub time: Duration,
+}
+
+/// WAIT numreplicas timeout, inside MULTI or a script: says how many have it, and does not wait for more. O(replicas)
 pub fn wait(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    wait_for_replicas(args, call.server.clock.now_ms())?;
-    reply.integer(0);
+    wait_for_replicas(args, call.server)?;
+    reply.integer(reached_now(call.server, false) as i64);
     Ok(())
 }
 
-/// WAITAOF numlocal numreplicas timeout, inside MULTI: says what is on the disk, and does not wait for more. O(1)
+/// WAITAOF numlocal numreplicas timeout, inside MULTI: says what is on the disk, and does not wait for more. O(replicas)
 pub fn waitaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     wait_for_logs(args, call.server)?;
-    write_logs(u64::from(call.state.is_synced), reply);
+    write_logs(u64::from(call.state.is_synced), reached_now(call.server, true), reply);
     Ok(())
+}
+
+/// How many replicas have all that was pushed by now.
+fn reached_now(server: &Server, on_disk: bool) -> u64 {
+    let replication = &server.replication;
+    replication.reached(replication.advance(Reach::default(), true), on_disk)
 }
 
 /// The reply of WAITAOF: how many logs of this server, and of replicas, have what was written.
-pub fn write_logs(local: u64, reply: &mut Reply<'_>) {
+pub fn write_logs(local: u64, replicas: u64, reply: &mut Reply<'_>) {
     reply.array(2);
     reply.integer(local as i64);
-    reply.integer(0);
+    reply.integer(replicas as i64);
 }
 
-/// How long WAIT waits, zero for as long as it takes; nothing when it asks for no replica.
-pub fn wait_for_replicas(args: Args<'_>, now_ms: u64) -> Result<Option<Duration>, CommandError> {
-    let replicas = integer(&args[1])?;
-    let ms = parse_timeout_ms(&args[2], now_ms)?;
-    Ok((replicas > 0).then(|| Duration::from_millis(ms)))
+/// What WAIT waits for.
+pub fn wait_for_replicas(args: Args<'_>, server: &Server) -> Result<Copies, CommandError> {
+    const OF_REPLICA: &str = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a \
+                              replica is configured to be writable (which is not the default) writes to replicas are \
+                              just local and are not propagated.";
+    if server.replication.role() != Role::Master {
+        return Err(CommandError::Text(OF_REPLICA));
+    }
+    let replicas = u64::try_from(integer(&args[1])?).unwrap_or(0);
+    let time = Duration::from_millis(parse_timeout_ms(&args[2], server.clock.now_ms())?);
+    Ok(Copies { replicas, time })
 }
 
 /// What WAITAOF waits for.
@@ -53,6 +75,12 @@ pub fn wait_for_logs(args: Args<'_>, server: &Server) -> Result<Logs, CommandErr
     let local = local.ok_or(CommandError::Text("ERR value is out of range, value must between 0 and 1"))?;
     let replicas = count(&args[2])? as u64;
     let time = Duration::from_millis(parse_timeout_ms(&args[3], server.clock.now_ms())?);
+    if server.replication.role() != Role::Master {
+        return Err(CommandError::Text(
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local \
+             and are not propagated.",
+        ));
+    }
     if local > 0 && !server.has_log() {
         return Err(CommandError::Text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
     }

@@ -3,6 +3,7 @@
 mod client;
 mod flow;
 mod oracle;
+mod proxy;
 mod script;
 pub mod server;
 mod value;
@@ -10,6 +11,7 @@ mod value;
 pub use client::{Client, DEADLINE, request, script_of};
 pub use flow::check_flow;
 pub use oracle::RedisOracle;
+pub use proxy::Proxy;
 pub use script::{check_same_as_redis, check_script, same_in_any_order, words};
 pub use server::{
     BINARY, Data, EVERY_BATCHING, EVERY_ENGINE, Ended, Server, Setup, another_batching, arguments, on_every_engine,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const ATTEMPTS: usize = 20;
+const PROGRAM: &str = "redis-server";
 
 /// A running redis-server, without persistence. Dropping it kills it.
 pub struct RedisOracle {
@@ -35,9 +36,20 @@ impl RedisOracle {
         Self::start_from(&[], Some(snapshot))
     }
 
+    /// Starts a replica, which panics where it is sent what it does not take: redis-server, or what `REPLICA_SERVER` names.
+    pub fn start_replica(flags: &[&str]) -> Self {
+        let program = std::env::var("REPLICA_SERVER").unwrap_or_else(|_| PROGRAM.into());
+        let all = [&["--enable-debug-command", "yes", "--propagation-error-behavior", "panic"], flags].concat();
+        Self::start_program(&program, &all, None)
+    }
+
     fn start_from(flags: &[&str], snapshot: Option<&std::path::Path>) -> Self {
+        Self::start_program(PROGRAM, flags, snapshot)
+    }
+
+    fn start_program(program: &str, flags: &[&str], snapshot: Option<&std::path::Path>) -> Self {
         for _ in 0..ATTEMPTS {
-            if let Some(oracle) = Self::try_start(flags, snapshot) {
+            if let Some(oracle) = Self::try_start(program, flags, snapshot) {
                 return oracle;
             }
         }
@@ -45,7 +57,7 @@ impl RedisOracle {
     }
 
     /// `None` when somebody else has the port.
-    fn try_start(flags: &[&str], snapshot: Option<&std::path::Path>) -> Option<Self> {
+    fn try_start(program: &str, flags: &[&str], snapshot: Option<&std::path::Path>) -> Option<Self> {
         let dir = TempDir::new().expect("a temporary directory");
         if let Some(snapshot) = snapshot {
             std::fs::copy(snapshot, dir.path().join("dump.rdb")).expect("there is a snapshot");
@@ -53,7 +65,7 @@ impl RedisOracle {
         // redis-server cannot choose a port and say which. These are below those that the system gives out itself.
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
         TcpListener::bind(address).ok()?;
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(program);
         command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no"]).args(flags).arg("--dir").arg(dir.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();

@@ -1,0 +1,174 @@
+//! Random requests of every family, from several connections at once, to a master of ours with a real replica: the
+//! replica ends with the same data, whatever happens to the link. It panics where it is sent what it does not take.
+//!
+//! The replica is redis-server, or what `REPLICA_SERVER` names.
+
+use super::harness::{Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, request, wait_until};
+use super::parts::seed_or;
+use super::requests::{Generator, Unit};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Connections that send requests at once.
+const CONNECTIONS: u64 = 3;
+/// Requests that are sent together at most.
+const UNITS_TOGETHER: usize = 20;
+
+/// A master of ours and a replica, over a link that can be cut.
+struct Pair {
+    master: Server,
+    replica: RedisOracle,
+    proxy: Proxy,
+}
+
+impl Pair {
+    fn start(setup: Setup, flags: &[&str]) -> Self {
+        let all = [&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"], flags].concat();
+        let master = Server::start(setup, &all);
+        let proxy = Proxy::to(master.address());
+        let port = proxy.address().port().to_string();
+        let replica = RedisOracle::start_replica(&["--replicaof", "127.0.0.1", &port]);
+        let pair = Self { master, replica, proxy };
+        pair.wait_for_link();
+        pair
+    }
+
+    fn wait_for_link(&self) {
+        let mut replica = self.replica.client();
+        wait_until("the link", || replica.value(&["INFO", "replication"]).text().contains("master_link_status:up"));
+    }
+
+    /// Waits until both have the same data, and fails with what differs.
+    fn compare(&self, at: &str) {
+        let digest = |client: &mut Client| client.value(&["DEBUG", "DIGEST"]).text();
+        let (mut master, mut replica) = (self.master.client(), self.replica.client());
+        let start = Instant::now();
+        while digest(&mut master) != digest(&mut replica) {
+            if start.elapsed() > Duration::from_secs(20) {
+                panic!("{at}: {}", self.difference());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn difference(&self) -> String {
+        let (mut master, mut replica) = (self.master.client(), self.replica.client());
+        for database in 0..16 {
+            let number = database.to_string();
+            let keys = |client: &mut Client| {
+                client.call(&["SELECT", &number]);
+                client.value(&["KEYS", "*"]).elements().iter().map(|key| key.bytes().to_vec()).collect::<Vec<_>>()
+            };
+            let mut all = [keys(&mut master), keys(&mut replica)].concat();
+            all.sort();
+            all.dedup();
+            for key in all {
+                let values = [&mut master, &mut replica].map(|client| {
+                    let digest = client.value(&[b"DEBUG".as_slice(), b"DIGEST-VALUE", &key]);
+                    let dump = client.call(&[b"DUMP".as_slice(), &key]);
+                    let expiry = client.value(&[b"PEXPIRETIME".as_slice(), &key]);
+                    (format!("{digest:?}"), format!("{} expires {expiry:?}", dump.escape_ascii()))
+                });
+                if values[0].0 != values[1].0 {
+                    let [(_, ours), (_, theirs)] = values;
+                    return format!("database {database}, {}:\nours {ours}\ntheirs {theirs}", key.escape_ascii());
+                }
+            }
+        }
+        let info = replica.value(&["INFO", "replication"]).text();
+        format!("the digests differ, and no key does: {info}\n{}", self.master.log())
+    }
+
+    /// Sends requests from several connections at once.
+    fn load(&self, seed: u64, units: usize) {
+        std::thread::scope(|scope| {
+            for connection in 0..CONNECTIONS {
+                scope.spawn(move || {
+                    let mut generator = Generator::new(seed.wrapping_mul(CONNECTIONS).wrapping_add(connection));
+                    let mut client = self.master.client();
+                    let mut left = units / CONNECTIONS as usize;
+                    while left > 0 {
+                        let count = 1 + generator.source().below(UNITS_TOGETHER);
+                        left = left.saturating_sub(count);
+                        let units: Vec<Unit> = (0..count).map(|_| generator.next(0)).collect();
+                        let requests: Vec<_> =
+                            units.iter().flat_map(|unit| &unit.steps).map(|step| &step.request).collect();
+                        let bytes: Vec<u8> = requests.iter().flat_map(|words| request(words)).collect();
+                        client.send_and_hold(&bytes);
+                        client.values(requests.len());
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_real_replica_ends_with_the_data_of_its_master_on_every_engine() {
+    let seed = seed_or(20_261_124);
+    for (number, setup) in EVERY_ENGINE.into_iter().enumerate() {
+        for appendonly in ["yes", "no"] {
+            println!("{setup:?}, appendonly {appendonly}");
+            let pair = Pair::start(setup, &["--appendonly", appendonly, "--save", ""]);
+            for round in 0..effort("REPLICA_ROUNDS", 3) as u64 {
+                pair.load(seed + 100 * number as u64 + round, 1500);
+                pair.compare(&format!("{setup:?}, appendonly {appendonly}, round {round}"));
+            }
+            assert_eq!(pair.master.info_number("sync_full"), 1);
+        }
+    }
+}
+
+#[test]
+fn a_link_that_is_cut_at_any_byte_goes_on_where_it_was() {
+    let seed = seed_or(20_261_124);
+    let mut random = fastrand::Rng::with_seed(seed);
+    for setup in EVERY_ENGINE {
+        println!("{setup:?}");
+        let pair = Pair::start(setup, &["--appendonly", "no", "--save", "", "--repl-backlog-size", "64mb"]);
+        for cut in 0..effort("REPLICA_CUTS", 4) as u64 {
+            let before = pair.proxy.cuts();
+            pair.proxy.cut_after(random.u64(1..100_000));
+            let mut rounds = 0;
+            while pair.proxy.cuts() == before {
+                pair.load(seed + 1000 * cut + rounds, 300);
+                rounds += 1;
+            }
+            pair.load(seed + 1000 * cut + 999, 300);
+            pair.wait_for_link();
+            pair.compare(&format!("{setup:?}, after cut {cut}"));
+        }
+        assert_eq!(pair.master.info_number("sync_full"), 1);
+        assert!(pair.master.info_number("sync_partial_ok") >= pair.proxy.cuts());
+    }
+}
+
+#[test]
+fn a_replica_that_comes_while_all_changes_has_one_moment_and_all_after_it() {
+    let seed = seed_or(20_261_124);
+    for setup in EVERY_ENGINE {
+        println!("{setup:?}");
+        let pair = Pair::start(setup, &["--appendonly", "no", "--save", ""]);
+        let port = pair.proxy.address().port().to_string();
+        let mut replica = pair.replica.client();
+        for round in 0..effort("REPLICA_SYNCS", 3) as u64 {
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // It ends when the test fails, too.
+                    for part in (0..1000).take_while(|_| !is_over.load(Ordering::SeqCst)) {
+                        pair.load(seed + 1000 * round + part, 300);
+                    }
+                });
+                let syncs = pair.master.info_number("sync_full");
+                // What it had is of no stream that the master knows.
+                replica.expect("REPLICAOF NO ONE", "+OK\r\n");
+                replica.call(&["REPLICAOF", "127.0.0.1", &port]);
+                pair.wait_for_link();
+                assert_eq!(pair.master.info_number("sync_full"), syncs + 1);
+                is_over.store(true, Ordering::SeqCst);
+            });
+            pair.compare(&format!("{setup:?}, round {round}"));
+        }
+    }
+}
