@@ -145,8 +145,8 @@ impl Stream {
             kept.append(bytes, self.end());
         }
         self.end.fetch_add(bytes.len() as u64, Ordering::Release);
-        kept.trim();
         kept.cut_those_who_lag(self.end());
+        kept.trim();
         kept.readers.iter().for_each(|reader| reader.bell.notify_one());
     }
 
@@ -364,7 +364,9 @@ mod tests {
         assert_eq!(read_all(&place), bytes(0..100));
         stream.append(&bytes(100..101));
         assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
-        stream.append(&bytes(101..201));
+        stream.append(&bytes(101..200));
+        assert!(!place.is_cut());
+        stream.append(&bytes(200..201));
         assert!(place.is_cut() && place.read().is_none());
         assert!(stream.backlog().len < 50, "{:?}", stream.backlog());
     }

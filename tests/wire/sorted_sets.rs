@@ -784,3 +784,19 @@ fn a_large_sorted_set_answers_like_a_small_one() {
         assert_eq!(client.value(&["ZPOPMAX", "z"]).byte_strings()[1], b"999");
     });
 }
+
+#[test]
+fn a_zero_keeps_its_sign_in_a_union_that_is_too_long_for_a_listpack() {
+    let long = "x".repeat(65);
+    let lines = [
+        vec!["ZADD", "{t}long", "-5", "9", "-5", &long],
+        vec!["ZUNIONSTORE", "{t}long", "1", "{t}long", "WEIGHTS", "0"],
+        vec!["ZRANGE", "{t}long", "0", "-1", "WITHSCORES"],
+        vec!["ZADD", "{t}short", "-5", "9"],
+        vec!["ZUNIONSTORE", "{t}short", "1", "{t}short", "WEIGHTS", "0"],
+        vec!["ZRANGE", "{t}short", "0", "-1", "WITHSCORES"],
+    ];
+    let requests: Vec<Vec<Vec<u8>>> =
+        lines.iter().map(|words| words.iter().map(|word| word.as_bytes().to_vec()).collect()).collect();
+    check_same_as_redis(&requests);
+}

@@ -111,7 +111,7 @@ fn store_combined<S: Store>(
     reply: &mut Reply<'_>,
 ) -> Outcome {
     let (elements, _) = combined(keyspace, args.from(2), combine, true)?;
-    let set = elements.iter().map(|(member, score)| (&**member, *score)).collect();
+    let set = SortedSet::of_all(elements.iter().map(|(member, score)| (&**member, *score)));
     store_result(keyspace, &args[1], set, combine.name(true), reply);
     Ok(())
 }

@@ -188,6 +188,18 @@ impl SortedSet {
         }
     }
 
+    /// A set of elements that are all known: it is large from the start where one of them would make it so. A score of -0
+    /// keeps its sign then, as in Redis, which it would have lost in the small one.
+    pub fn of_all<'m>(elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone) -> Self {
+        let mut set = Self::default();
+        let is_long = |(member, _): (&[u8], f64)| member.len() > Limit::SortedSetValue.get();
+        if elements.len() > Limit::SortedSetEntries.get() || elements.clone().any(is_long) {
+            set.make_large();
+        }
+        elements.for_each(|(member, score)| _ = set.insert(member, score));
+        set
+    }
+
     /// Makes it large, however few members there are. O(N log N)
     pub fn make_large(&mut self) {
         if self.is_small() {
