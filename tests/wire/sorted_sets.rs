@@ -1,6 +1,6 @@
 //! The sorted set commands.
 
-use crate::harness::{Client, Value, check_script, on_every_engine, request, wait_until};
+use crate::harness::{Client, Value, check_same_as_redis, check_script, on_every_engine, request, wait_until};
 
 #[test]
 fn zadd_gives_members_scores_as_its_options_say() {
