@@ -85,6 +85,11 @@ impl Feed {
         self.push(Piece::Joint { len: 0 }, |bytes| frame_joint_onto(bytes, salt, payload));
     }
 
+    /// Pushes one record of a lane, whose effects are of no key and keep their order.
+    pub fn push_effects(&self, lane: usize, payload: &[u8]) {
+        self.push_payload(lane, Salt(0), payload);
+    }
+
     /// Pushes effects that are of no key, encoded as the payload of a record.
     pub fn push_free(&self, payload: &[u8]) {
         self.push(Piece::Free { len: 0 }, |bytes| bytes.extend_from_slice(payload));
@@ -126,6 +131,11 @@ impl Feed {
     pub fn begin_anew(&self) {
         let mut queue = self.queue.lock();
         *queue = Fed { end: queue.end, ..Fed::default() };
+    }
+
+    /// Bytes that wait to be taken.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.queue.lock().bytes.len() as u64
     }
 
     /// How many bytes were pushed since the server started: all that anybody was shown, and is of a lane that is fed,

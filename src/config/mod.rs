@@ -218,6 +218,8 @@ directives! {
     ReplTimeout = ("repl-timeout", Kind::Integer(1, i32::MAX as u64), "60", true, "Seconds after which a replica that is silent, or takes nothing, is given up");
     ReplBacklogSize = ("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "1mb", true, "Bytes of the stream that are kept for replicas which come back; those that a replica has still to be sent are kept, too");
     ReplBacklogTtl = ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600", true, "Seconds without a replica after which nothing of the stream is kept any more; 0 for never");
+    MinReplicasToWrite = ("min-replicas-to-write", INTEGER, "0", true, "Replicas that have to be there, and to have been heard of lately, for a write to be taken; 0 for none");
+    MinReplicasMaxLag = ("min-replicas-max-lag", INTEGER, "10", true, "Seconds since such a replica was heard of at most; 0 for no need of any");
     TcpKeepalive = ("tcp-keepalive", INTEGER, "300", true, "Seconds of silence after which a new connection is asked whether it is there; 0 for never");
     Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches");
     @without_effect {
@@ -268,7 +270,6 @@ directives! {
         ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
         ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
         ("replicaof", Kind::Words, "", Refused, NO_REPLICATION);
-        ("min-replicas-to-write", INTEGER, "0", Refused, NO_REPLICATION);
     }
     @all_for Ignored, NO_PINNING {
         ("server_cpulist", Kind::Text, "");
@@ -294,7 +295,6 @@ directives! {
         ("repl-diskless-sync", YES_NO, "yes");
         ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled");
         ("repl-disable-tcp-nodelay", YES_NO, "no");
-        ("min-replicas-max-lag", INTEGER, "10");
         ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore");
     }
     @all_for Ignored, NO_LAZY_FREEING {

@@ -9,7 +9,7 @@ mod registry;
 mod subscriber;
 mod subscription;
 
-pub use registry::PubSub;
+pub use registry::{PubSub, Relay};
 pub use subscriber::Subscriber;
 pub use subscription::Subscription;
 

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 /// Tables of channels: publishers to different channels seldom meet.
@@ -56,6 +56,20 @@ pub struct PubSub {
     /// Shared by who publishes one message or notice, for itself alone with who publishes several that belong together.
     together: RwLock<()>,
     last_id: AtomicU64,
+    /// Who passes messages on to replicas; nobody before the data is there.
+    relay: OnceLock<Relay>,
+}
+
+/// Passes a message on: whether it is to a shard channel, the channel, the message.
+type PassOn = dyn Fn(bool, &[u8], &[u8]) + Send + Sync;
+
+/// Passes messages on.
+pub struct Relay(pub Box<PassOn>);
+
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Relay")
+    }
 }
 
 /// Channels of one name space.
@@ -95,6 +109,7 @@ impl Default for PubSub {
             notified: AtomicU32::new(0),
             together: RwLock::default(),
             last_id: AtomicU64::new(0),
+            relay: OnceLock::new(),
         }
     }
 }
@@ -104,13 +119,29 @@ impl PubSub {
     /// O(N + M), N = subscribers, M = patterns. The message is copied once for the channel and once for each pattern.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         let _shared = self.together.read();
+        self.pass_on(false, channel, message);
         self.publish_marked(channel, message, &[])
     }
 
     /// Publishes a message to a shard channel; gives how many got it. O(N), N = subscribers.
     pub fn publish_to_shard(&self, channel: &[u8], message: &[u8]) -> usize {
         let _shared = self.together.read();
+        self.pass_on(true, channel, message);
         self.publish_to_shard_marked(channel, message, &[])
+    }
+
+    /// Says who passes messages on. What is said of keys is not passed on: whoever has the keys says it, too.
+    ///
+    /// # Panics
+    /// When it was said before.
+    pub fn set_relay(&self, relay: Relay) {
+        assert!(self.relay.set(relay).is_ok(), "a server has one relay");
+    }
+
+    fn pass_on(&self, is_shard: bool, channel: &[u8], message: &[u8]) {
+        if let Some(Relay(pass_on)) = self.relay.get() {
+            pass_on(is_shard, channel, message);
+        }
     }
 
     fn publish_to_shard_marked(&self, channel: &[u8], message: &[u8], marks: &[LogMark]) -> usize {
@@ -146,6 +177,7 @@ impl PubSub {
                     self.publish_event(database, event.as_bytes(), key, &mut channel, marks);
                 }
                 Notice::Message { channel, is_shard, message, receivers } => {
+                    self.pass_on(is_shard, channel, message);
                     let count = match is_shard {
                         true => self.publish_to_shard_marked(channel, message, marks),
                         false => self.publish_marked(channel, message, marks),

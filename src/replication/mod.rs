@@ -16,7 +16,7 @@ mod stream;
 
 pub use pipe::{Pipe, Pipes, Taken};
 pub use replicas::{Introduction, Phase, Replica, Start};
-pub use stream::{Place, Stream};
+pub use stream::{Backlog, Place, Stream};
 
 use crate::aof::{Fed, Feed};
 use crate::base::clock::uptime_ms;
@@ -64,6 +64,8 @@ pub struct Replication {
     is_given_up: AtomicBool,
     /// Rings those who wait for acknowledgements.
     acknowledged: Notify,
+    /// Whether too few replicas are there for a write.
+    lacks_replicas: AtomicBool,
     /// Counts for INFO.
     pub counts: Counts,
 }
@@ -206,6 +208,7 @@ impl Replication {
             wants_mark: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
             acknowledged: Notify::new(),
+            lacks_replicas: AtomicBool::new(false),
             counts: Counts::default(),
         }
     }
@@ -243,6 +246,30 @@ impl Replication {
     /// The replicas that are attached.
     pub fn replicas(&self) -> Vec<Arc<Replica>> {
         self.replicas.lock().clone()
+    }
+
+    /// How many replicas were heard of within so many milliseconds.
+    pub fn good_replicas(&self, silence_ms_max: u64) -> usize {
+        let now_ms = uptime_ms();
+        let is_good =
+            |replica: &&Arc<Replica>| replica.phase() == Phase::Online && replica.silence_ms(now_ms) <= silence_ms_max;
+        self.replicas.lock().iter().filter(is_good).count()
+    }
+
+    /// Whether too few replicas are there for a write.
+    pub fn lacks_replicas(&self) -> bool {
+        self.lacks_replicas.load(Ordering::Relaxed)
+    }
+
+    /// Says whether too few replicas are there for a write; gives whether that is new.
+    pub fn set_lacks_replicas(&self, lacks: bool) -> bool {
+        self.lacks_replicas.swap(lacks, Ordering::Relaxed) != lacks
+    }
+
+    /// Bytes in memory beside the backlog: they come from changes, and go without evicting anything.
+    pub fn uncounted_memory(&self) -> u64 {
+        let Backlog { len, size, .. } = self.stream.backlog();
+        len.saturating_sub(size) + self.feed.waiting_bytes()
     }
 
     /// Attaches a replica until what this gives is dropped.
@@ -357,6 +384,7 @@ impl Replication {
         let mut merger = Merger::new(lanes);
         let mut fed = Fed::default();
         let mut inside_since = None;
+        let mut is_unsettled = false;
         loop {
             tokio::select! {
                 () = self.feed.filled() => {}
@@ -370,8 +398,12 @@ impl Replication {
                     self.give_up();
                     break;
                 }
+                let before = self.stream.end();
                 merger.take_in(&fed, &mut Output(self));
-                self.note_settled(&merger, fed.end);
+                is_unsettled |= self.stream.end() > before;
+                if merger.is_settled() {
+                    self.note_settled(fed.end, std::mem::take(&mut is_unsettled));
+                }
                 self.emit_wishes(&mut merger);
                 self.watch_inside(&merger, &mut inside_since);
                 if fed.pieces.is_empty() {
@@ -403,14 +435,14 @@ impl Replication {
         }
     }
 
-    fn note_settled(&self, merger: &Merger, fed: u64) {
+    /// Notes that the stream holds all of the feed up to there. What is put in besides, the question what replicas have
+    /// among it, is waited for by nobody: where the feed had nothing for the stream, the offset stays.
+    fn note_settled(&self, fed: u64, is_more: bool) {
         let mut settled = self.settled.lock();
-        // What is put in besides, the question what replicas have among it, is waited for by nobody.
-        if merger.is_settled() && fed > settled.fed {
-            *settled = Settled { fed, offset: self.stream.end() };
-            drop(settled);
-            self.has_settled.notify_waiters();
-        }
+        let offset = if is_more { self.stream.end() } else { settled.offset };
+        *settled = Settled { fed, offset };
+        drop(settled);
+        self.has_settled.notify_waiters();
     }
 
     fn watch_inside(&self, merger: &Merger, since: &mut Option<(Instant, u64)>) {

@@ -8,8 +8,8 @@ use super::registry::ScriptFlags;
 use crate::resp::{quoted, split_line};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long a library may take to register its functions.
@@ -202,15 +202,36 @@ pub struct Functions {
     current: RwLock<Option<Arc<Libraries>>>,
     /// Held while they are changed: one change at a time is kept.
     changing: Mutex<()>,
+    /// Told of each change, in order, while no other is made.
+    watcher: OnceLock<Watcher>,
     /// How often they were changed. A thread that has run libraries before that forgets those that are gone.
     changes: AtomicU64,
 }
 
 /// Those of this process.
-pub static FUNCTIONS: Functions =
-    Functions { current: RwLock::new(None), changing: Mutex::new(()), changes: AtomicU64::new(0) };
+pub static FUNCTIONS: Functions = Functions {
+    current: RwLock::new(None),
+    changing: Mutex::new(()),
+    watcher: OnceLock::new(),
+    changes: AtomicU64::new(0),
+};
+
+/// Told of the libraries as they are after a change.
+pub struct Watcher(pub Box<dyn Fn(&Libraries) + Send + Sync>);
+
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watcher")
+    }
+}
 
 impl Functions {
+    /// Says who is told of changes.
+    pub fn set_watcher(&self, watcher: Watcher) {
+        // Servers of one process have their libraries in common: the first tells its replicas of them.
+        _ = self.watcher.set(watcher);
+    }
+
     /// All of them, as they are now.
     pub fn libraries(&self) -> Arc<Libraries> {
         self.current.read().clone().unwrap_or_default()
@@ -255,8 +276,12 @@ impl Functions {
         let mut libraries = Libraries::clone(&self.libraries());
         let result = change(&mut libraries)?;
         keep(&libraries)?;
-        *self.current.write() = Some(Arc::new(libraries));
+        let libraries = Arc::new(libraries);
+        *self.current.write() = Some(Arc::clone(&libraries));
         self.changes.fetch_add(1, Ordering::Release);
+        if let Some(Watcher(told)) = self.watcher.get() {
+            told(&libraries);
+        }
         Ok(result)
     }
 }
@@ -320,7 +345,12 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_not_there() {
-        let functions = Functions { current: RwLock::new(None), changing: Mutex::new(()), changes: AtomicU64::new(0) };
+        let functions = Functions {
+            current: RwLock::new(None),
+            changing: Mutex::new(()),
+            watcher: OnceLock::new(),
+            changes: AtomicU64::new(0),
+        };
         let add = |libraries: &mut Libraries| libraries.add(library("a", &["f"]), false);
         assert!(functions.change(add, |_| Err("the disk is full".into())).is_err());
         assert!(functions.get(b"f").is_none());

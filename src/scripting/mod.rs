@@ -28,7 +28,7 @@ mod prover;
 mod raising;
 mod registry;
 
-pub use functions::{FUNCTIONS, Libraries, Library};
+pub use functions::{FUNCTIONS, Libraries, Library, Watcher};
 pub use interpreter::{Calls, Finished, Program, check, lua_bytes, run};
 pub use prover::{PROVABLE_MAX, StaticCall, static_calls};
 pub use registry::{SCRIPTS, Script, ScriptFlags, Sha, sha_of};

@@ -5,10 +5,11 @@ use crate::base::clock::uptime_ms;
 use crate::base::narrowing::size;
 use crate::config::Directive;
 use crate::engine::{Engine, ImagePart};
-use crate::keyspace::ImageSink;
-use crate::rdb::{FileKeys, FileWriter};
+use crate::keyspace::{Effects, ImageSink};
+use crate::pubsub::Relay;
+use crate::rdb::{self, FileKeys, FileWriter};
 use crate::replication::{History, Phase, Pipe, Pipes, Replica, Start};
-use crate::scripting::FUNCTIONS;
+use crate::scripting::{FUNCTIONS, Watcher};
 use crate::snapshot::{IMAGE, SnapshotWriter, Target};
 use crate::state::{Server, node_id};
 use std::io;
@@ -21,12 +22,15 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the thread that writes a snapshot waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
+/// The owner of keys on whose lane changes of libraries stand.
+const FUNCTIONS_LANE: usize = 0;
 
 /// Tends replication until the runtime ends.
 pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     for (lane, segment) in engine.segments().iter().enumerate() {
         segment.flow_into(Arc::clone(&server.replication.feed), lane);
     }
+    pass_on(&server, &engine.segments()[FUNCTIONS_LANE]);
     let lanes = engine.segments().len();
     let merging = Arc::clone(&server);
     tokio::spawn(async move { merging.replication.merge(lanes).await });
@@ -45,6 +49,38 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
         }
         tending.look().await;
     }
+}
+
+/// Pushes to the feed what is of no key, and no owner pushes: messages, and libraries of functions. All of the libraries,
+/// so that it is the same whether a snapshot has them already; on the lane of one owner, whose mark says from when on.
+fn pass_on(server: &Server, segment: &Arc<Segment>) {
+    let (feed, owner) = (Arc::clone(&server.replication.feed), Arc::clone(segment));
+    server.pubsub.set_relay(Relay(Box::new(move |is_shard, channel, message| {
+        if owner.is_fed() {
+            let name: &[u8] = if is_shard { b"SPUBLISH" } else { b"PUBLISH" };
+            feed.push_free(&payload_of([name, channel, message]));
+        }
+    })));
+    let (feed, owner) = (Arc::clone(&server.replication.feed), Arc::clone(segment));
+    FUNCTIONS.set_watcher(Watcher(Box::new(move |libraries| {
+        if owner.is_fed() {
+            let payload = match libraries.is_empty() {
+                true => payload_of([b"FUNCTION".as_slice(), b"FLUSH"]),
+                false => {
+                    let dump = rdb::dump_functions(libraries.sources());
+                    payload_of([b"FUNCTION".as_slice(), b"RESTORE", &dump, b"FLUSH"])
+                }
+            };
+            feed.push_effects(FUNCTIONS_LANE, &payload);
+        }
+    })));
+}
+
+/// The payload of a record of one effect.
+fn payload_of<'a>(words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) -> Vec<u8> {
+    let mut effects = Effects::new(true);
+    effects.add(words);
+    effects.payload().to_vec()
 }
 
 struct Tending<E> {
@@ -82,6 +118,7 @@ impl<E: Engine> Tending<E> {
         if self.is_fed && self.server.replication.take_wish_for_mark() {
             self.put_mark().await;
         }
+        self.server.look_at_replicas();
         self.end_silent(&replicas, now_ms);
         self.ping(&replicas, now_ms);
         let waiting = self.waiting(&replicas, now_ms);

@@ -135,6 +135,7 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 
 fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let memory = crate::base::memory::read();
+    let kept = server.replication.stream.backlog();
     let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
     let of_clients: u64 = server.clients.list().iter().map(buffers).sum();
     let of_log = metrics.segments.iter().map(|segment| segment.buffered_bytes).sum::<u64>();
@@ -176,6 +177,9 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("mem_fragmentation_bytes", &difference(memory.resident, memory.allocated)),
         ("mem_not_counted_for_evict", &server.uncounted_memory()),
         ("mem_clients_normal", &of_clients),
+        ("mem_clients_slaves", &kept.len.saturating_sub(kept.size)),
+        ("mem_replication_backlog", &kept.len.min(kept.size)),
+        ("mem_total_replication_buffers", &kept.len),
         ("mem_aof_buffer", &of_log),
         ("mem_allocator", &crate::base::memory::ALLOCATOR),
         ("number_of_cached_scripts", &scripts),
@@ -189,12 +193,9 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("used_memory_scripts", &(script_bytes + function_bytes)),
     ]);
     section.extend(zeros(&[
-        // Functions run in the states of Lua that scripts run in; there are no replicas and no other nodes; nothing is
+        // Functions run in the states of Lua that scripts run in; there are no other nodes; nothing is
         // defragmented, and nothing freed in the background.
         "used_memory_vm_functions",
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_clients_slaves",
         "mem_cluster_links",
         "active_defrag_running",
         "lazyfree_pending_objects",
@@ -399,6 +400,7 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     section.extend(fields([("connected_slaves", &replicas.len())]));
     section.extend(replicas.iter().enumerate().map(|(number, replica)| (format!("slave{number}"), described(replica))));
     let backlog = server.replication.stream.backlog();
+    section.extend(good_replicas(server));
     section.extend(fields([
         ("master_failover_state", &"no-failover"),
         ("master_replid", &history.id),
@@ -411,6 +413,14 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         ("repl_backlog_histlen", &backlog.len),
     ]));
     section
+}
+
+/// How many replicas count for writes, where some have to.
+fn good_replicas(server: &Server) -> Option<(String, String)> {
+    let max_lag_s = server.config.number(Directive::MinReplicasMaxLag);
+    let is_wanted = server.config.number(Directive::MinReplicasToWrite) > 0 && max_lag_s > 0;
+    let count = || server.replication.good_replicas(max_lag_s.saturating_mul(1000));
+    is_wanted.then(|| ("min_slaves_good_slaves".to_owned(), count().to_string()))
 }
 
 /// A replica, as INFO tells of it.

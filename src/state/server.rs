@@ -19,7 +19,7 @@ use crate::config::{Config, Directive, apply_limits, clients_that_fit, snapshot_
 use crate::engine::{EngineMetrics, Metered};
 use crate::keyspace::Policy;
 use crate::pubsub::PubSub;
-use crate::replication::{ReplicaLimits, Replication};
+use crate::replication::{ReplicaLimits, Replication, Role};
 use crate::resp::CommandError;
 use crate::scripting::busy;
 use crate::snapshot::{Refusal, SAVES};
@@ -139,6 +139,7 @@ impl Server {
         self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
         self.pubsub.set_notified(self.config.events());
         apply_limits(&self.config);
+        self.look_at_replicas();
         self.look_at_memory();
         PRESSURE.look_again();
         calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
@@ -209,12 +210,26 @@ impl Server {
         let brought = PRESSURE.brought();
         let segments = self.segments();
         let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };
+        let used = used.saturating_sub(self.replication.uncounted_memory());
         PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: Policy::now().evicts() })
     }
 
     /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.
     pub fn uncounted_memory(&self) -> u64 {
-        Segment::buffers_of(self.segments())
+        Segment::buffers_of(self.segments()) + self.replication.uncounted_memory()
+    }
+
+    /// Refuses writes from now on where too few replicas are there, and no more where enough are.
+    pub fn look_at_replicas(&self) {
+        let least = self.config.size(Directive::MinReplicasToWrite);
+        let max_lag_ms = self.config.number(Directive::MinReplicasMaxLag).saturating_mul(1000);
+        let lacks = least > 0
+            && max_lag_ms > 0
+            && self.replication.role() == Role::Master
+            && self.replication.good_replicas(max_lag_ms) < least;
+        if self.replication.set_lacks_replicas(lacks) {
+            self.log_control.look_at_all_while(lacks);
+        }
     }
 
     fn segments(&self) -> &[Arc<Segment>] {
@@ -231,8 +246,15 @@ impl Server {
         if self.log_control.has_failed_snapshot() {
             return Some(CommandError::Text(NO_SNAPSHOT));
         }
-        let reason = self.log_control.failure()?;
-        Some(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}")))
+        match self.log_control.failure() {
+            Some(reason) => Some(CommandError::Owned(format!("MISCONF Errors writing to the AOF file: {reason}"))),
+            None => self.lacks_replicas(),
+        }
+    }
+
+    fn lacks_replicas(&self) -> Option<CommandError> {
+        const TEXT: &str = "NOREPLICAS Not enough good replicas to write.";
+        self.replication.lacks_replicas().then_some(CommandError::Text(TEXT))
     }
 
     /// The same, as a script hears it that may write.
@@ -243,7 +265,7 @@ impl Server {
         if self.log_control.has_failed_snapshot() {
             return Some(CommandError::Text(NO_SNAPSHOT));
         }
-        let reason = self.log_control.failure()?;
+        let Some(reason) = self.log_control.failure() else { return self.lacks_replicas() };
         Some(CommandError::Owned(format!(
             "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable \
              scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: {reason}"

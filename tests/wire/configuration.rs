@@ -101,7 +101,6 @@ fn directives_that_somebody_relies_on_end_the_start_with_the_reason() {
         ("rename-command FLUSHALL \"\"", "'rename-command' can't be honoured: Commands keep their names"),
         ("replicaof 127.0.0.1 6379", "'replicaof' can't be honoured: There is no replication"),
         ("slaveof 127.0.0.1 6379", "'replicaof' can't be honoured"),
-        ("min-replicas-to-write 1", "'min-replicas-to-write' can't be honoured"),
         ("loadmodule /usr/lib/x.so", "'loadmodule' can't be honoured: There are no modules"),
         ("maxmemory-clients 5%", "'maxmemory-clients' can't be honoured"),
         ("aof-load-truncated no", "'aof-load-truncated' can't be honoured"),

@@ -1,6 +1,8 @@
 //! Replication: what a server tells of it, and what its replicas hold.
 
-use crate::harness::{Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, wait_until};
+use crate::harness::{
+    Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, on_every_engine, request, wait_until,
+};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -246,5 +248,146 @@ fn a_backlog_that_is_too_short_for_what_was_missed_leads_to_a_full_synchronizati
             let counts = [pair.master.info_number("sync_full"), pair.master.info_number("sync_partial_ok")];
             assert_eq!(counts, [full, partial], "{bytes} bytes were missed");
         }
+    }
+}
+
+#[test]
+fn writes_are_refused_while_too_few_replicas_are_there() {
+    const REFUSED: &str = "-NOREPLICAS Not enough good replicas to write.\r\n";
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let flags = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
+        let master = Server::start(setup, &[&AT_ONCE[..], &flags].concat());
+        let mut client = master.client();
+        client.expect("SET key value", REFUSED);
+        client.expect("GET key", "$-1\r\n");
+        client.expect("MULTI", "+OK\r\n");
+        client.expect("SET key value", REFUSED);
+        client.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        let script = client.value(&["EVAL", "return redis.call('SET', KEYS[1], 'value')", "1", "key"]).text();
+        assert!(script.contains("NOREPLICAS"), "{script}");
+        assert!(client.value(&["EVAL", "return redis.call('GET', KEYS[1])", "1", "key"]).is_null());
+        assert_eq!(field(&mut client, "replication", "min_slaves_good_slaves").as_deref(), Some("0"));
+        let proxy = Proxy::to(master.address());
+        let replica = replica_of(proxy.address());
+        wait_for_link(&replica);
+        wait_until("a write", || client.call(&["SET", "key", "value"]) == b"+OK\r\n");
+        assert_eq!(field(&mut client, "replication", "min_slaves_good_slaves").as_deref(), Some("1"));
+        drop(replica);
+        wait_until("a refusal", || client.call(&["SET", "key", "value"]) == REFUSED.as_bytes());
+        client.expect("CONFIG SET min-replicas-to-write 0", "+OK\r\n");
+        client.expect("SET key value", "+OK\r\n");
+    }
+}
+
+#[test]
+fn libraries_and_messages_get_to_replicas() {
+    const ONE: &str = "#!lua name=one\nredis.register_function('f', function() return 1 end)";
+    const TWO: &str = "#!lua name=two\nredis.register_function('g', function() return 2 end)";
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &AT_ONCE);
+        let mut client = master.client();
+        client.call(&["FUNCTION", "LOAD", ONE]);
+        let replica = replica_of(master.address());
+        wait_for_link(&replica);
+        let mut theirs = replica.client();
+        let names = |client: &mut Client| -> Vec<String> {
+            let libraries = client.value(&["FUNCTION", "LIST"]);
+            libraries.elements().iter().map(|library| library.elements()[1].text()).collect()
+        };
+        assert_eq!(names(&mut theirs), ["one"]);
+        let mut listener = replica.client();
+        listener.call(&["SUBSCRIBE", "news"]);
+        client.call(&["FUNCTION", "LOAD", TWO]);
+        client.call(&["FUNCTION", "DELETE", "one"]);
+        client.expect("PUBLISH news first", ":0\r\n");
+        client.pipeline(&[vec!["MULTI"], vec!["SET", "key", "value"], vec!["PUBLISH", "news", "second"], vec!["EXEC"]]);
+        client.call(&["EVAL", "redis.call('PUBLISH', 'news', 'third')", "0"]);
+        for wanted in ["first", "second", "third"] {
+            let message = listener.value_of_next();
+            assert_eq!(message.elements()[2].text(), wanted);
+        }
+        assert_eq!(names(&mut theirs), ["two"]);
+        client.expect("FUNCTION FLUSH", "+OK\r\n");
+        wait_until("the flush", || names(&mut theirs).is_empty());
+        wait_for_same_data(&master, &replica);
+    }
+}
+
+#[test]
+fn a_backlog_that_nobody_asks_for_is_freed_and_the_next_stream_has_another_name() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &[&AT_ONCE[..], &["--repl-backlog-ttl", "1"]].concat());
+        let mut client = master.client();
+        let replica = replica_of(master.address());
+        wait_for_link(&replica);
+        let name = field(&mut client, "replication", "master_replid");
+        drop(replica);
+        wait_until("the end of the backlog", || {
+            field(&mut client, "replication", "repl_backlog_active").as_deref() == Some("0")
+        });
+        let offset = field(&mut client, "replication", "master_repl_offset");
+        client.expect("SET key value", "+OK\r\n");
+        assert_eq!(field(&mut client, "replication", "master_repl_offset"), offset, "nothing is encoded for nobody");
+        let replica = replica_of(master.address());
+        wait_for_link(&replica);
+        assert_ne!(field(&mut client, "replication", "master_replid"), name);
+        client.expect("SET key other", "+OK\r\n");
+        wait_for_same_data(&master, &replica);
+    }
+}
+
+#[test]
+fn a_key_that_expires_or_is_evicted_is_removed_by_the_master_alone() {
+    for setup in EVERY_ENGINE {
+        let pair = Pair::start(setup, &[]);
+        let mut client = pair.master.client();
+        client.expect("SET soon value PX 300", "+OK\r\n");
+        client.expect("SET late value EX 1000", "+OK\r\n");
+        pair.wait_for_same_data();
+        wait_until("the end of a key", || pair.replica.client().value(&["DBSIZE"]).integer() == 1);
+        assert_eq!(pair.master.info_number("expired_keys"), 1);
+        let theirs = field(&mut pair.replica.client(), "stats", "expired_keys");
+        assert_eq!(theirs.as_deref(), Some("0"), "the replica waits for its master");
+        pair.wait_for_same_data();
+    }
+}
+
+#[test]
+fn a_snapshot_alone_is_sent_to_who_wants_no_more_in_both_forms() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &AT_ONCE);
+        server.client().expect("SET key value", "+OK\r\n");
+        let mut old = server.client();
+        old.send(b"SYNC\r\n");
+        wait_until("the snapshot", || {
+            let info = field(&mut server.client(), "replication", "slave0");
+            info.is_some_and(|line| line.contains("state=online"))
+        });
+        // It is sent the stream behind it.
+        server.client().expect("SET key other", "+OK\r\n");
+        server.client().expect("CLIENT KILL TYPE replica", ":1\r\n");
+        let all = old.until_closed();
+        let head = all.iter().position(|byte| *byte == b'\n').unwrap();
+        let len: usize = std::str::from_utf8(&all[1..head - 1]).unwrap().parse().unwrap();
+        let (snapshot, stream) = all[head + 1..].split_at(len);
+        assert!(all[0] == b'$' && snapshot.starts_with(b"REDIS"));
+        let wanted = [request(&["SELECT", "0"]), request(&["SET", "key", "other"])].concat();
+        assert!(wanted.starts_with(stream), "{}", stream.escape_ascii());
+        drop(old);
+        let mut alone = server.client();
+        alone.expect("REPLCONF rdb-only 1 capa eof", "+OK\r\n");
+        alone.send(b"SYNC\r\n");
+        wait_until("the snapshot", || {
+            let info = field(&mut server.client(), "replication", "slave0");
+            info.is_some_and(|line| line.contains("state=rdb_transmitted"))
+        });
+        server.client().expect("CLIENT KILL TYPE replica", ":1\r\n");
+        let all = alone.until_closed();
+        let mark = all[5..45].to_vec();
+        assert!(all.starts_with(b"$EOF:") && all[45..].starts_with(b"\r\nREDIS") && all.ends_with(&mark));
     }
 }
