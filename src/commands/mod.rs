@@ -13,7 +13,7 @@ pub(crate) mod cluster;
 pub mod debug;
 mod digest;
 mod documented;
-mod double;
+pub(crate) mod double;
 pub mod expiry;
 mod flag_sets;
 mod float;

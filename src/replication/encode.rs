@@ -3,6 +3,7 @@
 //! An effect is a command already. What is added is what a record says by its bounds: which database, and that several
 //! effects take effect together. What is changed is what is of the log alone.
 
+use super::floats;
 use crate::aof::for_each_effect;
 use crate::resp::{Args, Span};
 
@@ -91,21 +92,11 @@ impl Encoder {
             self.selected = Some(database);
             append(&mut self.out, [b"SELECT".as_slice(), itoa::Buffer::new().format(database).as_bytes()]);
         }
-        match args.is(0, "XCLAIM") {
-            true => append(&mut self.out, claim(args)),
-            false => append(&mut self.out, Words(args)),
+        match floats::rewritten(args) {
+            Some(words) => append(&mut self.out, words.iter().map(AsRef::as_ref)),
+            None if args.is(0, "XCLAIM") => append(&mut self.out, claim(args)),
+            None => append_as_it_is(&mut self.out, args),
         }
-    }
-}
-
-/// An effect as it is.
-struct Words<'a>(Args<'a>);
-
-impl<'a> IntoIterator for Words<'a> {
-    type Item = &'a [u8];
-    type IntoIter = std::vec::IntoIter<&'a [u8]>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.iter().collect::<Vec<_>>().into_iter()
     }
 }
 
@@ -141,17 +132,26 @@ fn claim(args: Args<'_>) -> Vec<&[u8]> {
 /// Appends a command as a client sends it.
 fn append<'a>(out: &mut Vec<u8>, words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>) {
     let words = words.into_iter();
-    let number = |out: &mut Vec<u8>, sign: u8, number: usize| {
-        out.push(sign);
-        out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-        out.extend_from_slice(b"\r\n");
-    };
-    number(out, b'*', words.len());
-    for word in words {
-        number(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+    append_number(out, b'*', words.len());
+    words.for_each(|word| append_word(out, word));
+}
+
+/// Appends an effect.
+fn append_as_it_is(out: &mut Vec<u8>, args: Args<'_>) {
+    append_number(out, b'*', args.len());
+    args.iter().for_each(|word| append_word(out, word));
+}
+
+fn append_word(out: &mut Vec<u8>, word: &[u8]) {
+    append_number(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn append_number(out: &mut Vec<u8>, sign: u8, number: usize) {
+    out.push(sign);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

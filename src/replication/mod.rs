@@ -9,6 +9,7 @@
 //! ```
 
 mod encode;
+mod floats;
 mod merger;
 mod pipe;
 mod replicas;

@@ -54,6 +54,14 @@ impl Pair {
     }
 }
 
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("the replica logged: {}", self.replica.replica_log());
+        }
+    }
+}
+
 fn replica_of(master: SocketAddr) -> RedisOracle {
     RedisOracle::start_replica(&["--replicaof", "127.0.0.1", &master.port().to_string()])
 }
@@ -389,5 +397,94 @@ fn a_snapshot_alone_is_sent_to_who_wants_no_more_in_both_forms() {
         let all = alone.until_closed();
         let mark = all[5..45].to_vec();
         assert!(all.starts_with(b"$EOF:") && all[45..].starts_with(b"\r\nREDIS") && all.ends_with(&mark));
+    }
+}
+
+#[test]
+fn replicas_that_wait_take_one_snapshot_and_then_the_same_stream() {
+    const REPLICAS: usize = 3;
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        // All of them, however long it takes them to come.
+        let delay = ["--repl-diskless-sync-delay", "600", "--repl-diskless-sync-max-replicas", "3"];
+        let master = Server::start(setup, &[&AT_ONCE[..], &delay].concat());
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for writer in 0..2 {
+                let (master, is_over) = (&master, &is_over);
+                scope.spawn(move || {
+                    let mut client = master.client();
+                    for number in (0..100_000).take_while(|_| !is_over.load(Ordering::SeqCst)) {
+                        let keys = keys(&format!("{writer}-{}-", number % 500));
+                        let number = number.to_string();
+                        client.call(&["MSET", &keys[0], &number, &keys[1], &number, &keys[2], &number]);
+                        client.call(&["INCR", "count"]);
+                    }
+                });
+            }
+            let replicas: Vec<RedisOracle> = (0..REPLICAS).map(|_| replica_of(master.address())).collect();
+            replicas.iter().for_each(wait_for_link);
+            std::thread::sleep(Duration::from_millis(200));
+            is_over.store(true, Ordering::SeqCst);
+            replicas.iter().for_each(|replica| wait_for_same_data(&master, replica));
+            let mut client = master.client();
+            client.expect("WAIT 3 0", ":3\r\n");
+        });
+        assert_eq!(master.info_number("sync_full"), REPLICAS as u64);
+        assert_eq!(master.log().matches("Starting a snapshot for SYNC").count(), 1, "{}", master.log());
+    }
+}
+
+/// Twenty megabytes.
+fn fill(server: &Server) {
+    let value = "x".repeat(10_000);
+    let sets: Vec<Vec<String>> =
+        (0..2000).map(|number| ["SET", &format!("key{number}"), &value].map(str::to_owned).to_vec()).collect();
+    server.client().pipeline(&sets);
+}
+
+#[test]
+fn a_link_that_is_cut_within_a_snapshot_leaves_nothing_behind_and_the_next_is_whole() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &[&AT_ONCE[..], &["--appendonly", "no"]].concat());
+        fill(&master);
+        let proxy = Proxy::to(master.address());
+        proxy.cut_after(5_000_000);
+        let replica = replica_of(proxy.address());
+        wait_until("the cut", || proxy.cuts() == 1);
+        master.client().expect("SET key0 other", "+OK\r\n");
+        wait_for_link(&replica);
+        wait_for_same_data(&master, &replica);
+        assert_eq!(master.info_number("sync_full"), 2);
+        assert_eq!(master.info_number("connected_slaves"), 1);
+        wait_until("the end of the first", || master.info_number("repl_backlog_histlen") < 100_000);
+        // The next image can be taken.
+        wait_until("a snapshot", || master.client().call(&["BGSAVE"]) == b"+Background saving started\r\n");
+    }
+}
+
+#[test]
+fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &[&AT_ONCE[..], &["--appendonly", "no", "--repl-timeout", "2"]].concat());
+        fill(&master);
+        let mut stuck = master.client();
+        stuck.expect("REPLCONF capa eof capa psync2", "+OK\r\n");
+        stuck.send(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
+        wait_until("the snapshot", || {
+            field(&mut master.client(), "replication", "slave0").is_some_and(|line| line.contains("state=send_bulk"))
+        });
+        let replica = replica_of(master.address());
+        let mut client = master.client();
+        // Nobody who writes waits for it.
+        let start = Instant::now();
+        (0..2000).for_each(|number| _ = client.call(&["SET", &format!("key{number}"), "changed"]));
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        wait_for_link(&replica);
+        wait_for_same_data(&master, &replica);
+        master.wait_for_log("it has taken nothing for repl-timeout");
+        drop(stuck);
     }
 }

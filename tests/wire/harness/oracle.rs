@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const ATTEMPTS: usize = 20;
+const REPLICA_LOG: &str = "replica.log";
 const PROGRAM: &str = "redis-server";
 
 /// A running redis-server, without persistence. Dropping it kills it.
@@ -39,8 +40,16 @@ impl RedisOracle {
     /// Starts a replica, which panics where it is sent what it does not take: redis-server, or what `REPLICA_SERVER` names.
     pub fn start_replica(flags: &[&str]) -> Self {
         let program = std::env::var("REPLICA_SERVER").unwrap_or_else(|_| PROGRAM.into());
-        let all = [&["--enable-debug-command", "yes", "--propagation-error-behavior", "panic"], flags].concat();
+        let debugging = ["--enable-debug-command", "yes", "--logfile", REPLICA_LOG];
+        let all = [&debugging, &["--propagation-error-behavior", "panic"][..], flags].concat();
         Self::start_program(&program, &all, None)
+    }
+
+    /// What a replica has logged last.
+    pub fn replica_log(&self) -> String {
+        const SHOWN: usize = 4000;
+        let log = std::fs::read(self.dir.path().join(REPLICA_LOG)).unwrap_or_default();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(SHOWN)..]).into_owned()
     }
 
     fn start_from(flags: &[&str], snapshot: Option<&std::path::Path>) -> Self {
