@@ -9,7 +9,8 @@
 //! Work comes in two kinds. A *group* is a batch for each of several shards; each runs its own when it reaches it. A
 //! *meeting* is one batch over the state of several shards: each lends its state when it reaches it, the last to arrive
 //! does the work, and every state goes home. Ownership passes by message; nothing is locked. Order is the sequencer's,
-//! so no two meetings wait for each other.
+//! so no two meetings wait for each other. Batches over the same shards that wait for the sequencer one behind the other
+//! have one meeting: the states are lent once for all of them.
 
 use crate::channel::{Channels, FlumeChannels, Receiver, ReplyQueue, Sender};
 use crate::replies::Replies;
@@ -29,6 +30,9 @@ pub(crate) enum Work<S: Shard, C: Channels> {
     Meeting { shards: Vec<usize>, batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>> },
 }
 
+/// Batches that have one meeting at most: so many may keep the shards from all else.
+const MEETING_MAX: usize = 16;
+
 /// Places work for several shards. One runs beside the shards.
 pub struct Sequencer<S: Shard, C: Channels = FlumeChannels> {
     pub(crate) mailbox: C::Receiver<Placement<S, C>>,
@@ -40,14 +44,50 @@ impl<S: Shard, C: Channels> Sequencer<S, C> {
     pub async fn run(self) {
         let Self { mut mailbox, mailboxes } = self;
         let all = AllMailboxes(mailboxes);
-        while let Some(Placement { work, unplaced }) = mailbox.recv().await {
+        let mut next = None;
+        loop {
+            let taken = match next.take() {
+                Some(placement) => Some(placement),
+                None => mailbox.recv().await,
+            };
+            let Some(Placement { work, unplaced }) = taken else { return };
             match work {
                 Work::Group { parts, reply_to } => all.place_group(parts, reply_to).await,
-                Work::Meeting { shards, batch, reply_to } => all.place_meeting(&shards, batch, reply_to).await,
+                Work::Meeting { shards, batch, reply_to } => {
+                    let mut agenda = vec![Ready { batch, reply_to: Some(reply_to) }];
+                    let others;
+                    (others, next) = take_meetings_of(&shards, &mut mailbox, &mut agenda);
+                    all.place_meeting(&shards, agenda).await;
+                    others.iter().for_each(is_placed);
+                }
             }
-            unplaced.fetch_sub(1, Ordering::Release);
+            is_placed(&unplaced);
         }
     }
+}
+
+fn is_placed(unplaced: &Arc<AtomicUsize>) {
+    unplaced.fetch_sub(1, Ordering::Release);
+}
+
+/// Takes what waits and is over the same shards, until something else comes, which is returned with the counters of
+/// the ports that sent what was taken.
+fn take_meetings_of<S: Shard, C: Channels>(
+    of: &[usize],
+    mailbox: &mut C::Receiver<Placement<S, C>>,
+    agenda: &mut Vec<Ready<S::Batch, C>>,
+) -> (Vec<Arc<AtomicUsize>>, Option<Placement<S, C>>) {
+    let mut ports = Vec::new();
+    while agenda.len() < MEETING_MAX {
+        match mailbox.try_recv() {
+            Some(Placement { work: Work::Meeting { shards, batch, reply_to }, unplaced }) if shards == of => {
+                agenda.push(Ready { batch, reply_to: Some(reply_to) });
+                ports.push(unplaced);
+            }
+            other => return (ports, other),
+        }
+    }
+    (ports, None)
 }
 
 /// Where the sequencer places work.
@@ -68,8 +108,8 @@ impl<S: Shard, C: Channels> AllMailboxes<S, C> {
         gate.open();
     }
 
-    async fn place_meeting(&self, shards: &[usize], batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>>) {
-        let meeting = Arc::new(Meeting::new(shards.len(), batch, reply_to));
+    async fn place_meeting(&self, shards: &[usize], agenda: Vec<Ready<S::Batch, C>>) {
+        let meeting = Arc::new(Meeting::new(shards.len(), agenda));
         for (place, &shard) in shards.iter().enumerate() {
             let invitation = Sequenced::Meeting { meeting: Arc::clone(&meeting), place };
             self.place(shard, Content::Sequenced(Box::new(invitation))).await;
@@ -113,25 +153,27 @@ impl<C: Channels> Gate<C> {
     }
 }
 
-/// Where shards lend their state to a batch that needs them all.
+/// Where shards lend their state to batches that need them all, which run in order.
 ///
 /// It needs no gate: when the last shard arrives, the meeting stands in all mailboxes.
 ///
 /// Invariants: there is room to lend for all but one, so the one that finds none is the last to arrive; every state
 /// that comes in goes home, to the shard that lent it.
 pub(crate) struct Meeting<S: Shard, C: Channels> {
-    work: C::ReplyQueue<Ready<S::Batch, C>>,
+    agenda: C::ReplyQueue<Ready<S::Batch, C>>,
     lent: C::ReplyQueue<(usize, S)>,
     homes: Box<[Replies<S, C>]>,
 }
 
 impl<S: Shard, C: Channels> Meeting<S, C> {
-    fn new(shards: usize, batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>>) -> Self {
-        let work = C::ReplyQueue::with_capacity(1);
-        let is_full = work.push(Ready { batch, reply_to: Some(reply_to) }).is_err();
-        assert!(!is_full, "a meeting has one batch");
+    fn new(shards: usize, batches: Vec<Ready<S::Batch, C>>) -> Self {
+        let agenda = C::ReplyQueue::with_capacity(batches.len());
+        for ready in batches {
+            let is_full = agenda.push(ready).is_err();
+            assert!(!is_full, "the agenda has room for its batches");
+        }
         let lent = C::ReplyQueue::with_capacity(shards - 1);
-        Self { work, lent, homes: (0..shards).map(|_| Replies::new(1)).collect() }
+        Self { agenda, lent, homes: (0..shards).map(|_| Replies::new(1)).collect() }
     }
 
     /// Lends the state of the shard at `place`, and gives it back when the work is done.
@@ -147,11 +189,12 @@ impl<S: Shard, C: Channels> Meeting<S, C> {
         assert_eq!(present.len(), self.homes.len(), "the last to arrive finds every state");
         present.sort_unstable_by_key(|(place, _)| *place);
         let (places, mut shards): (Vec<usize>, Vec<S>) = present.into_iter().unzip();
-        let Ready { mut batch, reply_to } = self.work.pop().expect("a meeting is held once");
-        S::execute_jointly(&mut shards, &mut batch);
-        places.into_iter().zip(shards).for_each(|(place, shard)| self.homes[place].push(shard));
-        if let Some(replies) = reply_to {
-            replies.push(batch);
+        while let Some(Ready { mut batch, reply_to }) = self.agenda.pop() {
+            S::execute_jointly(&mut shards, &mut batch);
+            if let Some(replies) = reply_to {
+                replies.push(batch);
+            }
         }
+        places.into_iter().zip(shards).for_each(|(place, shard)| self.homes[place].push(shard));
     }
 }
