@@ -12,7 +12,7 @@ use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one};
 use crate::base::limits::IS_CLUSTER;
 use crate::keyspace::{Caller, Keyspace, LogMark, Store, Watch};
-use crate::resp::{Args, Replies, Reply, Span};
+use crate::resp::{Args, FULL, Replies, Reply, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -101,6 +101,10 @@ pub struct Transaction {
     /// Bytes of replies above which they are dropped: see `client-output-buffer-limit`.
     reply_bytes_max: usize,
     is_over_limit: bool,
+    /// Whether it may stop between two commands, where its replies have grown to a full buffer.
+    is_divisible: bool,
+    /// How many commands have run.
+    ran: usize,
     ending: Ending,
     /// Where the log stands that covers what the replies show.
     pub marks: Vec<LogMark>,
@@ -119,19 +123,42 @@ impl Transaction {
         transaction
     }
 
+    /// It may stop between two commands, for its connection to take their replies before it goes on.
+    pub fn divisible(self) -> Self {
+        Self { is_divisible: true, ..self }
+    }
+
+    /// The commands that have not run, as a transaction of their own.
+    pub fn take_rest(&mut self) -> Option<Box<Self>> {
+        if self.ran >= self.commands.len() {
+            return None;
+        }
+        let Self { context, databases, reply_bytes_max, is_divisible, .. } = *self;
+        let caller = self.caller.clone();
+        let mut rest = Self { context, databases, reply_bytes_max, is_divisible, caller, ..Self::default() };
+        self.commands().skip(self.ran).for_each(|(id, args)| rest.push(id, args));
+        Some(Box::new(rest))
+    }
+
     /// Adds a command; false when there is no more room.
     #[must_use]
     pub fn queue(&mut self, id: CommandId, args: Args<'_>) -> bool {
-        // Arguments take room though they be empty.
-        let bytes = self.arena.len() + args.byte_len() + (self.spans.len() + args.len()) * size_of::<Span>();
-        let has_room = self.commands.len() < COMMANDS_MAX && bytes <= BYTES_MAX;
+        let has_room = self.has_room(args);
         if has_room {
             self.push(id, args);
         }
         has_room
     }
 
-    fn push(&mut self, id: CommandId, args: Args<'_>) {
+    /// Whether there is room for another command.
+    pub fn has_room(&self, args: Args<'_>) -> bool {
+        // Arguments take room though they be empty.
+        let bytes = self.arena.len() + args.byte_len() + (self.spans.len() + args.len()) * size_of::<Span>();
+        self.commands.len() < COMMANDS_MAX && bytes <= BYTES_MAX
+    }
+
+    /// Adds a command for which there is [room](Self::has_room).
+    pub fn push(&mut self, id: CommandId, args: Args<'_>) {
         for argument in args.iter() {
             self.spans.push(Span::new(self.arena.len(), argument.len()));
             self.arena.extend_from_slice(argument);
@@ -192,9 +219,9 @@ impl Transaction {
         std::mem::take(&mut self.replies)
     }
 
-    /// The commands with their arguments, and where their replies end.
+    /// The commands that have run with their arguments, and where their replies end.
     pub fn reply_ends(&self) -> impl Iterator<Item = (CommandId, Args<'_>, usize)> {
-        self.commands().zip(&self.commands).map(|((id, args), queued)| (id, args, queued.reply_end))
+        self.commands().zip(&self.commands[..self.ran]).map(|((id, args), queued)| (id, args, queued.reply_end))
     }
 
     /// Whether its replies were dropped because they grew over the output limit.
@@ -278,6 +305,7 @@ impl Transaction {
         keyspace.set_caller(caller.clone());
         let mut has_blocked = false;
         let mut start = 0;
+        self.ran = 0;
         for queued in commands.iter_mut() {
             let args = Args::new(arena, &spans[start..queued.spans_end]);
             if command(queued.id).request != Request::Local {
@@ -298,6 +326,10 @@ impl Transaction {
                 replies.clear();
             }
             start = queued.spans_end;
+            self.ran += 1;
+            if self.is_divisible && replies.len() >= FULL {
+                break;
+            }
         }
         keyspace.set_caller(Caller::default());
         if has_blocked { Ending::Blocked } else { Ending::Done }

@@ -1,6 +1,7 @@
 //! Requests whose reply comes later: EXEC, commands over several shards that need them together, and commands that wait
 //! for something to take. The connection takes on nothing else meanwhile; its replies before it leave as ever.
 
+use super::OUTPUT_HIGH_WATER;
 use super::local::{self, ConnectionState, LocalCall, Multi, waiting};
 use crate::base::ticks;
 use crate::commands::{self, Bounds, CommandId, Ending, Request, Transaction, blocking, debug};
@@ -28,6 +29,8 @@ const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 pub enum Deferred {
     /// A transaction is out.
     Running(Kind, Option<Place>),
+    /// What is left of requests that run together: their replies had no more room.
+    Resting(Box<Transaction>),
     /// A command found nothing to take.
     Waiting { place: Place, transaction: Box<Transaction> },
     /// SHUTDOWN: the server ends, or cannot.
@@ -72,8 +75,8 @@ pub enum Kind {
         /// When it was asked for.
         began_at: u64,
     },
-    /// One command: its own.
-    One,
+    /// One command, or several requests that run together: each its own.
+    Each,
 }
 
 /// A place in the lines of some keys, given up when it is dropped.
@@ -158,9 +161,41 @@ pub fn begin<S: Session>(
             let bounds = bounds(parties.server, parties.state);
             let transaction = Transaction::of_one(id, args, parties.state.context, bounds, caller);
             parties.session.begin(Box::new(transaction));
-            Some(Deferred::Running(Kind::One, place))
+            Some(Deferred::Running(Kind::Each, place))
         }
     }
+}
+
+/// Requests of one read at most that run together.
+const TOGETHER_MAX: usize = 64;
+
+/// Whether a script has room among those that are gathered.
+pub fn has_room(gathered: &Transaction, args: Args<'_>) -> bool {
+    gathered.len() < TOGETHER_MAX && gathered.has_room(args)
+}
+
+/// Gathers a script that needs several shards with those before it: they run as one transaction, for which the shards
+/// are lent once.
+pub fn gather<S: Session>(
+    gathered: &mut Option<Box<Transaction>>,
+    parties: &Parties<'_, S>,
+    id: CommandId,
+    args: Args<'_>,
+) {
+    match gathered {
+        Some(gathered) => gathered.push(id, args),
+        None => {
+            let bounds = bounds(parties.server, parties.state);
+            let first = Transaction::of_one(id, args, parties.state.context, bounds, Caller::default());
+            *gathered = Some(Box::new(first.divisible()));
+        }
+    }
+}
+
+/// Begins requests that run together.
+pub fn begin_together<S: Session>(gathered: Box<Transaction>, parties: &mut Parties<'_, S>) -> Deferred {
+    parties.session.begin(gathered);
+    Deferred::Running(Kind::Each, None)
 }
 
 /// SHUTDOWN: the connection ends with the server, or hears that it does not end.
@@ -416,7 +451,7 @@ impl Deferred {
     /// Whether messages may pass it: what it causes itself comes behind its reply.
     pub fn lets_messages_pass(&self) -> bool {
         match self {
-            Self::Running(..) => false,
+            Self::Running(..) | Self::Resting(_) => false,
             Self::Asleep(..) | Self::Stopping(..) => true,
             Self::Waiting { place, .. } => place.waiter.state() == Wait::Waiting,
         }
@@ -433,8 +468,11 @@ impl Deferred {
     /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
     /// nothing.
     pub async fn changed<S: Session>(&self, session: &S, replication: &Replication) {
-        if let Self::Stopping(_, stop) = self {
-            return stop.given_up().await;
+        match self {
+            Self::Stopping(_, stop) => return stop.given_up().await,
+            // What there is room for, the connection looks at when it has written.
+            Self::Resting(_) => return std::future::pending().await,
+            _ => {}
         }
         // A transaction that the session does not wait for is back.
         let (Self::Waiting { place, .. } | Self::Asleep(place, ..)) = self else { return };
@@ -479,6 +517,10 @@ pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: 
             None => Some(Deferred::Running(kind, place)),
             Some(transaction) => finish(kind, place, transaction, parties, out),
         },
+        Deferred::Resting(transaction) if out.unsent() < OUTPUT_HIGH_WATER => {
+            Some(begin_together(transaction, parties))
+        }
+        Deferred::Resting(_) => Some(deferred),
         Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out.buffer()),
         Deferred::Stopping(_, ref stop) if stop.request().is_some() => Some(deferred),
         Deferred::Stopping(id, _) => {
@@ -542,7 +584,7 @@ fn finish<S: Session>(
         (Ending::Aborted, _) => {
             parties.session.reply_here(parties.state.context.resp3, out.buffer(), |reply| reply.null_array())
         }
-        (Ending::Done, Kind::One) => write_one(*transaction, parties, out),
+        (Ending::Done, Kind::Each) => return write_each(transaction, parties, out).map(Deferred::Resting),
         (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, parties, out),
     }
     if let Kind::Exec { id, began_at } = kind {
@@ -551,12 +593,23 @@ fn finish<S: Session>(
     None
 }
 
-fn write_one<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_, S>, out: &mut Output) {
-    match parties.session.take_turn() {
-        true if transaction.is_over_limit() => out.give_up(),
-        true => out.append(&mut transaction.take_replies()),
-        false => {}
+/// The replies that there are, each in its turn; returns the commands that have not run.
+fn write_each<S: Session>(
+    mut transaction: Box<Transaction>,
+    parties: &mut Parties<'_, S>,
+    out: &mut Output,
+) -> Option<Box<Transaction>> {
+    let mut replies = transaction.take_replies();
+    let mut moved = 0;
+    for (_, _, end) in transaction.reply_ends() {
+        match parties.session.take_turn() {
+            true if transaction.is_over_limit() => out.give_up(),
+            true => replies.move_all(moved..end, out),
+            false => {}
+        }
+        moved = end;
     }
+    transaction.take_rest()
 }
 
 /// An array of the replies. The connection's own commands run now, each in its place.
@@ -605,7 +658,7 @@ fn wait_on<S: Session>(
     let resp3 = parties.state.context.resp3;
     if place.waiter.take_call() {
         parties.session.begin(transaction);
-        return Some(Deferred::Running(Kind::One, Some(place)));
+        return Some(Deferred::Running(Kind::Each, Some(place)));
     }
     match place.waiter.state() {
         Wait::Served => {

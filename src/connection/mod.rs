@@ -15,7 +15,7 @@ use crate::base::narrowing::size;
 use crate::base::pressure::PRESSURE;
 use crate::base::routing::slot_of;
 use crate::base::ticks;
-use crate::commands::{self, Command, CommandId, Flags, Request};
+use crate::commands::{self, Command, CommandId, Flags, Request, Transaction};
 use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::engine::{GATHERED_BYTES_MAX, LoadingSession, Session};
 use crate::keyspace::Class;
@@ -134,6 +134,7 @@ impl<S: Session> Connection<S> {
                 state,
                 parser: RequestParser::default(),
                 deferred: None,
+                scripts: None,
                 awaits_replies: false,
                 is_paused: false,
                 is_muted: false,
@@ -527,15 +528,25 @@ impl Connection<LoadingSession> {
     /// The connection as it is, over the data that is there now.
     fn with_session<S: Session>(self, mut session: S) -> Connection<S> {
         let Self { requests, partial, taken, has_unparsed, is_at_end, out, is_blocked, due, is_watched } = self;
-        let Requests { server, client, session: early, state, parser, deferred, awaits_replies, is_paused, is_muted } =
-            requests;
+        let Requests {
+            server,
+            client,
+            session: early,
+            state,
+            parser,
+            deferred,
+            scripts,
+            awaits_replies,
+            is_paused,
+            is_muted,
+        } = requests;
         session.set_muted(is_muted);
         deferred::end_early_watch(&state);
         if let Some(transaction) = early.into_begun() {
             session.begin(transaction);
         }
         let requests =
-            Requests { server, client, session, state, parser, deferred, awaits_replies, is_paused, is_muted };
+            Requests { server, client, session, state, parser, deferred, scripts, awaits_replies, is_paused, is_muted };
         Connection { requests, partial, taken, has_unparsed, is_at_end, out, is_blocked, due, is_watched }
     }
 }
@@ -572,6 +583,8 @@ struct Requests<S> {
     parser: RequestParser,
     /// A request whose reply comes later: none is taken on before.
     deferred: Option<Deferred>,
+    /// Scripts of the read that is taken on, which will run together.
+    scripts: Option<Box<Transaction>>,
     /// Whether the next request publishes or subscribes, and must not run before those before it have.
     awaits_replies: bool,
     /// Whether the next request waits for the end of a CLIENT PAUSE.
@@ -624,6 +637,7 @@ impl<S: Session> Requests<S> {
                 }
             }
         };
+        self.begin_scripts();
         self.session.run_gathered(input, out);
         if let Some(left) = self.session.take_left() {
             (consumed, commands, has_stopped) = (left.at, commands - left.commands, true);
@@ -679,11 +693,25 @@ impl<S: Session> Requests<S> {
         is_taken_on
     }
 
+    /// Begins the scripts that are gathered, if there are any.
+    fn begin_scripts(&mut self) {
+        if let Some(scripts) = self.scripts.take() {
+            let Self { server, client, session, state, .. } = self;
+            self.deferred = Some(deferred::begin_together(scripts, &mut Parties { server, client, session, state }));
+        }
+    }
+
     fn take_on_heard(&mut self, found: Found<'_>, out: &mut Output) -> bool {
         let Self { server, client, session, state, parser, .. } = self;
         let input = found.rest();
         let args = parser.args(input);
         let accepted = accepted(args, state, server, client, session);
+        if let Some(scripts) = &self.scripts
+            && !(may_join_scripts(&accepted, args, state, server, session) && deferred::has_room(scripts, args))
+        {
+            self.begin_scripts();
+            return false;
+        }
         let may_gather = parser.stands_in_input() && found.place.len() <= GATHERED_BYTES_MAX;
         if session.has_gathered()
             && !(may_gather && is_for_engine(&accepted, args, state, server))
@@ -731,6 +759,14 @@ impl<S: Session> Requests<S> {
                 }
                 if defers || !session.fits(id, args) {
                     let Self { server, client, session, state, .. } = self;
+                    if command.flags.has(Flags::SCRIPT) {
+                        deferred::gather(&mut self.scripts, &Parties { server, client, session, state }, id, args);
+                        if self.is_muted {
+                            // Whether replies are dropped is the same for all that run together.
+                            self.begin_scripts();
+                        }
+                        return true;
+                    }
                     self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
                 } else if is_local {
                     tell_slow(server, client, session);
@@ -782,10 +818,10 @@ impl<S: Session> Requests<S> {
     /// Goes on with a request whose reply comes later; true when it got further.
     fn go_on(&mut self, out: &mut Output) -> bool {
         let Some(deferred) = self.deferred.take() else { return false };
-        let was_waiting = deferred.is_waiting();
+        let was = std::mem::discriminant(&deferred);
         let Self { server, client, session, state, .. } = self;
         self.deferred = deferred::go_on(deferred, &mut Parties { server, client, session, state }, out);
-        self.deferred.as_ref().is_none_or(|deferred| deferred.is_waiting() != was_waiting)
+        self.deferred.as_ref().is_none_or(|deferred| std::mem::discriminant(deferred) != was)
     }
 }
 
@@ -800,6 +836,19 @@ fn is_for_engine(
         && state.multi.is_none()
         && !server.pause.holds(|| true)
         && !server.pubsub.has_monitors()
+}
+
+/// Whether a request is a script that may run together with those before it, under what holds for all of them.
+fn may_join_scripts<S: Session>(
+    accepted: &Result<(CommandId, &'static Command), CommandError>,
+    args: Args<'_>,
+    state: &ConnectionState,
+    server: &Server,
+    session: &S,
+) -> bool {
+    accepted.as_ref().is_ok_and(|&(id, command)| command.flags.has(Flags::SCRIPT) && !session.fits(id, args))
+        && state.multi.is_none()
+        && !server.pause.holds(|| true)
 }
 
 #[inline]
