@@ -124,7 +124,7 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
         3 if args.is(1, "OBJECT") => {
             let second = keyspace.second();
-            let node = keyspace.peek(&args[2]).ok_or(CommandError::NoSuchKey)?;
+            let node = keyspace.stored(&args[2]).ok_or(CommandError::NoSuchKey)?;
             reply.simple(&described(node, second));
         }
         3 if args.is(1, "PROTOCOL") => protocol(&args[2], reply)?,

@@ -592,6 +592,12 @@ impl<S: Store> Keyspace<S> {
         Some(self.store.at(place, hash, key))
     }
 
+    /// The node of a key as it is stored, uncounted, though the key may have expired.
+    pub fn stored(&self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        Some(self.store.at(self.store.locate(hash, key)?, hash, key))
+    }
+
     /// Whether a key exists, uncounted.
     pub fn contains(&mut self, key: &[u8]) -> bool {
         self.locate_live(hash_of(key), key).is_some()
@@ -645,8 +651,7 @@ impl<S: Store> Keyspace<S> {
     }
 
     fn object(&self, key: &[u8]) -> Option<&Object> {
-        let hash = hash_of(key);
-        let node = self.store.at(self.store.locate(hash, key)?, hash, key);
+        let node = self.stored(key)?;
         match node.value() {
             Value::Object(object) if !is_due(node, self.now_ms) => Some(object),
             _ => None,
@@ -669,8 +674,7 @@ impl<S: Store> Keyspace<S> {
 
     /// The value of a key, uncounted, beside other values that are looked at. A key that has expired is passed over.
     pub fn look(&self, key: &[u8]) -> Option<Value<'_>> {
-        let hash = hash_of(key);
-        let node = self.store.at(self.store.locate(hash, key)?, hash, key);
+        let node = self.stored(key)?;
         (!is_due(node, self.now_ms)).then(|| node.value())
     }
 

@@ -13,7 +13,9 @@ use super::registry::{SCRIPTS, Script, ScriptFlags, Sha};
 use crate::resp::{Args, Reply, Span, quoted};
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
-use mlua::{Error, Function, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState};
+use mlua::{
+    Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState,
+};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -92,10 +94,7 @@ pub fn check(script: &Script) -> std::result::Result<(), String> {
 
 /// Runs a library to see what it registers, for no longer than `most`.
 pub fn registered(library: &Library, most: Option<Duration>) -> std::result::Result<Vec<functions::Function>, String> {
-    with_interpreter(|interpreter| {
-        let loaded = interpreter.load(library, most)?;
-        Ok(loaded.into_iter().map(|registered| registered.function).collect())
-    })
+    with_interpreter(|interpreter| Ok(interpreter.load(library, most)?.functions))
 }
 
 /// Runs a script or a function.
@@ -159,9 +158,10 @@ struct Interpreter {
     json: Rc<RefCell<libraries::JsonConfig>>,
     is_resp3: Rc<Cell<bool>>,
     watch: Rc<RefCell<Option<Watch>>>,
-    compiled: HashMap<Sha, Function>,
-    /// What libraries have registered, by their numbers.
-    callbacks: HashMap<u64, Vec<Function>>,
+    kept: Kept,
+    compiled: HashMap<Sha, Slot>,
+    /// Lists of what libraries have registered, by their numbers.
+    callbacks: HashMap<u64, Slot>,
     /// How often the libraries had been changed when those that are gone were forgotten last.
     changes: u64,
     loading: Rc<RefCell<Option<Loading>>>,
@@ -175,18 +175,54 @@ struct Interpreter {
     _names: [LuaString; 3],
 }
 
+/// A place among what is kept.
+type Slot = usize;
+
+/// Values of Lua that are kept for long, in a table: what Rust holds of a state stands on a stack of 8,000 places.
+struct Kept {
+    table: Table,
+    used: Slot,
+    free: Vec<Slot>,
+}
+
+impl Kept {
+    fn add(&mut self, value: impl IntoLua) -> Result<Slot> {
+        let slot = self.free.pop().unwrap_or(self.used + 1);
+        self.table.raw_set(slot, value)?;
+        self.used = self.used.max(slot);
+        Ok(slot)
+    }
+
+    fn get<V: FromLua>(&self, slot: Slot) -> Result<V> {
+        self.table.raw_get(slot)
+    }
+
+    /// Frees the slots that a map has for what `is_gone` says.
+    fn free<K>(&mut self, slots: &mut HashMap<K, Slot>, is_gone: impl Fn(&K) -> bool) {
+        for (_, slot) in slots.extract_if(|key, _| is_gone(key)) {
+            if self.table.raw_set(slot, Value::Nil).is_ok() {
+                self.free.push(slot);
+            }
+        }
+    }
+}
+
 /// A library that is being loaded.
-#[derive(Default)]
 struct Loading {
-    registered: Vec<Registered>,
+    registered: Registered,
     /// When it is to have ended.
     end: Option<Instant>,
 }
 
-/// A function that a library has registered.
+/// What a library has registered: its functions, and a list of the same in Lua.
 struct Registered {
-    function: functions::Function,
-    callback: Function,
+    functions: Vec<functions::Function>,
+    callbacks: Table,
+}
+
+/// There is no memory for what is kept.
+fn not_kept(error: Error) -> String {
+    quoted(format!("ERR {}", raising::without_trace(&error)).as_bytes(), usize::MAX)
 }
 
 /// The names of the chunks of scripts and of libraries.
@@ -206,7 +242,7 @@ impl Interpreter {
         native.raw_set("shown_error", lua.create_function(|lua, value: Value| raising::shown(lua, value))?)?;
         let its = Rc::clone(&watch);
         native.raw_set("end_if_killed", lua.create_function(move |_, ()| end_if_killed(&its))?)?;
-        native.raw_set("unpack", lua.create_function(|lua, values: MultiValue| unpack(lua, &values))?)?;
+        native.raw_set("is_in_range", lua.create_function(|lua, values: MultiValue| is_in_range(lua, &values))?)?;
         patterns::register(&lua, &native, &watch)?;
         libraries::register(&lua, &native, &json)?;
         let redis = redis_table(&lua, &is_resp3)?;
@@ -217,6 +253,7 @@ impl Interpreter {
         let (run, call, load, environment, globals): (Function, Function, Function, Table, Table) =
             sandbox.call(native)?;
         let handler = lua.create_function(|lua, error: Value| handled(lua, error))?;
+        let kept = Kept { table: lua.create_table()?, used: 0, free: Vec::new() };
         lua.set_memory_limit(MEMORY_MAX)?;
         let (hook_watch, hook_loading) = (Rc::clone(&watch), Rc::clone(&loading));
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), move |_, _| {
@@ -234,6 +271,7 @@ impl Interpreter {
             json,
             is_resp3,
             watch,
+            kept,
             compiled: HashMap::new(),
             callbacks: HashMap::new(),
             changes: 0,
@@ -247,16 +285,16 @@ impl Interpreter {
 
     /// The function of a script, compiled where this thread has not seen it.
     fn compiled(&mut self, script: &Script) -> std::result::Result<Function, String> {
-        if let Some(function) = self.compiled.get(&script.sha) {
-            return Ok(function.clone());
+        if let Some(&slot) = self.compiled.get(&script.sha) {
+            return self.kept.get(slot).map_err(not_kept);
         }
         let function = self.chunk(script.code(), SCRIPT_CHUNK).map_err(|reason| {
             quoted(format!("ERR Error compiling script (new function): {reason}").as_bytes(), usize::MAX)
         })?;
         if self.compiled.len() > SCRIPTS.size().0 + STALE_MAX {
-            self.compiled.retain(|sha, _| SCRIPTS.has(sha));
+            self.kept.free(&mut self.compiled, |sha| !SCRIPTS.has(sha));
         }
-        self.compiled.insert(script.sha, function.clone());
+        self.compiled.insert(script.sha, self.kept.add(&function).map_err(not_kept)?);
         Ok(function)
     }
 
@@ -273,32 +311,39 @@ impl Interpreter {
 
     /// What a library has registered here, which has run in this thread or does now.
     fn callback(&mut self, library: &Library, place: usize) -> std::result::Result<Function, String> {
-        if let Some(callbacks) = self.callbacks.get(&library.id) {
-            return Ok(callbacks[place].clone());
-        }
+        let callbacks: Table = match self.callbacks.get(&library.id) {
+            Some(&slot) => self.kept.get(slot).map_err(not_kept)?,
+            None => self.callbacks(library)?,
+        };
+        callbacks.raw_get(place + 1).map_err(not_kept)
+    }
+
+    fn callbacks(&mut self, library: &Library) -> std::result::Result<Table, String> {
         let changes = FUNCTIONS.changes();
         if self.changes != changes {
             self.changes = changes;
             let libraries = FUNCTIONS.libraries();
-            self.callbacks.retain(|id, _| libraries.iter().any(|library| library.id == *id));
+            self.kept.free(&mut self.callbacks, |id| !libraries.iter().any(|library| library.id == *id));
         }
-        let loaded = self.load(library, None)?;
-        let is_same = loaded.iter().map(|registered| &registered.function).eq(&library.functions);
-        let callbacks: Vec<Function> = loaded.into_iter().map(|registered| registered.callback).collect();
-        let callback = callbacks.get(place).filter(|_| is_same).cloned();
-        let callback = callback.ok_or("ERR the library registers other functions than when it was loaded")?;
-        self.callbacks.insert(library.id, callbacks);
-        Ok(callback)
+        let Registered { functions, callbacks } = self.load(library, None)?;
+        if functions != library.functions {
+            return Err("ERR the library registers other functions than when it was loaded".into());
+        }
+        self.callbacks.insert(library.id, self.kept.add(&callbacks).map_err(not_kept)?);
+        Ok(callbacks)
     }
 
     /// Runs a library; gives what it registers. The error is a reply.
-    fn load(&mut self, library: &Library, most: Option<Duration>) -> std::result::Result<Vec<Registered>, String> {
+    fn load(&mut self, library: &Library, most: Option<Duration>) -> std::result::Result<Registered, String> {
         let shown = |text: String| quoted(text.as_bytes(), usize::MAX);
         let function = self
             .chunk(library.code(), LIBRARY_CHUNK)
             .map_err(|reason| shown(format!("ERR Error compiling function: {reason}")))?;
-        *self.loading.borrow_mut() =
-            Some(Loading { end: most.map(|most| Instant::now() + most), ..Loading::default() });
+        let callbacks = self.lua.create_table().map_err(not_kept)?;
+        *self.loading.borrow_mut() = Some(Loading {
+            registered: Registered { functions: Vec::new(), callbacks },
+            end: most.map(|most| Instant::now() + most),
+        });
         let outcome = self.load.call::<(bool, Value)>((function, &self.handler));
         let loading = self.loading.borrow_mut().take().expect("it is being loaded");
         self.note_bytes();
@@ -538,10 +583,11 @@ fn is_counted(error: &Table) -> Result<bool> {
     Ok(error.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true))
 }
 
-/// `unpack`: the elements of a table. Lua's own counts them in 32 bits, where their number may overflow.
-fn unpack(lua: &Lua, values: &MultiValue) -> Result<MultiValue> {
-    /// The stack of C has no room for more.
-    const RESULTS_MAX: i64 = 7900;
+/// Whether `unpack` with these arguments has a result; an error where it has more than the stack of C has room for, or
+/// where the arguments are wrong.
+fn is_in_range(lua: &Lua, values: &MultiValue) -> Result<bool> {
+    /// Places that a function of C has on the stack, its arguments included: `LUAI_MAXCSTACK`.
+    const PLACES: i64 = 8000;
     let Some(Value::Table(table)) = values.front() else {
         let reason = format!("table expected, got {}", raising::type_name(values.front()));
         return Err(raising::bad_argument(lua, 1, "unpack", &reason));
@@ -552,8 +598,8 @@ fn unpack(lua: &Lua, values: &MultiValue) -> Result<MultiValue> {
         last => raising::truncated(raising::number(lua, last, 3, "unpack")?),
     };
     match last.checked_sub(first) {
-        Some(distance) if distance < 0 => Ok(MultiValue::new()),
-        Some(distance) if distance < RESULTS_MAX => (first..=last).map(|index| table.raw_get(index)).collect(),
+        Some(distance) if distance < 0 => Ok(false),
+        Some(distance) if distance < PLACES - values.len() as i64 => Ok(true),
         _ => Err(raising::error(lua, "too many results to unpack")),
     }
 }
@@ -593,21 +639,21 @@ fn register(lua: &Lua, values: &MultiValue, loading: &RefCell<Option<Loading>>) 
         2 => positional_arguments(lua, values),
         _ => Err("wrong number of arguments to redis.register_function"),
     };
-    let (name, mut registered) = registered.map_err(fails)?;
-    registered.function.name = checked_name(&name).ok_or_else(|| fails(functions::BAD_NAME))?;
-    let is_same = |other: &Registered| other.function.name.eq_ignore_ascii_case(&registered.function.name);
-    if loading.registered.iter().any(is_same) {
+    let (name, mut function, callback) = registered.map_err(fails)?;
+    function.name = checked_name(&name).ok_or_else(|| fails(functions::BAD_NAME))?;
+    let Registered { functions, callbacks } = &mut loading.registered;
+    if functions.iter().any(|other| other.name.eq_ignore_ascii_case(&function.name)) {
         return Err(fails("Function already exists in the library"));
     }
-    loading.registered.push(registered);
-    Ok(())
+    functions.push(function);
+    callbacks.raw_push(callback)
 }
 
 /// A function with the name that it is to get, which has not been looked at; or what is wrong with it.
-type ToRegister = std::result::Result<(Vec<u8>, Registered), &'static str>;
+type ToRegister = std::result::Result<(Vec<u8>, functions::Function, Function), &'static str>;
 
 fn to_register(name: Vec<u8>, callback: Function, description: Option<Box<[u8]>>, flags: ScriptFlags) -> ToRegister {
-    Ok((name, Registered { function: functions::Function { name: String::new(), description, flags }, callback }))
+    Ok((name, functions::Function { name: String::new(), description, flags }, callback))
 }
 
 fn positional_arguments(lua: &Lua, values: &MultiValue) -> ToRegister {
@@ -799,5 +845,21 @@ mod tests {
         assert!(is_compiled());
         SCRIPTS.flush();
         assert!(!is_compiled());
+    }
+
+    #[test]
+    fn what_is_kept_takes_no_place_on_the_stack_and_slots_are_used_again() {
+        let lua = Lua::new();
+        let mut kept = Kept { table: lua.create_table().unwrap(), used: 0, free: Vec::new() };
+        let mut slots: HashMap<i64, Slot> = (0..20_000)
+            .map(|value| (value, kept.add(lua.create_string(value.to_string()).unwrap()).unwrap()))
+            .collect();
+        kept.free(&mut slots, |value| value % 2 == 0);
+        assert_eq!((slots.len(), kept.free.len()), (10_000, 10_000));
+        (0..10_000).for_each(|value| _ = slots.insert(-1 - value, kept.add(-1 - value).unwrap()));
+        assert_eq!(kept.used, 20_000);
+        for (value, slot) in slots {
+            assert_eq!(kept.get::<i64>(slot).unwrap(), value);
+        }
     }
 }

@@ -168,7 +168,13 @@ function globals.load(reader, name)
   end, name))
 end
 
-globals.unpack = native.unpack
+-- Lua's own counts its results in 32 bits, where their number may overflow: it gets ranges that are short.
+local unpack, is_in_range = unpack, native.is_in_range
+
+function globals.unpack(...)
+  if not is_in_range(...) then return end
+  return unpack(...)
+end
 
 function globals.collectgarbage(what, amount)
   if what == nil or what == 'collect' or what == 'count' or what == 'step' then

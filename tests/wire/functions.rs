@@ -344,3 +344,21 @@ fn a_library_that_does_not_end_is_not_loaded_and_memory_that_is_short_refuses_on
         assert_eq!(client.value(&["FCALL", "f", "0"]).text(), "OK");
     });
 }
+
+/// What Rust holds of Lua stands on a stack of 8,000 places.
+#[test]
+fn there_may_be_more_functions_than_the_stack_of_lua_has_places() {
+    let server = Server::start(EVERY_ENGINE[0], &["--threads", "1", "--appendonly", "no"]);
+    let mut client = server.client();
+    let register = |number: usize| format!("redis.register_function('f{number}', function() return {number} end)\n");
+    for library in 0..3 {
+        let functions = (0..3000).map(|number| register(library * 3000 + number)).collect::<String>();
+        let source = format!("#!lua name=library{library}\n{functions}");
+        assert_eq!(client.value(&["FUNCTION", "LOAD", &source]).text(), format!("library{library}"));
+    }
+    let calls: Vec<Vec<String>> =
+        (0..9000).map(|number| ["FCALL".into(), format!("f{number}"), "0".into()].to_vec()).collect();
+    for (number, value) in client.pipeline(&calls).iter().enumerate() {
+        assert_eq!(*value, Value::of(format!(":{number}\r\n").as_bytes()));
+    }
+}

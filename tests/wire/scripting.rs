@@ -1,8 +1,8 @@
 //! Scripts: EVAL and its kin, SCRIPT, and what a script sees of Lua, on every engine and beside redis-server.
 
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, Server, Setup, Value, check_same_as_redis, check_script, on_every_engine, script_of,
-    wait_until, words,
+    Client, Data, EVERY_ENGINE, Server, Setup, Value, check_same_as_redis, check_script, on_every_engine, request,
+    script_of, wait_until, words,
 };
 use shardrace::aof::Scan;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -348,7 +348,16 @@ fn the_sandbox_shows_what_redis_shows_and_lets_nothing_be_changed() {
         "return {unpack({1,2,3})}",
         "return {unpack({1,2,3}, 2)}",
         "return {unpack({1,2,3}, 2, 3)}",
-        "return unpack({}, 0, 10000000)",
+        "local t = {} for i = 1, 7999 do t[i] = i end return redis.call('rpush', 'many', unpack(t))",
+        "local t = {} for i = 1, 7900 do t[i] = 'x' .. i end return redis.call('rpush', 'many', unpack(t))",
+        "local t = {} for i = 1, 8000 do t[i] = i end return {unpack(t)}",
+        "local t = {} for i = 1, 7998 do t[i] = i end return #{unpack(t, 1)}",
+        "local t = {} for i = 1, 7998 do t[i] = i end return #{unpack(t, 1, #t)}",
+        "return #{unpack({}, 5, 4)}",
+        "return #{unpack({}, 2147483647, 2147483648)}",
+        "local x = unpack({}, 'x') return x",
+        "local x = unpack(1) return x",
+        "local t = unpack({}, 0, 10000000) return t",
         "return {string.byte('abc', 1, -1)}",
         "return string.char(65, 66)",
         "return string.format('%5.2f|%d|%s|%q|%x', 3.14159, 42, 'x', 'a\"b', 255)",
@@ -1222,5 +1231,67 @@ fn memory_that_is_short_refuses_the_first_write_of_a_script_and_no_later_one() {
         assert_eq!(run(&mut client, &allowed).text(), "OK");
         let refused = format!("#!lua\n{write}");
         assert!(run(&mut client, &refused).text().starts_with("OOM "));
+    }
+}
+
+#[test]
+fn scripts_of_one_read_reply_each_for_itself_and_in_order_among_other_requests() {
+    let script = |source: &str| ["EVAL", source, "0"].map(str::to_owned).to_vec();
+    let incr = script("return redis.call('incr', 'a')");
+    let moves = script("redis.call('rpush', 'b', redis.call('incr', 'a')) return redis.call('lrange', 'b', 0, -1)");
+    let fails = script("redis.call('incr', 'a') return redis.call('lpush', 'a', 1)");
+    let line = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let mut requests = Vec::new();
+    for other in ["GET a", "PING", "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0", "EVAL x", "SELECT 3", "GET a"]
+    {
+        requests.extend([incr.clone(), moves.clone(), line(other), fails.clone(), incr.clone()]);
+    }
+    requests.extend([line("MULTI"), incr.clone(), moves.clone(), line("EXEC"), incr.clone(), line("SELECT 0")]);
+    requests.extend(std::iter::repeat_n(incr, 100));
+    on_every_engine(|server| {
+        let mut client = server.client();
+        let together = client.pipeline(&requests);
+        client.expect("FLUSHALL", "+OK\r\n");
+        let alone: Vec<Value> = requests.iter().map(|request| client.value(request)).collect();
+        assert_eq!(together, alone);
+        client.expect("FLUSHALL", "+OK\r\n");
+        // Those that are not to be heard are not, and the others are.
+        let mut bytes = Vec::new();
+        for _ in 0..3 {
+            bytes.extend(request(&["CLIENT", "REPLY", "SKIP"]));
+            (0..3).for_each(|_| bytes.extend(request(&["EVAL", "return redis.call('incr', 'a')", "0"])));
+        }
+        client.send(&bytes);
+        assert_eq!(client.values(6).iter().map(Value::integer).collect::<Vec<_>>(), [2, 3, 5, 6, 8, 9]);
+    });
+}
+
+/// The shards are lent to all of them at once, at one reading of the clock.
+#[test]
+fn scripts_of_one_read_are_one_transaction_of_the_shards() {
+    let server = Server::start(EVERY_ENGINE[4], &[]);
+    let mut client = server.client();
+    let script = "for i = 1, 2e5 do end local t = redis.call('time') return t[1] .. ' ' .. t[2]";
+    let requests = vec![["EVAL", script, "0"].map(str::to_owned).to_vec(); 64];
+    let times: Vec<String> = client.pipeline(&requests).iter().map(Value::text).collect();
+    assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
+    assert_ne!(client.value(&requests[0]).text(), times[0]);
+}
+
+#[test]
+fn scripts_that_wait_for_a_reader_take_no_memory_for_their_replies() {
+    const REPLIES: usize = 200;
+    const MB: usize = 1 << 20;
+    for setup in EVERY_ENGINE {
+        let server = Server::start(setup, &["--appendonly", "no"]);
+        run(&mut server.client(), "redis.call('set', 'big', string.rep('v', 1048576)) return 1");
+        let before = server.resident_bytes();
+        let mut client = server.client();
+        client.send(&request(&["EVAL", "return redis.call('get', 'big')", "0"]).repeat(REPLIES));
+        std::thread::sleep(Duration::from_millis(300));
+        let grown = server.resident_bytes().saturating_sub(before);
+        assert!(grown < 40 * MB as u64, "{setup:?}: {grown} bytes");
+        let replies = client.values(REPLIES);
+        assert!(replies.iter().all(|reply| reply.bytes().len() == MB), "{setup:?}");
     }
 }
