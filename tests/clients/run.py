@@ -82,7 +82,9 @@ def checkout(name, options):
     repository, tag = SUITES[name]["repository"], SUITES[name]["tag"]
     stored = options.sources / repository.replace("/", "+") / "repo"
     url = str(stored) if stored.exists() else f"https://github.com/{repository}.git"
-    run(["git", "clone", "-q", "-c", "advice.detachedHead=false", url, str(directory)])
+    run(["git", "clone", "-q", "-n", "-c", "advice.detachedHead=false", url, str(directory)])
+    # A stored copy may lack large files, which are documents.
+    run(["git", "sparse-checkout", "set", "--no-cone", "/*", "!/docs"], cwd=directory)
     run(["git", "checkout", "-q", tag], cwd=directory)
 
 
