@@ -220,6 +220,7 @@ directives! {
     ReplBacklogTtl = ("repl-backlog-ttl", Kind::Integer(0, i64::MAX as u64), "3600", true, "Seconds without a replica after which nothing of the stream is kept any more; 0 for never");
     MinReplicasToWrite = ("min-replicas-to-write", INTEGER, "0", true, "Replicas that have to be there, and to have been heard of lately, for a write to be taken; 0 for none");
     MinReplicasMaxLag = ("min-replicas-max-lag", INTEGER, "10", true, "Seconds since such a replica was heard of at most; 0 for no need of any");
+    ShutdownTimeout = ("shutdown-timeout", INTEGER, "10", true, "Seconds for which the end of the server waits for replicas that lag; 0 for not at all");
     TcpKeepalive = ("tcp-keepalive", INTEGER, "300", true, "Seconds of silence after which a new connection is asked whether it is there; 0 for never");
     Include = ("include", Kind::Include, "", false, "A file to read at this place of the config file, or those that a pattern matches");
     @without_effect {
@@ -279,7 +280,6 @@ directives! {
     }
     @all_for Ignored, NO_REPLICATION {
         ("rdb-del-sync-files", YES_NO, "no");
-        ("shutdown-timeout", INTEGER, "10");
         ("masterauth", Kind::Text, "");
         ("masteruser", Kind::Text, "");
         ("bind-source-addr", Kind::Text, "");

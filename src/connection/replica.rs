@@ -128,6 +128,7 @@ impl Link<'_> {
     /// The stream goes on where the replica stands.
     async fn go_on(&mut self, place: &Place) -> io::Result<()> {
         self.server.replication.counts.partial.fetch_add(1, Ordering::Relaxed);
+        self.replica().follow(place);
         self.replica().acknowledge(place.position(), None, uptime_ms());
         tracing::info!(
             "Partial resynchronization request from {} accepted. Sending {} bytes of backlog",
@@ -146,14 +147,14 @@ impl Link<'_> {
     async fn synchronize(&mut self) -> io::Result<Place> {
         self.server.replication.counts.full.fetch_add(1, Ordering::Relaxed);
         let Start { id, place, snapshot } = self.wait_for_start().await?;
+        self.replica().follow(&place);
         self.replica().set_phase(Phase::TakesSnapshot);
-        let snapshot = Closing(snapshot);
         if !self.replica().is_silent {
             self.send(format!("+FULLRESYNC {id} {}\r\n", place.position()).as_bytes()).await?;
         }
         match self.replica().introduction.takes_eof {
-            true => self.send_flowing(&snapshot.0).await?,
-            false => self.send_gathered(&snapshot.0).await?,
+            true => self.send_flowing(&snapshot, &place).await?,
+            false => self.send_gathered(&snapshot).await?,
         }
         tracing::info!("Synchronization with replica {} succeeded", self.name());
         Ok(place)
@@ -176,10 +177,11 @@ impl Link<'_> {
     }
 
     /// Sends a snapshot whose end is told by a mark that does not stand in it.
-    async fn send_flowing(&mut self, snapshot: &Pipe) -> io::Result<()> {
+    async fn send_flowing(&mut self, snapshot: &Pipe, place: &Place) -> io::Result<()> {
         let mark: String = std::iter::repeat_with(fastrand::alphanumeric).take(MARK_LEN).collect();
         self.send(format!("$EOF:{mark}\r\n").as_bytes()).await?;
         loop {
+            must_be_kept(place)?;
             match snapshot.take() {
                 Taken::Chunk(chunk) => self.send(&chunk).await?,
                 Taken::End => break,
@@ -387,11 +389,10 @@ impl Link<'_> {
     }
 }
 
-/// A pipe that takes no more when nobody takes out of it.
-struct Closing(Arc<Pipe>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.close();
+/// What a replica has before it is to be kept until it was sent.
+fn must_be_kept(place: &Place) -> io::Result<()> {
+    match place.is_cut() {
+        true => Err(io::Error::other("it lags by more than client-output-buffer-limit, or the stream has ended")),
+        false => Ok(()),
     }
 }

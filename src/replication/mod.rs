@@ -15,7 +15,7 @@ mod pipe;
 mod replicas;
 mod stream;
 
-pub use pipe::{Pipe, Pipes, Taken};
+pub use pipe::{Outlet, Pipe, Pipes, Taken};
 pub use replicas::{Introduction, Phase, Replica, Start};
 pub use stream::{Backlog, Place, Stream};
 
@@ -172,7 +172,7 @@ pub struct History {
     pub id: String,
     /// The name of the stream that it was before this server was promoted; zeros where there was none.
     pub second_id: String,
-    /// The first offset that is no longer of the second.
+    /// The first offset that is no longer of the second, counted from 1 as INFO shows it.
     pub second_offset: Option<u64>,
 }
 
@@ -182,9 +182,10 @@ impl History {
         Self { id, second_id: "0".repeat(ID_LEN), second_offset: None }
     }
 
-    /// Whether what stands before `offset` of the stream with this name is what stands before it here.
+    /// Whether what stands before `offset` of the stream with this name is what stands before it here. The offset is that
+    /// of the last byte, counted from 1.
     fn has(&self, id: &str, offset: u64) -> bool {
-        id == self.id || (id == self.second_id && self.second_offset.is_some_and(|end| offset <= end))
+        id == self.id || (id == self.second_id && self.second_offset.is_some_and(|end| offset < end))
     }
 }
 

@@ -35,6 +35,30 @@ struct State {
     end: Option<Result<(), String>>,
 }
 
+/// The end of a pipe that is taken from: the pipe is closed when it is dropped, by whomever.
+#[derive(Debug)]
+pub struct Outlet(Arc<Pipe>);
+
+impl Outlet {
+    /// That of a pipe.
+    pub fn of(pipe: &Arc<Pipe>) -> Self {
+        Self(Arc::clone(pipe))
+    }
+}
+
+impl std::ops::Deref for Outlet {
+    type Target = Pipe;
+    fn deref(&self) -> &Pipe {
+        &self.0
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// What comes out of a pipe.
 #[derive(Debug)]
 pub enum Taken {
@@ -90,7 +114,7 @@ impl Pipe {
     }
 
     /// Nobody takes what is put in any more.
-    pub fn close(&self) {
+    fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.chunks.clear();

@@ -1,9 +1,9 @@
 //! The replicas that are attached, as INFO, ROLE, WAIT and the housekeeping see them.
 
-use super::pipe::Pipe;
-use super::stream::Place;
+use super::pipe::Outlet;
+use super::stream::{Gauge, Place};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
@@ -64,6 +64,8 @@ pub struct Replica {
     has_acknowledged: AtomicBool,
     /// What it says is on its disk.
     synced: AtomicU64,
+    /// How far it has been sent the stream, once it is.
+    gauge: OnceLock<Gauge>,
     /// When it last said so, by [`uptime_ms`](crate::base::clock::uptime_ms).
     heard_ms: AtomicU64,
     /// Since when it waits for a snapshot.
@@ -83,7 +85,7 @@ pub struct Start {
     /// Where in it the snapshot stands.
     pub place: Place,
     /// Where the snapshot comes from.
-    pub snapshot: Arc<Pipe>,
+    pub snapshot: Outlet,
 }
 
 impl Replica {
@@ -97,6 +99,7 @@ impl Replica {
             acknowledged: AtomicU64::new(0),
             has_acknowledged: AtomicBool::new(false),
             synced: AtomicU64::new(0),
+            gauge: OnceLock::new(),
             heard_ms: AtomicU64::new(now_ms),
             waits_since_ms: now_ms,
             is_begun: AtomicBool::new(false),
@@ -149,6 +152,17 @@ impl Replica {
     /// Notes that it is there.
     pub fn hear(&self, now_ms: u64) {
         self.heard_ms.store(now_ms, Ordering::Release);
+    }
+
+    /// Notes where it is sent the stream from.
+    pub fn follow(&self, place: &Place) {
+        // It is sent one stream.
+        _ = self.gauge.set(place.gauge());
+    }
+
+    /// Bytes that it has to be sent.
+    pub fn lag(&self) -> u64 {
+        self.gauge.get().map_or(0, Gauge::lag)
     }
 
     /// Milliseconds since it was heard of.

@@ -65,6 +65,21 @@ pub struct Place {
     reader: Arc<Reader>,
 }
 
+/// Tells how far a place is behind the end.
+#[derive(Debug)]
+pub struct Gauge {
+    stream: Arc<Stream>,
+    reader: Arc<Reader>,
+}
+
+impl Gauge {
+    /// How many bytes stand between; none where the place is gone.
+    pub fn lag(&self) -> u64 {
+        let is_gone = self.reader.is_cut.load(Ordering::Acquire) || Arc::strong_count(&self.reader) == 1;
+        if is_gone { 0 } else { self.stream.end().saturating_sub(self.reader.position.load(Ordering::Acquire)) }
+    }
+}
+
 /// A part of the stream.
 #[derive(Debug)]
 pub struct Part {
@@ -275,6 +290,11 @@ impl Place {
     /// How many bytes stand behind it.
     pub fn lag(&self) -> u64 {
         self.stream.end().saturating_sub(self.position())
+    }
+
+    /// Tells others how far it is behind.
+    pub fn gauge(&self) -> Gauge {
+        Gauge { stream: Arc::clone(&self.stream), reader: Arc::clone(&self.reader) }
     }
 
     /// Waits until something was appended, or it was cut.

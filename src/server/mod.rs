@@ -660,10 +660,22 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
     now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000
 }
 
+/// How often it is looked whether connections to replicas are all that is left.
+const LOOK_FOR_REPLICAS: Duration = Duration::from_millis(5);
 /// How long connections are waited for where a script keeps them from ending.
 const DRAIN_BESIDE_SCRIPT: Duration = Duration::from_millis(200);
 
-/// Lets connections answer what they have read, and end. Those that wait for a log that cannot be written end without
+/// Waits until no connections are left but those to replicas.
+async fn wait_for_others_than_replicas(server: &Server, tasks: &TaskTracker) {
+    if server.replication.replicas().is_empty() {
+        return tasks.wait().await;
+    }
+    while tasks.len() > server.replication.replicas().len() {
+        tokio::time::sleep(LOOK_FOR_REPLICAS).await;
+    }
+}
+
+/// Lets connections answer what they have read, and end; replicas when they have what was changed. Those that wait for a log that cannot be written end without
 /// their replies, and so do writes that came after the last snapshot.
 async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool) {
     tasks.close();
@@ -672,9 +684,15 @@ async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool
         false => server.pause.end(),
     }
     let close_all = |how: Shutdown| server.clients.list().iter().for_each(|client| client.shut_down(how));
-    close_all(Shutdown::Read);
+    let others = server.clients.list().into_iter().filter(|client| !client.is_replica());
+    others.for_each(|client| client.shut_down(Shutdown::Read));
     let most = if busy::is_busy() { DRAIN_BESIDE_SCRIPT } else { DRAIN_MAX };
-    if tokio::time::timeout(most, tasks.wait()).await.is_err() {
+    let drained = tokio::time::timeout(most, wait_for_others_than_replicas(server, tasks)).await;
+    if drained.is_ok() {
+        replication::let_catch_up(server).await;
+    }
+    close_all(Shutdown::Read);
+    if drained.is_err() || tokio::time::timeout(most, tasks.wait()).await.is_err() {
         if busy::is_busy() {
             tracing::warn!("A script runs that does not end: what it has changed is lost");
             return;

@@ -8,7 +8,7 @@ use crate::engine::{Engine, ImagePart};
 use crate::keyspace::{Effects, ImageSink};
 use crate::pubsub::Relay;
 use crate::rdb::{self, FileKeys, FileWriter};
-use crate::replication::{History, Phase, Pipe, Pipes, Replica, Start};
+use crate::replication::{History, Outlet, Phase, Pipe, Pipes, Reach, Replica, Start};
 use crate::scripting::{FUNCTIONS, Watcher};
 use crate::snapshot::{IMAGE, SnapshotWriter, Target};
 use crate::state::{Server, node_id};
@@ -83,6 +83,31 @@ fn payload_of<'a>(words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeI
     effects.payload().to_vec()
 }
 
+/// Waits until replicas have all that was pushed, for as long as `shutdown-timeout` allows: the server ends.
+pub async fn let_catch_up(server: &Server) {
+    let replication = &server.replication;
+    let timeout = Duration::from_secs(server.config.number(Directive::ShutdownTimeout));
+    let is_online = |replica: &Arc<Replica>| replica.phase() == Phase::Online && !replica.is_silent;
+    let online = || replication.replicas().iter().filter(|replica| is_online(replica)).count() as u64;
+    if timeout.is_zero() || online() == 0 {
+        return;
+    }
+    let caught_up = async {
+        let mut reach = Reach::default();
+        loop {
+            let heard = replication.heard();
+            reach = replication.advance(reach, true);
+            if replication.reached(reach, false) >= online() {
+                return;
+            }
+            heard.await;
+        }
+    };
+    if tokio::time::timeout(timeout, caught_up).await.is_err() {
+        tracing::warn!("Lagging replicas have not caught up within {} seconds", timeout.as_secs());
+    }
+}
+
 struct Tending<E> {
     server: Arc<Server>,
     engine: Arc<E>,
@@ -119,6 +144,7 @@ impl<E: Engine> Tending<E> {
             self.put_mark().await;
         }
         self.server.look_at_replicas();
+        self.note_lags(&replicas);
         self.end_silent(&replicas, now_ms);
         self.ping(&replicas, now_ms);
         let waiting = self.waiting(&replicas, now_ms);
@@ -159,6 +185,15 @@ impl<E: Engine> Tending<E> {
         let parts =
             self.engine.segments().iter().map(|segment| ImagePart { sink: None, at_moment: act(Arc::clone(segment)) });
         Arc::clone(&self.engine).begin_image(parts.collect()).await;
+    }
+
+    /// Tells the housekeeping, which ends those that are over the soft limit for too long, what replicas have to be sent.
+    fn note_lags(&self, replicas: &[Arc<Replica>]) {
+        for replica in replicas {
+            if let Some(client) = self.server.clients.get(replica.client) {
+                client.output_bytes.store(replica.lag(), Ordering::Relaxed);
+            }
+        }
     }
 
     /// Ends links to replicas that are not heard of any more.
@@ -207,14 +242,14 @@ impl<E: Engine> Tending<E> {
         let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
         let is_synchronizing = Arc::clone(&self.is_synchronizing);
         tokio::spawn(async move {
-            synchronize(&server, &engine, &replicas).await;
+            synchronize(&server, &engine, replicas).await;
             is_synchronizing.store(false, Ordering::Release);
         });
     }
 }
 
 /// Sends a snapshot to some replicas.
-async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas: &[Arc<Replica>]) {
+async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas: Vec<Arc<Replica>>) {
     tracing::info!("Starting a snapshot for SYNC with target: {} replica sockets", replicas.len());
     let bytes_max = size(server.config.output_limits().slave.hard_max());
     let pipe = |replica: &Arc<Replica>| {
@@ -237,7 +272,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
         Some(place) => {
             let id = server.replication.history().id;
             for (replica, pipe) in replicas.iter().zip(&pipes.0) {
-                replica.begin(Start { id: id.clone(), place: place.fork(), snapshot: Arc::clone(pipe) });
+                replica.begin(Start { id: id.clone(), place: place.fork(), snapshot: Outlet::of(pipe) });
             }
         }
         None => {
@@ -245,6 +280,8 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
             replicas.iter().for_each(|replica| replica.fail());
         }
     }
+    // One that has gone meanwhile takes its end of the pipe with it: nobody else is to hold that.
+    drop(replicas);
     let writing = Arc::clone(&snapshot);
     let thread = std::thread::Builder::new().name("sync".into()).spawn(move || write(&writing, &pipes));
     if let Err(error) = &thread {

@@ -149,13 +149,18 @@ fn keys(name: &str) -> [String; 4] {
     [1, 2, 3, 4].map(|number| format!("{name}{number}"))
 }
 
+/// A script that takes some milliseconds, on the shard of its key alone.
+const BUSY: &str = "local sum = 0 for number = 1, 300000 do sum = sum + number end return redis.call('INCR', KEYS[1])";
+
 /// Who changes a replica's keys in which way; all of it together, a reader of the replica sees at any time.
 #[test]
 fn a_reader_of_a_replica_sees_each_change_whole_and_with_all_that_its_maker_had_seen() {
     for setup in EVERY_ENGINE {
         let pair = Pair::start(setup, &["--appendonly", "no"]);
         let is_over = AtomicBool::new(false);
-        let (whole, chain, pairs) = (keys("whole"), keys("chain"), keys("pair"));
+        let (whole, pairs) = (keys("whole"), keys("pair"));
+        // By their tags on shards of the keys above, and on others in turn.
+        let chain = ["{whole2}", "other", "{whole3}", "another"].map(|name| format!("{name}chain"));
         let run = |act: &dyn Fn(&mut Client, String)| {
             let mut client = pair.master.client();
             for number in (1..).take_while(|_: &u64| !is_over.load(Ordering::SeqCst)) {
@@ -181,6 +186,8 @@ fn a_reader_of_a_replica_sees_each_change_whole_and_with_all_that_its_maker_had_
             }
             scope.spawn(|| run(&|client, number| follow(client, chain, &number)));
             scope.spawn(|| run(&|client, number| exchange(client, pairs, &number)));
+            // While its shard is busy, a part of MSET waits there, and what others do after their parts comes before it.
+            scope.spawn(|| run(&|client, _| _ = client.call(&["EVAL", BUSY, "1", "{whole1}busy"])));
             let mut reader = pair.replica.client();
             let all = [whole, chain, pairs].into_iter().flatten().map(String::as_str);
             let request = ["MGET"].into_iter().chain(all).collect::<Vec<_>>();
@@ -486,5 +493,34 @@ fn a_replica_that_takes_no_snapshot_is_given_up_and_the_next_has_its_turn() {
         wait_for_same_data(&master, &replica);
         master.wait_for_log("it has taken nothing for repl-timeout");
         drop(stuck);
+    }
+}
+
+#[test]
+fn a_server_that_ends_in_order_lets_its_replicas_catch_up() {
+    for setup in EVERY_ENGINE {
+        let pair = Pair::start(setup, &["--appendonly", "no"]);
+        let mut client = pair.master.client();
+        pair.proxy.stall();
+        let value = "x".repeat(10_000);
+        (0..300).for_each(|number| _ = client.call(&["SET", &format!("key{number}"), &value]));
+        let digest = client.value(&["DEBUG", "DIGEST"]).text();
+        client.send(b"SHUTDOWN\r\n");
+        std::thread::sleep(Duration::from_millis(200));
+        pair.proxy.resume();
+        let mut replica = pair.replica.client();
+        pair.master.wait_for_log("bye bye");
+        assert_eq!(replica.value(&["DEBUG", "DIGEST"]).text(), digest);
+    }
+}
+
+#[test]
+fn replication_is_refused_in_words_where_parts_of_a_command_take_effect_one_by_one() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--multi-key", "relaxed"]);
+        let wanted = "-NOMASTERLINK Replication needs `--multi-key atomic`\r\n";
+        server.client().expect("PSYNC ? -1", wanted);
+        server.client().expect("SYNC", wanted);
     }
 }

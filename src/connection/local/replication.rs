@@ -3,6 +3,7 @@
 use super::LocalCall;
 use crate::commands::Outcome;
 use crate::commands::arguments::integer;
+use crate::config::Directive;
 use crate::connection::replica::{Request, Wish};
 use crate::replication::{Introduction, Master, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, quoted};
@@ -68,6 +69,10 @@ pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
 fn attach(call: &mut LocalCall<'_>, wish: Wish) -> Outcome {
     if call.server.replication.role() != Role::Master {
         return Err(CommandError::Text("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
+    // Parts that take effect one by one have no place in one stream.
+    if call.server.config.number(Directive::MultiKey) > 0 {
+        return Err(CommandError::Text("NOMASTERLINK Replication needs `--multi-key atomic`"));
     }
     let introduction = call.state.introduction.clone();
     if introduction.wants_functions_alone {
