@@ -276,22 +276,24 @@ impl Segment {
     /// Appends `count` framed records. The caller excludes other writers of the same keys, so order here is order of
     /// execution.
     pub fn append(&self, records: &[u8], count: u64) {
-        if self.is_fed() {
+        let (is_fed, is_on) = self.ways();
+        if is_fed {
             let Outlet { feed, lane } = self.outlet();
             feed.push_records(*lane, records);
         }
-        if self.is_on() {
+        if is_on {
             self.append_with(count, |bytes| bytes.extend_from_slice(records), false);
         }
     }
 
     /// Appends one record with this payload; the caller excludes others, as for [`append`](Self::append).
     pub fn append_payload(&self, payload: &[u8]) {
-        if self.is_fed() {
+        let (is_fed, is_on) = self.ways();
+        if is_fed {
             let Outlet { feed, lane } = self.outlet();
             feed.push_payload(*lane, self.salt(), payload);
         }
-        if self.is_on() {
+        if is_on {
             self.append_with(1, |bytes| frame_onto(bytes, self.salt(), payload), false);
         }
     }

@@ -61,6 +61,13 @@ impl Segment {
         self.phase.0.load(Ordering::Relaxed) & LOG != OFF
     }
 
+    /// Whether what changes is pushed to the feed, and whether it is appended to a log, by one look.
+    #[inline]
+    pub(super) fn ways(&self) -> (bool, bool) {
+        let phase = self.phase.0.load(Ordering::Relaxed);
+        (phase & FED != 0, phase & LOG != OFF)
+    }
+
     /// Whether what changes is pushed to the feed. It changes as [`is_recorded`](Self::is_recorded) does.
     #[inline]
     pub fn is_fed(&self) -> bool {
