@@ -13,7 +13,7 @@ use super::lists::{self, end_and_count, parse_end};
 use super::row::{Command, Group, Keys, ReadingOptions, Request, Row, Run};
 use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
-use crate::keyspace::{Collection, End, InLine, Keyspace, List, Store, Wish};
+use crate::keyspace::{BECAME_REPLICA, Collection, End, InLine, Keyspace, List, Store, Wish};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
 
@@ -202,6 +202,11 @@ pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
 
 /// Serves the first in the line of a key, which has what it waits for, or finds out that it went away; false when nobody can be served now.
 fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish }: InLine) -> bool {
+    if keyspace.serves_no_takers() {
+        // Whether that ended its wait or it was over: the next in the line is looked at.
+        _ = waiter.refuse(BECAME_REPLICA);
+        return true;
+    }
     if let Wish::Move(_, _, destination) = &wish
         && !keyspace.covers(destination)
     {

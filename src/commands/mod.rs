@@ -51,7 +51,7 @@ use row::OtherDatabase;
 pub use row::{Command, Flags, Group, Request, Response};
 pub use scan::{joined as joined_pages, pages};
 pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};
-pub use transaction::{Bounds, Ending, Transaction, Watched};
+pub use transaction::{Bounds, Ending, Replacement, Transaction, Watched};
 
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, parse_i64};

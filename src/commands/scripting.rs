@@ -307,13 +307,24 @@ fn script_of(body: &[u8]) -> Result<Arc<Script>, CommandError> {
 
 /// Whether a request runs a script, or a function, that says of itself that it writes nothing.
 pub fn declares_that_it_writes_nothing(id: CommandId, args: Args<'_>) -> bool {
+    let is_ro = command(id).name.ends_with("_ro");
+    !is_ro && declared_flags(id, args).is_some_and(|flags| flags.no_writes)
+}
+
+/// Whether a request runs a script, or a function, that says of itself that it may run on data that is old.
+pub fn declares_that_it_runs_stale(id: CommandId, args: Args<'_>) -> bool {
+    declared_flags(id, args).is_some_and(|flags| flags.allow_stale)
+}
+
+/// What the script, or the function, that a request runs says of itself, if anything.
+fn declared_flags(id: CommandId, args: Args<'_>) -> Option<ScriptFlags> {
     let flags = match command(id).name {
-        "eval" => ScriptFlags::of(&args[1]),
-        "evalsha" => sha_named(&args[1]).and_then(|sha| SCRIPTS.get(&sha)).map(|script| script.flags),
-        "fcall" => FUNCTIONS.get(&args[1]).map(|(library, place)| library.functions[place].flags),
+        "eval" | "eval_ro" => ScriptFlags::of(&args[1]),
+        "evalsha" | "evalsha_ro" => sha_named(&args[1]).and_then(|sha| SCRIPTS.get(&sha)).map(|script| script.flags),
+        "fcall" | "fcall_ro" => FUNCTIONS.get(&args[1]).map(|(library, place)| library.functions[place].flags),
         _ => None,
     };
-    flags.is_some_and(|flags| flags.is_declared && flags.no_writes)
+    flags.filter(|flags| flags.is_declared)
 }
 
 /// Whether a request runs a script that is proved to touch no keys but those that it declares. It may be asked of any

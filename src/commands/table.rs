@@ -172,6 +172,7 @@ families! {
     saving,
     of_connection::waiting,
     of_connection::replication,
+    of_connection::following,
     of_connection::transactions,
     of_connection::pubsub,
     of_connection::cluster,

@@ -11,8 +11,9 @@ use super::keys::{database_id, database_number};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one};
 use crate::base::limits::IS_CLUSTER;
-use crate::keyspace::{Caller, Keyspace, LogMark, Store, Watch};
+use crate::keyspace::{Caller, Databases, Keyspace, LogMark, Store, Watch};
 use crate::resp::{Args, FULL, Replies, Reply, Span};
+use crate::scripting::{FUNCTIONS, Libraries};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -112,6 +113,17 @@ pub struct Transaction {
     end: Option<DropGuard>,
     /// How many got each message that it has sent.
     receivers: Vec<Arc<AtomicUsize>>,
+    /// What takes the place of all data before its commands run.
+    replacement: Option<Replacement>,
+}
+
+/// Data in place of all that there is: what a master has sent.
+#[derive(Debug)]
+pub struct Replacement {
+    /// The keys.
+    pub stores: Vec<Databases>,
+    /// The libraries of functions.
+    pub libraries: Libraries,
 }
 
 impl Transaction {
@@ -138,6 +150,26 @@ impl Transaction {
         let mut rest = Self { context, databases, reply_bytes_max, is_divisible, caller, ..Self::default() };
         self.commands().skip(self.ran).for_each(|(id, args)| rest.push(id, args));
         Some(Box::new(rest))
+    }
+
+    /// What a master has sent, to run as one: commands are added until it is begun.
+    pub fn of_master(context: Context, databases: usize) -> Self {
+        let caller = Caller { is_master: true, ..Caller::default() };
+        Self { context, databases, caller, reply_bytes_max: usize::MAX, ..Self::default() }
+    }
+
+    /// All data that there is to be, in place of what there is.
+    pub fn of_replacement(replacement: Replacement, databases: usize) -> Self {
+        Self { replacement: Some(replacement), ..Self::of_master(Context::default(), databases) }
+    }
+
+    /// The first command whose reply is an error, with that.
+    pub fn first_error(&self) -> Option<(CommandId, Args<'_>, &[u8])> {
+        let mut start = 0;
+        self.reply_ends().find_map(|(id, args, end)| {
+            let reply = self.replies.at(std::mem::replace(&mut start, end)..end);
+            reply.starts_with(b"-").then_some((id, args, reply))
+        })
     }
 
     /// Adds a command; false when there is no more room.
@@ -231,7 +263,7 @@ impl Transaction {
 
     /// Whether it needs the whole keyspace.
     pub fn needs_all(&self) -> bool {
-        self.commands().any(|(id, args)| command(id).needs_all(args))
+        self.replacement.is_some() || self.commands().any(|(id, args)| command(id).needs_all(args))
     }
 
     /// Calls `visit` with each key that its commands name or that it watches, and the database that it is in; with a
@@ -267,6 +299,9 @@ impl Transaction {
     pub fn run<S: Store>(&mut self, keyspace: &mut Keyspace<S>) {
         self.replies.clear();
         self.receivers.clear();
+        if let Some(replacement) = self.replacement.take() {
+            replacement.take_place(keyspace);
+        }
         self.ending = if self.has_lost_its_watch(keyspace) { Ending::Aborted } else { self.run_commands(keyspace) };
         if !keyspace.has_ready() {
             return;
@@ -333,6 +368,19 @@ impl Transaction {
         }
         keyspace.set_caller(Caller::default());
         if has_blocked { Ending::Blocked } else { Ending::Done }
+    }
+}
+
+impl Replacement {
+    /// Libraries are not written to the disk here: the log that begins behind this has them. O(N), N = keys
+    fn take_place<S: Store>(self, keyspace: &mut Keyspace<S>) {
+        let Self { stores, libraries } = self;
+        keyspace.replace_by_others(stores.into_iter().flat_map(Databases::into_nodes));
+        let replace = |current: &mut Libraries| {
+            *current = libraries;
+            Ok(())
+        };
+        FUNCTIONS.change(replace, |_| Ok(())).expect("nothing of it can fail");
     }
 }
 

@@ -135,6 +135,7 @@ fn value_name(kind: Kind) -> String {
         Kind::Events => "LETTERS".into(),
         Kind::Percentiles => "PERCENTILES".into(),
         Kind::SavePoints => "POINTS".into(),
+        Kind::Master => "HOST_PORT".into(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! CONFIG REWRITE: the configuration as it is, written into its file. Comments and the order of lines stay.
 
-use crate::config::{Config, DIRECTIVES, DirectiveRow, Effect, parameter};
+use crate::config::{Config, DIRECTIVES, DirectiveRow, Effect, Kind, parameter};
 use crate::resp::split_line;
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,6 +31,8 @@ fn rewritten(text: &str, config: &Config) -> String {
             None => lines.push(line.to_owned()),
             // A second line for the same is what counted: the first has its value now.
             Some(index) if std::mem::replace(&mut is_written[index], true) => {}
+            // A line that names no master would be one of a replica to others who read it.
+            Some(index) if DIRECTIVES[index].kind == Kind::Master && config.get(index).is_empty() => {}
             Some(index) => lines.push(line_of(index, config)),
         }
     }

@@ -62,12 +62,17 @@ pub enum Kind {
     Line,
     /// `SECONDS CHANGES`, any number of times: see `snapshot::SavePoints`.
     SavePoints,
+    /// `HOST PORT`, or `no one`, which is nothing: see [`Config::master`].
+    Master,
 }
 
 impl Kind {
     /// Whether the value may be several words.
     pub fn takes_words(self) -> bool {
-        matches!(self, Self::Words | Self::OutputLimit | Self::Percentiles | Self::SavePoints | Self::Line)
+        matches!(
+            self,
+            Self::Words | Self::OutputLimit | Self::Percentiles | Self::SavePoints | Self::Line | Self::Master
+        )
     }
 
     /// Whether it is a parameter of CONFIG.
@@ -197,6 +202,16 @@ directives! {
     Hz = ("hz", Kind::Integer(1, 500), "10", true, "Times a second that expired keys are looked for");
     ProtoMaxBulkLen = ("proto-max-bulk-len", Kind::Memory(1 << 20, GB), "512mb", true, "Longest argument of a request");
     HllSparseMaxBytes = ("hll-sparse-max-bytes", Kind::Memory(0, GB), "3000", true, "Longest HyperLogLog in the sparse encoding; a longer one becomes dense");
+    Replicaof = ("replicaof", Kind::Master, "", false, "HOST PORT of the master whose data and changes this server takes over; `no one` for none. REPLICAOF changes it, and CONFIG REWRITE keeps it");
+    Masterauth = ("masterauth", Kind::Text, "", true, "Password that a replica gives its master; empty for none");
+    Masteruser = ("masteruser", Kind::Text, "", true, "User that it belongs to; empty for the default one");
+    ReplicaReadOnly = ("replica-read-only", YES_NO, "yes", true, "Refuse writes of clients while there is a master. What they write to a replica otherwise goes with the next full synchronization");
+    ReplicaServeStaleData = ("replica-serve-stale-data", YES_NO, "yes", true, "Serve clients while the link to the master is down; `no` replies MASTERDOWN");
+    ReplicaIgnoreMaxmemory = ("replica-ignore-maxmemory", YES_NO, "yes", true, "Leave eviction to the master while there is one");
+    ReplicaPriority = ("replica-priority", INTEGER, "100", true, "Which replica Sentinel promotes first: the one with the lowest number; 0 for never");
+    ReplicaAnnounced = ("replica-announced", YES_NO, "yes", true, "Whether Sentinel tells clients of this replica");
+    ReplicaAnnounceIp = ("replica-announce-ip", Kind::Text, "", true, "The address that a replica tells its master; empty for that which it connects from");
+    ReplicaAnnouncePort = ("replica-announce-port", Kind::Integer(0, 65535), "0", true, "The port that a replica tells its master; 0 for that which the server listens on");
     ClientQueryBufferLimit = ("client-query-buffer-limit", Kind::Memory(1 << 20, QUERY_BYTES_MAX), "1gb", true, "Bytes of a request that has not ended");
     ClientOutputBufferLimit = ("client-output-buffer-limit", Kind::OutputLimit, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", true, "CLASS HARD SOFT SECONDS, again for each class: bytes that a connection does not read at which it is closed at once, or after SECONDS over SOFT; 0 for no limit, and no less than 16kb. `normal` and `pubsub` (connections with subscriptions) are in use; `slave` is kept for compatibility");
     NotifyKeyspaceEvents = ("notify-keyspace-events", Kind::Events, "", true, "Events of keys that are published, by letters as in Redis: K and E choose the channels, A or g$lshzxetdmn the classes; empty for none");
@@ -270,7 +285,6 @@ directives! {
         ("acllog-max-len", Kind::Integer(0, i64::MAX as u64), "128", Ignored, NO_USERS);
         ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
         ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
-        ("replicaof", Kind::Words, "", Refused, NO_REPLICATION);
     }
     @all_for Ignored, NO_PINNING {
         ("server_cpulist", Kind::Text, "");
@@ -280,17 +294,8 @@ directives! {
     }
     @all_for Ignored, NO_REPLICATION {
         ("rdb-del-sync-files", YES_NO, "no");
-        ("masterauth", Kind::Text, "");
-        ("masteruser", Kind::Text, "");
         ("bind-source-addr", Kind::Text, "");
-        ("replica-serve-stale-data", YES_NO, "yes");
-        ("replica-read-only", YES_NO, "yes");
         ("replica-lazy-flush", YES_NO, "no");
-        ("replica-priority", INTEGER, "100");
-        ("replica-announced", YES_NO, "yes");
-        ("replica-announce-ip", Kind::Text, "");
-        ("replica-announce-port", Kind::Integer(0, 65535), "0");
-        ("replica-ignore-maxmemory", YES_NO, "yes");
         ("replica-ignore-disk-write-errors", YES_NO, "no");
         ("repl-diskless-sync", YES_NO, "yes");
         ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled");
@@ -581,6 +586,11 @@ impl Config {
         OutputLimits::DEFAULT.changed(&text).expect("a value is checked when it is given")
     }
 
+    /// The host and port of the master, if there is one.
+    pub fn master(&self) -> Option<(String, u16)> {
+        master(&self.text(Directive::Replicaof)).expect("a value is checked when it is given")
+    }
+
     /// The percentiles that INFO latencystats shows.
     pub fn latency_percentiles(&self) -> Vec<f64> {
         percentiles(&self.text(Directive::LatencyTrackingInfoPercentiles)).expect("a value is checked when it is given")
@@ -670,6 +680,7 @@ impl Config {
             Kind::OutputLimit => OutputLimits::DEFAULT.changed(&texts[index])?.changed(value)?.to_string(),
             Kind::Events => Class::from_bits(low_u32(number)).to_string(),
             Kind::SavePoints => SavePoints::parse(value)?.to_string(),
+            Kind::Master => master(value)?.map_or_else(String::new, |(host, port)| format!("{host} {port}")),
             Kind::Percentiles => percentiles(value)?.iter().map(f64::to_string).collect::<Vec<_>>().join(" "),
             _ => value.to_owned(),
         };
@@ -765,10 +776,25 @@ fn check(row: &DirectiveRow, value: &str) -> Result<u64, String> {
         Kind::Text | Kind::Words | Kind::FileName | Kind::Dir | Kind::Include | Kind::Line => Ok(0),
         Kind::OutputLimit => OutputLimits::DEFAULT.changed(value).map(|_| 0).map_err(str::to_owned),
         Kind::Percentiles => percentiles(value).map(|_| 0).map_err(str::to_owned),
+        Kind::Master => master(value).map(|_| 0).map_err(str::to_owned),
         Kind::SavePoints => SavePoints::parse(value).map(|points| points.iter().count() as u64).map_err(str::to_owned),
         Kind::Events => {
             Class::parse(value).map(|classes| u64::from(classes.bits())).ok_or_else(|| UNKNOWN_EVENTS.into())
         }
+    }
+}
+
+/// HOST PORT, or nobody.
+fn master(text: &str) -> Result<Option<(String, u16)>, &'static str> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words.as_slice() {
+        [] => Ok(None),
+        [no, one] if no.eq_ignore_ascii_case("no") && one.eq_ignore_ascii_case("one") => Ok(None),
+        [host, port] => match port.parse() {
+            Ok(port) => Ok(Some(((*host).to_owned(), port))),
+            Err(_) => Err("Invalid master port"),
+        },
+        _ => Err("wrong number of arguments"),
     }
 }
 

@@ -961,6 +961,7 @@ fn accepted<S: Session>(
         must_not_wait_for_script(command, args)?;
         must_be_of_one_slot(server, command, args, state)?;
         must_be_writable(server, command, state)?;
+        must_suit_replica(server, id, args, state)?;
     }
     // Inside MULTI such a request is queued, and says so itself when it runs.
     if state.multi.is_none() && !command.keys.have_values(args) {
@@ -1001,6 +1002,34 @@ fn must_be_writable(server: &Server, command: &Command, state: &ConnectionState)
     let may_write = may_write(command, state) && !command.flags.has(Flags::SCRIPT);
     let is_refused = may_write || (command.name == "ping" && server.log_control.has_failed_snapshot());
     server.refuses_writes().filter(|_| is_refused).map_or(Ok(()), Err)
+}
+
+/// Refuses what clients of a replica may not do.
+#[cold]
+fn must_suit_replica(
+    server: &Server,
+    id: CommandId,
+    args: Args<'_>,
+    state: &ConnectionState,
+) -> Result<(), CommandError> {
+    if !server.is_replica() {
+        return Ok(());
+    }
+    // One that is not right says so itself.
+    let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
+    let ends = |has: &dyn Fn(&Command) -> bool| {
+        let queued = state.multi.iter().filter(|_| command.name == "exec");
+        queued.flat_map(|multi| multi.transaction.commands()).any(|(id, _)| has(commands::command(id)))
+    };
+    // A script is refused when it writes.
+    let is_write = |command: &Command| command.flags.has(Flags::WRITE);
+    if let Some(refusal) = server.refuses_to_be_written().filter(|_| is_write(command) || ends(&is_write)) {
+        return Err(refusal);
+    }
+    let Some(refusal) = server.refuses_as_stale() else { return Ok(()) };
+    let shows_data = |command: &Command| !command.flags.has(Flags::STALE);
+    let runs_stale = !command.flags.has(Flags::SCRIPT) || commands::scripting::declares_that_it_runs_stale(id, args);
+    if shows_data(command) || ends(&shows_data) || !runs_stale { Err(refusal) } else { Ok(()) }
 }
 
 /// While a script runs for too long, only what needs no data is taken on.

@@ -72,7 +72,7 @@ fn remove_due<S: Store>(
     mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
     let now_ms = keyspace.now_ms();
-    if !EXPIRES_ACTIVELY.load(Ordering::Relaxed) || is_frozen() {
+    if !EXPIRES_ACTIVELY.load(Ordering::Relaxed) || is_frozen() || keyspace.keeps_due_keys() {
         return Slice::default();
     }
     let mut slice = TimeSlice::begin();

@@ -28,7 +28,7 @@ use crate::aof::{Joints, LogControl, LogThread, Rewriter, Segment};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::commands::{CommandId, Context, Transaction};
-use crate::keyspace::{Databases, LogMark};
+use crate::keyspace::{Databases, DueKeysRule, LogMark};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Output, Reply};
 use crate::stats::latency;
@@ -64,6 +64,8 @@ pub struct Foundation {
     pub batching: Batching,
     /// Where events of keys are published.
     pub pubsub: Arc<PubSub>,
+    /// What becomes of keys whose time has come.
+    pub due_keys: Arc<DueKeysRule>,
     /// Where it is noted what took long.
     pub latency: Arc<latency::Monitor>,
     /// Bytes of replies at which a batch's connection is given up; see `client-output-buffer-limit`.

@@ -13,7 +13,7 @@ use crate::aof::Segment;
 use crate::base::clock::Clock;
 use crate::base::narrowing::clamped_u64;
 use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Databases, Effects, Evictable, Keyspace, Store};
+use crate::keyspace::{Databases, DueKeysRule, Effects, Evictable, Keyspace, Store};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
 use crate::scripting::busy;
@@ -33,6 +33,7 @@ pub struct MutexEngine {
     segment: Arc<Segment>,
     batching: Batching,
     pubsub: Arc<PubSub>,
+    due_keys: Arc<DueKeysRule>,
     latency: Arc<latency::Monitor>,
     clock: Clock,
     seeds: Mutex<fastrand::Rng>,
@@ -66,6 +67,7 @@ impl MutexEngine {
             segment,
             batching: foundation.batching,
             pubsub: foundation.pubsub,
+            due_keys: foundation.due_keys,
             latency: foundation.latency,
             clock: foundation.clock,
             seeds: Mutex::new(seeds),
@@ -150,6 +152,7 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(lent.now_ms);
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         keyspace.start_timing();
         transaction.run(keyspace);
         lent.slow.append(keyspace.slow());
@@ -163,6 +166,7 @@ impl InlineEngine for MutexEngine {
         let keyspace = &mut owned.keyspace;
         keyspace.set_now(self.clock.now_ms());
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         let evicted = evict_slice(keyspace, bytes);
         self.log(keyspace);
         evicted
@@ -183,6 +187,7 @@ impl InlineEngine for MutexEngine {
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         keyspace.start_timing();
         commands::execute(id, keyspace, args, reply);
         lent.slow.append(keyspace.slow());
@@ -205,6 +210,7 @@ impl InlineEngine for MutexEngine {
         keyspace.set_now(lent.now_ms);
         keyspace.set_notes_uses(lent.notes_uses);
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         keyspace.start_timing();
         let ran = self.run_held(keyspace, commands, scratch, room);
         lent.slow.append(keyspace.slow());
@@ -282,6 +288,7 @@ impl Engine for MutexEngine {
                 let keyspace = &mut owned.keyspace;
                 keyspace.set_now(self.clock.now_ms());
                 keyspace.set_notified(self.pubsub.notified());
+                keyspace.set_due_keys(self.due_keys.get());
                 let slice = expire_slice(keyspace, &self.latency, |keyspace| keyspace.store().first_deadline());
                 self.log(keyspace);
                 owned.expire_lag_ms = slice.lag_ms;

@@ -5,6 +5,7 @@
 
 mod databases;
 mod deadlines;
+mod due_keys;
 mod effects;
 mod encoding_limits;
 mod eviction;
@@ -23,6 +24,7 @@ mod walk;
 
 pub use databases::Databases;
 pub use deadlines::Deadlines;
+pub use due_keys::{DueKeys, DueKeysRule};
 pub use effects::{EFFECT_LEN_MAX, Effects};
 pub use encoding_limits::{Limit, NodeLimit};
 pub use eviction::{Evictable, draw as draw_evictable};
@@ -44,7 +46,7 @@ pub use values::object::{Bytes, Collection, Hash, Kind, List, Object, Set};
 pub use values::set::Spot;
 pub use values::sorted_set::{Cut, SortedSet};
 pub use values::stream::Stream;
-pub use waiter::{Lines, LogMark, Served, Wait, Waiter};
+pub use waiter::{BECAME_REPLICA, Lines, LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
 use crate::base::limits::{HLL_SPARSE_LEN_MAX, LEN_MAX, STRING_LEN_MAX, is_frozen};
@@ -87,6 +89,7 @@ pub struct Keyspace<S> {
     saw_expired: bool,
     /// Whether commands count as uses of their keys: see [`set_notes_uses`](Self::set_notes_uses).
     notes_uses: bool,
+    due_keys: DueKeys,
     caller: Caller,
     /// Changed keys that somebody waits for, with their databases, in the order in which they changed.
     ready: VecDeque<(usize, Box<[u8]>)>,
@@ -115,6 +118,9 @@ pub struct Caller {
     pub is_in_script: bool,
     /// Whether its command has all keys before it, and is to save what it leaves of them: FLUSHALL.
     pub saves: bool,
+    /// Whether it is the master, whose commands have run there: to them keys whose time has come are like others, and the
+    /// limits of clients do not count.
+    pub is_master: bool,
 }
 
 impl<S: Store> Keyspace<S> {
@@ -131,6 +137,7 @@ impl<S: Store> Keyspace<S> {
             is_replaying: false,
             saw_expired: false,
             notes_uses: true,
+            due_keys: DueKeys::default(),
             caller: Caller::default(),
             ready: VecDeque::new(),
             served: Vec::new(),
@@ -199,12 +206,12 @@ impl<S: Store> Keyspace<S> {
         self.is_replaying
     }
 
-    /// The longest string that a command may make, in bytes. While the effects of a log are replayed the limits of
-    /// clients do not count: what was accepted once, whatever they were then, is not refused.
+    /// The longest string that a command may make, in bytes. While the effects of a log are replayed, and for the master,
+    /// the limits of clients do not count: what was accepted once, whatever they were then, is not refused.
     pub fn string_len_max(&self) -> usize {
         /// A field of BITFIELD may end so far behind the byte that it begins in.
         const FIELD: usize = size_of::<u64>();
-        if self.is_replaying() { LEN_MAX - FIELD } else { STRING_LEN_MAX.get() }
+        if self.is_replaying() || self.caller.is_master { LEN_MAX - FIELD } else { STRING_LEN_MAX.get() }
     }
 
     /// The longest HyperLogLog in the sparse encoding, in bytes. While the effects of a log are replayed there is none:
@@ -240,6 +247,22 @@ impl<S: Store> Keyspace<S> {
     #[inline]
     pub fn set_notes_uses(&mut self, notes_uses: bool) {
         self.notes_uses = notes_uses;
+    }
+
+    /// Chooses what becomes of keys whose time has come. The engine does before commands run.
+    #[inline]
+    pub fn set_due_keys(&mut self, due_keys: DueKeys) {
+        self.due_keys = due_keys;
+    }
+
+    /// Whether keys whose time has come are the master's to remove.
+    pub fn keeps_due_keys(&self) -> bool {
+        self.due_keys != DueKeys::Removed
+    }
+
+    /// Whether the master alone takes anything away: whoever waits for something to take waits in vain.
+    pub fn serves_no_takers(&self) -> bool {
+        self.due_keys == DueKeys::Kept
     }
 
     /// How many databases there are.
@@ -653,7 +676,7 @@ impl<S: Store> Keyspace<S> {
     fn object(&self, key: &[u8]) -> Option<&Object> {
         let node = self.stored(key)?;
         match node.value() {
-            Value::Object(object) if !is_due(node, self.now_ms) => Some(object),
+            Value::Object(object) if !self.hides(node) => Some(object),
             _ => None,
         }
     }
@@ -675,7 +698,7 @@ impl<S: Store> Keyspace<S> {
     /// The value of a key, uncounted, beside other values that are looked at. A key that has expired is passed over.
     pub fn look(&self, key: &[u8]) -> Option<Value<'_>> {
         let node = self.stored(key)?;
-        (!is_due(node, self.now_ms)).then(|| node.value())
+        (!self.hides(node)).then(|| node.value())
     }
 
     /// The collection of a key, uncounted, for a command that reads.
@@ -870,6 +893,27 @@ impl<S: Store> Keyspace<S> {
         }
     }
 
+    /// Puts nodes, with their databases, in place of all that there are, which were others: those who listen to a key learn
+    /// of it where it was there before, or is now. Nothing is logged. O(N)
+    pub fn replace_by_others(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
+        self.tell_all_listeners();
+        self.replace_all(nodes);
+        self.tell_all_listeners();
+    }
+
+    /// Tells those who listen to keys that are there.
+    fn tell_all_listeners(&mut self) {
+        for database in 0..self.store.in_use() {
+            self.within(database, |keyspace| {
+                for key in keyspace.listened_keys() {
+                    if keyspace.contains(&key) {
+                        keyspace.tell_listeners(&key);
+                    }
+                }
+            });
+        }
+    }
+
     /// Exchanges two databases. Those who listen to a key learn of it where it is there before or after.
     pub fn swap_databases(&mut self, one: usize, other: usize) {
         self.dirty += 1;
@@ -908,9 +952,8 @@ impl<S: Store> Keyspace<S> {
 
     /// Visits every key that has not expired, in no order.
     pub fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
-        let now_ms = self.now_ms;
         self.store.for_each(&mut |node| {
-            if !is_due(node, now_ms) {
+            if !self.hides(node) {
                 visit(node);
             }
         });
@@ -919,8 +962,7 @@ impl<S: Store> Keyspace<S> {
     /// Visits the next keys in the order of SCAN, about `count`, from the position `start` on, each with whether it has
     /// expired; gives where those after them start, if there may be any.
     pub fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node, bool)) -> Option<u64> {
-        let now_ms = self.now_ms;
-        self.store.walk(shard, start, count, &mut |node| visit(node, is_due(node, now_ms)))
+        self.store.walk(shard, start, count, &mut |node| visit(node, self.hides(node)))
     }
 
     /// Removes a key that a command which reads has found expired.
@@ -950,24 +992,32 @@ impl<S: Store> Keyspace<S> {
     #[inline]
     fn locate_live(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
         let place = self.store.locate(hash, key)?;
-        if !is_due(self.store.at(place, hash, key), self.now_ms) {
+        if !self.hides(self.store.at(place, hash, key)) {
             return Some(place);
         }
-        self.meet_expired(hash, key);
-        None
-    }
-
-    /// As above, for a command that reads: CLIENT PAUSE keeps one that has expired.
-    #[inline]
-    fn locate_shown(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
-        let place = self.store.locate(hash, key)?;
-        if !is_due(self.store.at(place, hash, key), self.now_ms) {
-            return Some(place);
-        }
-        if !is_frozen() {
+        if self.due_keys != DueKeys::Kept {
             self.meet_expired(hash, key);
         }
         None
+    }
+
+    /// As above, for a command that reads: CLIENT PAUSE keeps one that has expired, and so does a replica.
+    #[inline]
+    fn locate_shown(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
+        let place = self.store.locate(hash, key)?;
+        if !self.hides(self.store.at(place, hash, key)) {
+            return Some(place);
+        }
+        if self.due_keys == DueKeys::Removed && !is_frozen() {
+            self.meet_expired(hash, key);
+        }
+        None
+    }
+
+    /// Whether a node is not shown, because its time has come.
+    #[inline]
+    fn hides(&self, node: &Node) -> bool {
+        is_due(node, self.now_ms) && !self.caller.is_master
     }
 
     #[cold]

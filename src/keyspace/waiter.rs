@@ -47,6 +47,10 @@ pub struct Lines {
     pub ends_without_key: bool,
 }
 
+/// What those are told who wait for something to take from a server that becomes a replica.
+pub const BECAME_REPLICA: &str =
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+
 /// How a wait stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -125,6 +129,15 @@ impl Waiter {
         assert!(self.served.set(served).is_ok(), "a waiter is claimed before it is served, and once");
         self.state.store(Wait::Served as u8, Ordering::Release);
         self.changed.notify_one();
+    }
+
+    /// Ends the wait with an error; false when it is over already.
+    pub fn refuse(&self, error: &str) -> bool {
+        let is_claimed = self.claim();
+        if is_claimed {
+            self.serve(Served { reply: format!("-{error}\r\n").into_bytes(), marks: Vec::new(), behind: None });
+        }
+        is_claimed
     }
 
     /// Asks the waiter to run its command again; false when it waits no more. Asking twice is asking once.

@@ -160,6 +160,8 @@ pub struct FileSummary {
     pub empty_keys: u64,
     /// How many bytes the snapshot takes: a log may follow it.
     pub len: usize,
+    /// The database that is selected in the stream of changes which follows it, where it says so.
+    pub stream_database: Option<u16>,
     /// The sources of the libraries of functions.
     pub libraries: Vec<Box<[u8]>>,
     /// The modules whose own data, beside keys, was passed over.
@@ -323,6 +325,7 @@ impl FileReader<'_> {
                     name if name == OUR_NOTE.as_bytes() => self.summary.server = format!("Shardrace {value}"),
                     b"valkey-ver" => self.summary.server = format!("Valkey {value}"),
                     b"redis-ver" if self.summary.server.is_empty() => self.summary.server = format!("Redis {value}"),
+                    b"repl-stream-db" => self.summary.stream_database = value.parse().ok(),
                     _ => {}
                 }
             }

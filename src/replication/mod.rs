@@ -10,11 +10,14 @@
 
 mod encode;
 mod floats;
+mod following;
+pub mod link;
 mod merger;
 mod pipe;
 mod replicas;
 mod stream;
 
+pub use following::{Following, Transfer};
 pub use pipe::{Outlet, Pipe, Pipes, Taken};
 pub use replicas::{Introduction, Phase, Replica, Start};
 pub use stream::{Backlog, Place, Stream};
@@ -69,6 +72,8 @@ pub struct Replication {
     lacks_replicas: AtomicBool,
     /// Counts for INFO.
     pub counts: Counts,
+    /// What it knows as a replica.
+    following: Following,
 }
 
 /// What has happened, for INFO.
@@ -212,6 +217,7 @@ impl Replication {
             acknowledged: Notify::new(),
             lacks_replicas: AtomicBool::new(false),
             counts: Counts::default(),
+            following: Following::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod background;
 mod pid_file;
+mod replica;
 mod replication;
 use crate::aof::{
     DirLock, Disk, FsyncPolicy, Joints, Log, LogControl, Manifest, Progress, Recovered, Rewriter, Segment, SystemDisk,
@@ -203,6 +204,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         reads_in_flight: or_default(config.number(Directive::ReadsInFlight), || 1),
         map_shards: or_default(wanted, || 4 * cores),
         pubsub: Arc::clone(&server.pubsub),
+        due_keys: Arc::clone(&server.due_keys),
         latency: Arc::clone(&server.latency),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
         batching: Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch)),
@@ -286,6 +288,7 @@ impl Start {
         look_around(&server.config);
         server.supervisor.loading();
         let (loaded, engine) = watch::channel(None);
+        let disk = Arc::clone(&ground.disk);
         let loading = load(&server, ground, cores)?;
         let (foundation, logs) = {
             let admit = |client| tasks.spawn(serve_early(Arc::clone(&server), client, engine.clone()));
@@ -310,6 +313,7 @@ impl Start {
         logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.notify_commits(threads < cores))));
         tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
         tokio::spawn(replication::run(Arc::clone(&server), Arc::clone(&engine)));
+        tasks.spawn(replica::run(Arc::clone(&server), Arc::clone(&engine), disk));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
         let is_saved = loop {
             let request = tokio::select! {
@@ -323,6 +327,7 @@ impl Start {
         };
         server.supervisor.stopping();
         server.listening.end();
+        server.replication.end();
         drain(&server, &tasks, &logs, is_saved).await;
         // What was on its way when it was made.
         let changed = || server.metrics().keyspace.changes > SAVES.changes_saved();
@@ -400,6 +405,8 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         node_id: name_of_node(&config)?,
         os: operating_system(),
         pubsub: Arc::default(),
+        due_keys: Arc::default(),
+        role_change: Mutex::default(),
         listening,
         threads,
         log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
@@ -418,6 +425,9 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         config,
     });
     connection::serve_scripts(&server);
+    if let Some((host, port)) = server.config.master() {
+        server.follow(host, port);
+    }
     // What is replayed is encoded as it was.
     server.apply_config();
     if server.refuses_cross_slot() {

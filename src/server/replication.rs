@@ -126,6 +126,9 @@ impl<E: Engine> Tending<E> {
         let now_ms = uptime_ms();
         let replication = &self.server.replication;
         let replicas = replication.replicas();
+        if self.server.is_replica() {
+            return self.look_as_replica(&replicas).await;
+        }
         if !replicas.is_empty() {
             self.attended_ms = now_ms;
         }
@@ -153,6 +156,27 @@ impl<E: Engine> Tending<E> {
         }
     }
 
+    /// A server that follows another has no stream of its own: what was to be sent of it ends, and so do those who took it.
+    async fn look_as_replica(&mut self, replicas: &[Arc<Replica>]) {
+        for client in replicas.iter().filter_map(|replica| self.server.clients.get(replica.client)) {
+            client.shut_down(Shutdown::Both);
+        }
+        if !self.is_fed || self.is_synchronizing() {
+            return;
+        }
+        self.server.replication.stream.finish();
+        let mark = self.server.replication.next_cut();
+        self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
+        // Nothing of it is merged any more.
+        _ = self.server.replication.passed(mark).await;
+        self.set_fed(false);
+    }
+
+    fn set_fed(&mut self, is_fed: bool) {
+        self.is_fed = is_fed;
+        self.server.replication.set_fed(is_fed);
+    }
+
     fn is_synchronizing(&self) -> bool {
         self.is_synchronizing.load(Ordering::Acquire)
     }
@@ -172,7 +196,7 @@ impl<E: Engine> Tending<E> {
     async fn end_feed(&mut self) {
         let mark = self.server.replication.next_mark();
         self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
-        self.is_fed = false;
+        self.set_fed(false);
     }
 
     /// A point at which the stream stands outside of MULTI.
@@ -237,7 +261,7 @@ impl<E: Engine> Tending<E> {
             replication.set_history(History::new(node_id::random()));
             replication.stream.begin();
         }
-        self.is_fed = true;
+        self.set_fed(true);
         self.is_synchronizing.store(true, Ordering::Release);
         let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
         let is_synchronizing = Arc::clone(&self.is_synchronizing);

@@ -7,7 +7,7 @@ use crate::commands::COMMANDS;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::rdb::REDIS_VERSION;
-use crate::replication::{Introduction, LinkState, Phase, Replica, Role};
+use crate::replication::{Introduction, LinkState, Master, Phase, Replica, Role, Transfer};
 use crate::scripting::{self, FUNCTIONS, SCRIPTS};
 use crate::snapshot::SAVES;
 use crate::state::Server;
@@ -388,13 +388,7 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let second_offset = history.second_offset.map_or(-1, i128::from);
     let mut section = match server.replication.role() {
         Role::Master => fields([("role", &"master")]),
-        Role::Replica(master) => fields([
-            ("role", &"slave"),
-            ("master_host", &master.host),
-            ("master_port", &master.port),
-            ("master_link_status", &if master.link == LinkState::Connected { "up" } else { "down" }),
-            ("master_sync_in_progress", &u8::from(master.link == LinkState::Sync)),
-        ]),
+        Role::Replica(master) => replica_fields(server, &master),
     };
     let replicas = server.replication.replicas();
     section.extend(fields([("connected_slaves", &replicas.len())]));
@@ -433,6 +427,45 @@ fn described(replica: &Replica) -> String {
         replica.phase().name(),
         replica.acknowledged()
     )
+}
+
+fn replica_fields(server: &Server, master: &Master) -> Fields {
+    let is_up = master.link == LinkState::Connected;
+    let since_s = |then_ms: u64| uptime_ms().saturating_sub(then_ms) / 1000;
+    let (heard_ms, down_since_ms) = server.replication.heard_of_master();
+    let heard_s = if is_up { since_s(heard_ms) as i64 } else { -1 };
+    let offset = server.replication.offset();
+    let mut section = fields([
+        ("role", &"slave"),
+        ("master_host", &master.host),
+        ("master_port", &master.port),
+        ("master_link_status", &if is_up { "up" } else { "down" }),
+        ("master_last_io_seconds_ago", &heard_s),
+        ("master_sync_in_progress", &u8::from(master.link == LinkState::Sync)),
+        ("slave_read_repl_offset", &offset),
+        ("slave_repl_offset", &offset),
+    ]);
+    if let Some(Transfer { bytes, received }) = server.replication.transfer() {
+        let total = bytes.unwrap_or(0);
+        let percent = if total == 0 { 0.0 } else { received as f64 / total as f64 * 100.0 };
+        section.extend(fields([
+            ("master_sync_total_bytes", &total),
+            ("master_sync_read_bytes", &received),
+            ("master_sync_left_bytes", &(i128::from(total) - i128::from(received))),
+            ("master_sync_perc", &format!("{percent:.2}")),
+            ("master_sync_last_io_seconds_ago", &since_s(heard_ms)),
+        ]));
+    }
+    if let Some(down_since_ms) = down_since_ms {
+        section.extend(fields([("master_link_down_since_seconds", &since_s(down_since_ms))]));
+    }
+    let is_on = |directive| u8::from(server.config.is_on(directive));
+    section.extend(fields([
+        ("slave_priority", &server.config.number(Directive::ReplicaPriority)),
+        ("slave_read_only", &is_on(Directive::ReplicaReadOnly)),
+        ("replica_announced", &is_on(Directive::ReplicaAnnounced)),
+    ]));
+    section
 }
 
 /// What clients call the way that the server is used.

@@ -19,6 +19,7 @@ use crate::snapshot::name_aside;
 use crate::state::Server;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ pub struct LogSwitch {
     place: OnceLock<Place>,
     /// That of the log, or of the last one: it keeps the directory.
     rewriter: Mutex<Option<Arc<Rewriter>>>,
+    /// Whether there is no log for now, whatever the configuration says.
+    is_suspended: AtomicBool,
 }
 
 /// What a log is made of.
@@ -94,6 +97,31 @@ impl LogSwitch {
         let lock = take_empty(&dir)?;
         let rewriter = Rewriter::new(Arc::clone(&place.disk), dir, manifest, place.segments.clone()).keeping(lock);
         Ok(Arc::clone(kept.insert(Arc::new(rewriter))))
+    }
+
+    /// Whether there is no log for now, whatever the configuration says: other data takes the place of what it has.
+    pub fn is_suspended(&self) -> bool {
+        self.is_suspended.load(Ordering::Acquire)
+    }
+
+    /// Ends the log for the time in which other data takes the place of what there is. What it has is what a start finds
+    /// until [`resume`](Self::resume) has made it anew.
+    pub async fn suspend(&self, server: &Server) {
+        let segments = &self.place.get().expect("the data is there").segments;
+        self.is_suspended.store(true, Ordering::Release);
+        while segments.iter().any(|segment| segment.is_on()) {
+            server.rewriting.look();
+            tokio::time::sleep(LOOK_FOR_END).await;
+        }
+    }
+
+    /// Begins the log anew where the configuration has one. The error says why there is none.
+    pub fn resume(&self, server: &Server) -> Result<(), String> {
+        self.is_suspended.store(false, Ordering::Release);
+        if server.has_log() {
+            server.rewriting.begin_log(self.prepare(server)?);
+        }
+        Ok(())
     }
 
     /// Tells DEBUG LOADAOF where the log is that a manifest names.

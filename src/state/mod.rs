@@ -7,6 +7,7 @@ pub mod log_switch;
 pub(crate) mod node_id;
 pub mod pause;
 pub mod rewriting;
+mod role;
 mod server;
 pub mod socket;
 pub mod stopping;

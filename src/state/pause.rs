@@ -27,6 +27,8 @@ pub struct Pause {
     is_on: AtomicBool,
     /// Whether what waits is never to run: the server ends, and has made its last snapshot.
     is_final: AtomicBool,
+    /// Whether the role of the server changes: what may write waits for what the last master has sent.
+    is_switching: AtomicBool,
     state: Mutex<Option<(Paused, u64)>>,
     ended: Notify,
 }
@@ -49,7 +51,20 @@ impl Pause {
     pub fn end(&self) {
         *self.state.lock() = None;
         FROZEN_UNTIL_MS.store(0, Ordering::Relaxed);
-        self.is_on.store(false, Ordering::Release);
+        self.is_on.store(self.is_switching.load(Ordering::Acquire), Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    /// Lets what may write wait until [`end_switch`](Self::end_switch).
+    pub fn begin_switch(&self) {
+        let _state = self.state.lock();
+        self.is_switching.store(true, Ordering::Release);
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Lets it go on.
+    pub fn end_switch(&self) {
+        self.is_switching.store(false, Ordering::Release);
         self.ended.notify_waiters();
     }
 
@@ -72,18 +87,20 @@ impl Pause {
 
     #[cold]
     fn holds_now(&self, may_write: impl FnOnce() -> bool) -> bool {
+        let is_switching = self.is_switching.load(Ordering::Acquire);
         match self.now() {
             Some((Paused::All, _)) => true,
             Some((Paused::Writes, _)) => may_write(),
-            None => BACKLOG.is_full() && may_write(),
+            None => (is_switching || BACKLOG.is_full()) && may_write(),
         }
     }
 
     /// What is paused, and until when.
     fn now(&self) -> Option<(Paused, u64)> {
         let now_ms = uptime_ms();
-        let now = self.state.lock().filter(|&(_, until)| until > now_ms);
-        if now.is_none() {
+        let state = self.state.lock();
+        let now = state.filter(|&(_, until)| until > now_ms);
+        if now.is_none() && !self.is_switching.load(Ordering::Acquire) {
             self.is_on.store(false, Ordering::Release);
         }
         now
@@ -96,7 +113,13 @@ impl Pause {
             if self.has_ended_for_good() {
                 return;
             }
-            let Some((_, until_ms)) = self.now() else { break };
+            let Some((_, until_ms)) = self.now() else {
+                if !self.is_switching.load(Ordering::Acquire) {
+                    break;
+                }
+                ended.await;
+                continue;
+            };
             let left = until_ms.saturating_sub(uptime_ms()).max(1);
             // However it ends: it is looked at again.
             let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;

@@ -17,7 +17,7 @@ use crate::base::ticks;
 use crate::config::logging::Seldom;
 use crate::config::{Config, Directive, apply_limits, clients_that_fit, snapshot_path};
 use crate::engine::{EngineMetrics, Metered};
-use crate::keyspace::Policy;
+use crate::keyspace::{DueKeysRule, Policy};
 use crate::pubsub::PubSub;
 use crate::replication::{ReplicaLimits, Replication, Role};
 use crate::resp::CommandError;
@@ -57,6 +57,10 @@ pub struct Server {
     pub os: String,
     /// Who is master of whom, and the stream of changes.
     pub replication: Replication,
+    /// What becomes of keys whose time has come: the master's decision, where there is one.
+    pub due_keys: Arc<DueKeysRule>,
+    /// Held by who changes that, or the role.
+    pub(crate) role_change: Mutex<()>,
     /// Where connections come from.
     pub listening: Listening,
     /// Threads of the runtime.
@@ -114,7 +118,7 @@ impl Server {
 
     /// Whether what is written is logged.
     pub fn has_log(&self) -> bool {
-        self.config.is_on(Directive::Appendonly)
+        self.config.is_on(Directive::Appendonly) && !self.log_switch.is_suspended()
     }
 
     /// Lets changes of the configuration take effect where values are kept for speed.
@@ -139,6 +143,7 @@ impl Server {
         self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
         self.pubsub.set_notified(self.config.events());
         apply_limits(&self.config);
+        self.apply_role();
         self.look_at_replicas();
         self.look_at_memory();
         PRESSURE.look_again();
@@ -206,7 +211,9 @@ impl Server {
 
     /// Looks at how much memory is in use; gives when to look again.
     pub(crate) fn look_at_memory(&self) -> Duration {
-        let most = self.config.number(Directive::Maxmemory);
+        // The master evicts, and says so.
+        let is_left_to_master = self.is_replica() && self.config.is_on(Directive::ReplicaIgnoreMaxmemory);
+        let most = if is_left_to_master { 0 } else { self.config.number(Directive::Maxmemory) };
         let brought = PRESSURE.brought();
         let segments = self.segments();
         let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };

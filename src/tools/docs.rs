@@ -131,6 +131,7 @@ fn directive_line(row: &DirectiveRow) -> String {
         Kind::OutputLimit => "`CLASS HARD SOFT SECONDS ...`".to_owned(),
         Kind::Events => "letters".to_owned(),
         Kind::Percentiles => "numbers from 0 to 100".to_owned(),
+        Kind::Master => "`HOST PORT`, or `no one`".to_owned(),
     };
     let changes = match row.effect {
         Effect::Mutable => "yes",

@@ -47,6 +47,8 @@ const NOT_TRIED: &[(&str, &str)] = &[
     ("EVALSHA_RO", "as EVAL; tests/wire/scripting.rs"),
     ("SCRIPT", "about the scripts that are known; tests/wire/scripting.rs"),
     ("SHUTDOWN", "ends the server"),
+    ("REPLICAOF", "makes the server another's; tests/wire/replica"),
+    ("SLAVEOF", "as REPLICAOF"),
     ("ROLE", "tells about replicas, which the server that judges has not; tests/wire/replication.rs"),
     ("BGREWRITEAOF", "tells about this server's log"),
     ("LASTSAVE", "a time"),

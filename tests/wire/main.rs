@@ -48,6 +48,7 @@ mod pubsub;
 mod rdb;
 mod redis_directories;
 mod replays;
+mod replica;
 mod replication;
 mod rewriting;
 mod save_points;

@@ -3,6 +3,7 @@
 
 pub(super) mod cluster;
 pub(super) mod connections;
+pub(super) mod following;
 pub(super) mod pubsub;
 pub(super) mod replication;
 pub(super) mod server;

@@ -6,7 +6,7 @@
 //! shards, is for who claims it first. One that reads for a group is told when the group is gone.
 
 use super::read::{first_ready, write_reading};
-use crate::keyspace::{Keyspace, Reader, Store, Stream};
+use crate::keyspace::{BECAME_REPLICA, Keyspace, Reader, Store, Stream};
 use crate::resp::Reply;
 use std::sync::Arc;
 
@@ -25,6 +25,11 @@ pub fn serve_readers<S: Store>(keyspace: &mut Keyspace<S>) {
 }
 
 fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Reader { waiter, reading }: &Reader) {
+    if reading.group.is_some() && keyspace.serves_no_takers() {
+        // It may be over already.
+        _ = waiter.refuse(BECAME_REPLICA);
+        return;
+    }
     let is_stream = matches!(keyspace.peek_collection::<Stream>(key), Ok(Some(_)));
     if !is_stream && reading.group.is_none() {
         return;

@@ -1,6 +1,6 @@
 //! The functions of the commands that run in the connection, by the names of their rows.
 
-use super::{LocalFn, clients, cluster, configuration, general, observing, pubsub, replication, waiting};
+use super::{LocalFn, clients, cluster, configuration, following, general, observing, pubsub, replication, waiting};
 use crate::commands::{COMMANDS, COUNT, CommandId};
 
 const FUNCTIONS: &[(&str, LocalFn)] = &[
@@ -23,6 +23,8 @@ const FUNCTIONS: &[(&str, LocalFn)] = &[
     ("sync", replication::sync),
     ("psync", replication::psync),
     ("replconf", replication::replconf),
+    ("replicaof", following::replicaof),
+    ("slaveof", following::replicaof),
     ("waitaof", waiting::waitaof),
     ("multi", general::multi),
     ("discard", general::discard),

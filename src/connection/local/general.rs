@@ -194,7 +194,8 @@ fn write_hello(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
     reply.bulk(b"id");
     reply.integer(call.client.id as i64);
     let mode = info::mode();
-    for (field, value) in [("mode", mode), ("role", "master")] {
+    let role = if call.server.is_replica() { "replica" } else { "master" };
+    for (field, value) in [("mode", mode), ("role", role)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -3,6 +3,7 @@
 mod clients;
 mod cluster;
 mod configuration;
+mod following;
 mod functions;
 mod general;
 mod graph;

@@ -20,11 +20,12 @@ pub fn serve(server: &Arc<Server>) {
 
 impl Host for Server {
     fn refuses_writes(&self) -> Option<CommandError> {
-        self.refuses_writes()
+        self.refuses_to_be_written().or_else(|| self.refuses_writes())
     }
 
     fn refuses_scripts(&self) -> Option<CommandError> {
-        self.refuses_scripts()
+        const TEXT: &str = "READONLY Can not run script with write flag on readonly replica.";
+        self.refuses_to_be_written().map(|_| CommandError::Text(TEXT)).or_else(|| self.refuses_scripts())
     }
 
     fn note_busy(&self, is_busy: bool) {

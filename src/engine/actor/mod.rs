@@ -60,6 +60,7 @@ impl<C: Channels> ActorEngine<C> {
             mailbox_capacity,
             reply_bytes_max,
             pubsub,
+            due_keys,
             latency,
             ..
         } = foundation;
@@ -72,6 +73,7 @@ impl<C: Channels> ActorEngine<C> {
         let mut seeds = fastrand::Rng::with_seed(seed);
         let common = shard::Common {
             pubsub: Arc::clone(&pubsub),
+            due_keys,
             latency,
             joints,
             clock: clock.clone(),

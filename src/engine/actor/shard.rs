@@ -11,7 +11,7 @@ use crate::base::limits::Limit;
 use crate::base::pressure::PRESSURE;
 use crate::base::ticks;
 use crate::commands::{self, CommandId, Flags, Transaction};
-use crate::keyspace::{Databases, Effects, Joint, Keyspace, LogMark, Store, Table};
+use crate::keyspace::{Databases, DueKeysRule, Effects, Joint, Keyspace, LogMark, Store, Table};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Replies, Reply};
 use crate::stats::latency;
@@ -83,6 +83,7 @@ pub struct GaugesOf {
 #[derive(Clone)]
 pub struct Common {
     pub pubsub: Arc<PubSub>,
+    pub due_keys: Arc<DueKeysRule>,
     pub latency: Arc<latency::Monitor>,
     /// Transactions over several segments of the log.
     pub joints: Arc<Joints>,
@@ -97,6 +98,7 @@ pub struct KeyspaceShard {
     keyspace: Keyspace<Databases>,
     segment: Arc<Segment>,
     pubsub: Arc<PubSub>,
+    due_keys: Arc<DueKeysRule>,
     latency: Arc<latency::Monitor>,
     joints: Arc<Joints>,
     /// The turn's records, framed.
@@ -143,13 +145,14 @@ impl KeyspaceShard {
         segment: Arc<Segment>,
         random: fastrand::Rng,
         gauges: GaugesOf,
-        Common { pubsub, latency, joints, clock, reply_bytes_max, prefetches }: Common,
+        Common { pubsub, due_keys, latency, joints, clock, reply_bytes_max, prefetches }: Common,
     ) -> Self {
         let effects = Effects::new(segment.is_recorded());
         let mut shard = Self {
             keyspace: Keyspace::new(store, clock.now_ms(), random, effects),
             segment,
             pubsub,
+            due_keys,
             latency,
             joints,
             records: Vec::new(),
@@ -373,6 +376,7 @@ impl Shard for KeyspaceShard {
         batch.end_stage(Stage::Queue);
         // For each batch: what a connection configures holds for what it sends afterwards.
         self.keyspace.set_notified(self.pubsub.notified());
+        self.keyspace.set_due_keys(self.due_keys.get());
         self.keyspace.start_timing();
         if let Some(epoch) = batch.ends_epoch() {
             self.end_epoch(epoch);
@@ -424,6 +428,7 @@ impl Shard for KeyspaceShard {
         let segments: Vec<Arc<Segment>> = shards.iter().map(|shard| Arc::clone(&shard.segment)).collect();
         let pubsub = Arc::clone(&shards[0].pubsub);
         let joints = Arc::clone(&shards[0].joints);
+        let due_keys = shards[0].due_keys.get();
         let now_ms = shards[0].clock.now_ms();
         let random = shards[0].keyspace.random().fork();
 
@@ -431,6 +436,7 @@ impl Shard for KeyspaceShard {
         let effects = Effects::new(segments[0].is_recorded());
         let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, effects);
         keyspace.set_notified(pubsub.notified());
+        keyspace.set_due_keys(due_keys);
         transaction.run(&mut keyspace);
         batch.slow.append(keyspace.slow());
         transaction.marks = log_jointly(&mut keyspace, &joints, &indexes, &segments);

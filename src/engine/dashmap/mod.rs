@@ -24,7 +24,8 @@ use crate::base::parallel::in_parallel;
 use crate::base::pressure::PRESSURE;
 use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Transaction};
 use crate::keyspace::{
-    Deadlines, Effects, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store, Table, hash_of,
+    Deadlines, DueKeysRule, Effects, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store, Table,
+    hash_of,
 };
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
@@ -111,6 +112,7 @@ pub struct DashmapEngine {
     segment: Arc<Segment>,
     batching: Batching,
     pubsub: Arc<PubSub>,
+    due_keys: Arc<DueKeysRule>,
     latency: Arc<latency::Monitor>,
     clock: Clock,
     seeds: Mutex<fastrand::Rng>,
@@ -144,6 +146,7 @@ impl DashmapEngine {
             segment: foundation.segments.pop().expect("the dashmap engine's layout has one owner"),
             batching: foundation.batching,
             pubsub: foundation.pubsub,
+            due_keys: foundation.due_keys,
             latency: foundation.latency,
             clock: foundation.clock,
             seeds: Mutex::new(fastrand::Rng::with_seed(foundation.seed)),
@@ -213,6 +216,7 @@ impl DashmapEngine {
         keyspace.select(database);
         keyspace.set_notes_uses(lent.notes_uses);
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         commands::execute(id, &mut keyspace, args, reply);
         let complete = !keyspace.saw_expired();
         lent.laps.lap(Stage::Execute, &mut start);
@@ -371,6 +375,7 @@ impl DashmapEngine {
         let view = View::shard(&self.databases, database, index);
         let mut keyspace = Keyspace::new(view, now_ms, random.fork(), Effects::new(self.segment.is_recorded()));
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         let slice = expire_slice(&mut keyspace, &self.latency, |_| first().map(|deadline| (database, deadline)));
         self.log(&mut keyspace);
         self.counters.add(keyspace.stats());
@@ -402,6 +407,7 @@ impl DashmapEngine {
         let effects = Effects::new(self.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, self.clock.now_ms(), random.fork(), effects);
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         let evicted = evict_within(&mut keyspace, bytes, slice, EVICTED_TOGETHER);
         self.log(&mut keyspace);
         self.counters.add(keyspace.stats());
@@ -445,6 +451,7 @@ impl DashmapEngine {
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notes_uses(lent.notes_uses);
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         let (ran, stats) = self.run_held(&mut keyspace, commands, scratch, room);
         lent.slow.append(keyspace.slow());
         lent.laps.lap(Stage::Execute, &mut start);
@@ -476,6 +483,7 @@ impl InlineEngine for DashmapEngine {
         effects.set_logged(self.segment.is_recorded());
         let mut keyspace = Keyspace::new(view, lent.now_ms, lent.random.fork(), effects);
         keyspace.set_notified(self.pubsub.notified());
+        keyspace.set_due_keys(self.due_keys.get());
         transaction.run(&mut keyspace);
         lent.slow.append(keyspace.slow());
         lent.laps.lap(Stage::Execute, &mut start);

@@ -178,7 +178,11 @@ impl Client {
         let before = self.held.len();
         let is_open = self.try_fill();
         assert!(is_open, "the connection is closed after {:?}", self.held.escape_ascii().to_string());
-        assert!(self.held.len() > before, "no bytes within {DEADLINE:?}");
+        assert!(
+            self.held.len() > before,
+            "no bytes within {DEADLINE:?} after {:?}",
+            self.held.escape_ascii().to_string()
+        );
     }
 
     /// Reads once; false at the end of the stream. A timeout gives nothing. A signal is no reason to stop waiting: of a

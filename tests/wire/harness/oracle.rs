@@ -52,6 +52,11 @@ impl RedisOracle {
         String::from_utf8_lossy(&log[log.len().saturating_sub(SHOWN)..]).into_owned()
     }
 
+    /// Starts a master, which another server than redis-server may be.
+    pub fn start_master(program: &str, flags: &[&str]) -> Self {
+        Self::start_program(program, flags, None)
+    }
+
     fn start_from(flags: &[&str], snapshot: Option<&std::path::Path>) -> Self {
         Self::start_program(PROGRAM, flags, snapshot)
     }

@@ -1,0 +1,40 @@
+//! Rows of commands that run in the connection: whom a server follows.
+
+use crate::commands::row::{Command, Flags, Group, Row, Run};
+use crate::keyspace::Store;
+
+const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE);
+
+/// The rows of the commands here.
+pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
+    [
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "replicaof",
+                arity: 3,
+                flags: FLAGS,
+                group: Group::Server,
+                since: "5.0.0",
+                syntax: "<host port | NO ONE>",
+                complexity: "O(1)",
+                summary: "Makes the server a replica of another, whose data it takes over; or a master, with the data that it has.",
+                ..Command::NONE
+            },
+        },
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "slaveof",
+                arity: 3,
+                flags: FLAGS,
+                group: Group::Server,
+                since: "1.0.0",
+                syntax: "<host port | NO ONE>",
+                complexity: "O(1)",
+                summary: "The old name of REPLICAOF.",
+                ..Command::NONE
+            },
+        },
+    ]
+}

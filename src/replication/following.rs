@@ -1,0 +1,284 @@
+//! What a replica knows of the stream that it follows, and how it begins and ends to follow one.
+//!
+//! REPLICAOF takes effect at once, in a transaction as well: the role changes where it runs. What the link applies just
+//! then is applied to its end; until it is, what may write has to wait.
+
+use super::link::Position;
+use super::{History, LinkState, Master, Replication, Role};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// What a replica knows beside its role.
+#[derive(Debug)]
+pub struct Following {
+    state: Mutex<State>,
+    /// How often the role has changed: whoever follows a master looks whether it still is to.
+    changes: watch::Sender<u64>,
+    /// Whether the owners of keys push what they change: what is applied of another's stream must not be in an own one.
+    is_fed: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether the data is what a stream made of it, which is that of [`History`] up to the offset.
+    is_of_stream: bool,
+    /// The database that is selected there.
+    database: u16,
+    /// Where the stream stands behind the group that is being applied.
+    applying: Option<u64>,
+    /// Uptime in milliseconds when the master last sent something.
+    heard_ms: u64,
+    /// Since when there is no link.
+    down_since_ms: Option<u64>,
+    transfer: Option<Transfer>,
+}
+
+/// A snapshot on its way from the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transfer {
+    /// How long it is, where the master has said so.
+    pub bytes: Option<u64>,
+    /// How much of it is here.
+    pub received: u64,
+}
+
+impl Default for Following {
+    fn default() -> Self {
+        Self { state: Mutex::default(), changes: watch::Sender::new(0), is_fed: watch::Sender::new(false) }
+    }
+}
+
+/// The number of changes that stands for the end of the server.
+const ENDED: u64 = u64::MAX;
+
+impl Replication {
+    /// Follows a master from now on; gives whether something is still applied that the last one has sent.
+    pub fn follow(&self, host: String, port: u16, now_ms: u64) -> bool {
+        let mut state = self.following.state.lock();
+        state.down_since_ms = Some(now_ms);
+        self.set_role(Role::Replica(Master { host, port, link: LinkState::Connect }));
+        self.note_change();
+        state.applying.is_some()
+    }
+
+    /// Is a master from now on, of a stream with this name: up to here it is what it followed. Gives whether something is
+    /// still applied that its master has sent.
+    pub fn promote(&self, id: String) -> bool {
+        let mut state = self.following.state.lock();
+        self.set_role(Role::Master);
+        let before = self.history();
+        let end = state.applying.unwrap_or(self.offset());
+        let is_of_stream = std::mem::take(&mut state.is_of_stream);
+        self.set_history(match is_of_stream {
+            true => History { id, second_id: before.id, second_offset: Some(end + 1) },
+            false => History::new(id),
+        });
+        state.transfer = None;
+        self.note_change();
+        state.applying.is_some()
+    }
+
+    fn note_change(&self) {
+        self.following.changes.send_modify(|changes| {
+            if *changes != ENDED {
+                *changes += 1;
+            }
+        });
+    }
+
+    /// Says whether the owners of keys push what they change.
+    pub fn set_fed(&self, is_fed: bool) {
+        self.following.is_fed.send_replace(is_fed);
+    }
+
+    /// Waits until they do not.
+    pub async fn unfed(&self) {
+        self.coordination.notify_one();
+        // The sender lives as long as this.
+        let _ = self.following.is_fed.subscribe().wait_for(|is_fed| !is_fed).await;
+    }
+
+    /// Follows nobody any more: the server ends.
+    pub fn end(&self) {
+        self.following.changes.send_replace(ENDED);
+    }
+
+    /// Whether the server has ended.
+    pub fn has_ended(&self) -> bool {
+        *self.following.changes.borrow() == ENDED
+    }
+
+    /// What tells that the role has changed since now.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.following.changes.subscribe()
+    }
+
+    /// What the link to the master does; the role may be another by now.
+    pub fn link(&self) -> Option<LinkState> {
+        match self.role() {
+            Role::Master => None,
+            Role::Replica(master) => Some(master.link),
+        }
+    }
+
+    /// Says what the link does; false where the role has changed meanwhile.
+    pub fn set_link(&self, changes: u64, link: LinkState, now_ms: u64) -> bool {
+        let mut state = self.following.state.lock();
+        if *self.following.changes.borrow() != changes {
+            return false;
+        }
+        state.heard_ms = now_ms;
+        match link {
+            LinkState::Connected => state.down_since_ms = None,
+            _ => _ = state.down_since_ms.get_or_insert(now_ms),
+        }
+        if link != LinkState::Sync {
+            state.transfer = None;
+        }
+        if let Role::Replica(master) = &mut *self.role.lock() {
+            master.link = link;
+        }
+        true
+    }
+
+    /// The master has sent something.
+    pub fn hear_of_master(&self, now_ms: u64) {
+        self.following.state.lock().heard_ms = now_ms;
+    }
+
+    /// When it did last, and since when there is no link.
+    pub fn heard_of_master(&self) -> (u64, Option<u64>) {
+        let state = self.following.state.lock();
+        (state.heard_ms, state.down_since_ms)
+    }
+
+    /// How far a snapshot is.
+    pub fn set_transfer(&self, transfer: Transfer) {
+        self.following.state.lock().transfer = Some(transfer);
+    }
+
+    /// The snapshot that is on its way.
+    pub fn transfer(&self) -> Option<Transfer> {
+        self.following.state.lock().transfer
+    }
+
+    /// Where the stream can go on that the data is of, and the database that is selected there.
+    pub fn position(&self) -> Option<(Position, u16)> {
+        let state = self.following.state.lock();
+        let position = || Position { id: self.history().id, offset: self.offset() };
+        state.is_of_stream.then(|| (position(), state.database))
+    }
+
+    /// The stream goes on under another name.
+    pub fn rename_stream(&self, id: String) {
+        let _state = self.following.state.lock();
+        let before = self.history();
+        if before.id != id {
+            let second_offset = Some(self.offset() + 1);
+            self.set_history(History { id, second_id: before.id, second_offset });
+        }
+    }
+
+    /// The data is that of no stream: it cannot go on anywhere.
+    pub fn forget_position(&self) {
+        self.following.state.lock().is_of_stream = false;
+    }
+
+    /// A group is applied, behind which the stream stands there; false where the role has changed, and it must not be.
+    pub fn begin_group(&self, changes: u64, end: u64) -> bool {
+        let mut state = self.following.state.lock();
+        if *self.following.changes.borrow() != changes {
+            return false;
+        }
+        state.applying = Some(end);
+        true
+    }
+
+    /// A snapshot has taken the place of the data, as a group.
+    pub fn end_snapshot(&self, changes: u64, position: Position, database: u16) {
+        let mut state = self.following.state.lock();
+        state.applying = None;
+        self.set_offset(position.offset);
+        let has_left = *self.following.changes.borrow() != changes;
+        if has_left && self.role() == Role::Master {
+            let (id, second_offset) = (self.history().id, Some(position.offset + 1));
+            return self.set_history(History { id, second_id: position.id, second_offset });
+        }
+        self.set_history(History::new(position.id));
+        (state.is_of_stream, state.database) = (true, database);
+    }
+
+    /// It is applied, or could not be.
+    pub fn end_group(&self, applied: Option<u16>) {
+        let mut state = self.following.state.lock();
+        let end = state.applying.take().expect("it was begun");
+        match applied {
+            Some(database) => {
+                self.set_offset(end);
+                state.database = database;
+            }
+            None => {
+                state.is_of_stream = false;
+                // Where this server is master by now, nobody can go on from what it had of the stream before.
+                if self.role() == Role::Master {
+                    self.set_history(History::new(self.history().id));
+                }
+            }
+        }
+    }
+}
+
+// A test that cannot go on says where and why by panicking.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn replica_at(offset: u64) -> (Replication, u64) {
+        let replication = Replication::new("own".into());
+        replication.follow("host".into(), 1, 0);
+        let changes = *replication.changes().borrow();
+        assert!(replication.begin_group(changes, offset));
+        replication.end_snapshot(changes, Position { id: "theirs".into(), offset }, 3);
+        (replication, changes)
+    }
+
+    #[test]
+    fn promotion_keeps_the_name_of_the_stream_for_those_who_followed_it_too() {
+        let (replication, _) = replica_at(10);
+        assert!(!replication.promote("new".into()), "nothing is applied");
+        let wanted = History { id: "new".into(), second_id: "theirs".into(), second_offset: Some(11) };
+        assert_eq!(replication.history(), wanted);
+        assert_eq!(replication.position(), None);
+    }
+
+    #[test]
+    fn what_is_applied_while_the_role_changes_is_of_the_old_stream() {
+        let (replication, changes) = replica_at(10);
+        assert!(replication.begin_group(changes, 25));
+        assert!(replication.promote("new".into()), "what was begun goes on");
+        assert_eq!(replication.history().second_offset, Some(26));
+        replication.end_group(Some(0));
+        assert_eq!(replication.offset(), 25);
+        assert!(!replication.begin_group(changes, 30), "nothing more of it is applied");
+    }
+
+    #[test]
+    fn nobody_goes_on_behind_what_could_not_be_applied() {
+        let (replication, changes) = replica_at(10);
+        replication.begin_group(changes, 25);
+        replication.end_group(None);
+        assert_eq!((replication.position(), replication.offset()), (None, 10));
+        replication.promote("new".into());
+        assert_eq!(replication.history(), History::new("new".into()));
+    }
+
+    #[test]
+    fn a_link_that_is_no_longer_wanted_says_nothing() {
+        let (replication, changes) = replica_at(10);
+        assert!(replication.set_link(changes, LinkState::Connected, 5));
+        replication.follow("other".into(), 2, 6);
+        assert!(!replication.set_link(changes, LinkState::Connected, 7));
+        assert_eq!(replication.link(), Some(LinkState::Connect));
+    }
+}

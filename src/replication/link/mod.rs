@@ -1,0 +1,136 @@
+//! The link of a replica to its master, as the master's protocol has it.
+//!
+//! ```text
+//! replica: PING | AUTH … | REPLCONF listening-port … | REPLCONF ip-address … | REPLCONF capa eof capa psync2
+//!          PSYNC id offset                  the next byte that it wants of the stream of this name; ? -1 for anything
+//! master:  +CONTINUE [id]                   and the stream from there on
+//!          +FULLRESYNC id offset            and a snapshot, and the stream behind that offset:
+//!          $length bytes                    one whose length is known
+//!          $EOF:mark bytes mark             one that is made while it is sent; the mark has 40 bytes
+//! replica: REPLCONF ACK offset              once a second
+//! ```
+//! Empty lines of the master before its answers say that it is there.
+
+mod handshake;
+mod payload;
+mod stream;
+
+pub use handshake::{Answer, Failure, Introduction, Position};
+pub use stream::{Group, StreamReader};
+
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// The longest line of a master.
+const LINE_MAX: usize = 1024;
+
+/// Room for what one read takes in.
+const READ_MAX: usize = 256 * 1024;
+
+/// A connection to a master.
+///
+/// Invariant: `unread[taken..]` is what has come and was not looked at.
+#[derive(Debug)]
+pub struct Link {
+    stream: TcpStream,
+    unread: Vec<u8>,
+    taken: usize,
+    /// How long the master may be silent.
+    silence_max: Duration,
+}
+
+impl Link {
+    /// Connects to a master.
+    pub async fn connect(host: &str, port: u16, silence_max: Duration) -> io::Result<Self> {
+        let stream = timeout(silence_max, TcpStream::connect((host, port))).await.map_err(|_| silent())??;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, unread: Vec::new(), taken: 0, silence_max })
+    }
+
+    /// Sends a request.
+    pub async fn send(&mut self, words: &[&[u8]]) -> io::Result<()> {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.send_raw(&request).await
+    }
+
+    /// Says that everything up to this offset has taken effect.
+    pub async fn acknowledge(&mut self, offset: u64) -> io::Result<()> {
+        self.send(&[b"REPLCONF", b"ACK", offset.to_string().as_bytes()]).await
+    }
+
+    /// Says that this end is there, while it has nothing to say.
+    pub async fn keep_alive(&mut self) -> io::Result<()> {
+        self.send_raw(b"\n").await
+    }
+
+    async fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        timeout(self.silence_max, self.stream.write_all(bytes)).await.map_err(|_| silent())?
+    }
+
+    /// The next line that is not empty, without its end.
+    async fn line(&mut self) -> io::Result<String> {
+        loop {
+            let unread = &self.unread[self.taken..];
+            match unread.iter().position(|&byte| byte == b'\n') {
+                Some(len) => {
+                    let line = String::from_utf8_lossy(unread[..len].trim_ascii_end()).into_owned();
+                    self.taken += len + 1;
+                    if !line.is_empty() {
+                        return Ok(line);
+                    }
+                }
+                None if unread.len() > LINE_MAX => return Err(io::Error::other("its line has no end")),
+                None => self.fill().await?,
+            }
+        }
+    }
+
+    /// Reads once, and waits for as long as the master may be silent.
+    async fn fill(&mut self) -> io::Result<()> {
+        self.unread.drain(..self.taken);
+        self.taken = 0;
+        let Self { stream, unread, silence_max, .. } = self;
+        read_into(stream, unread, *silence_max).await
+    }
+
+    /// What has come and was not looked at.
+    fn take_unread(&mut self) -> Vec<u8> {
+        let unread = self.unread.split_off(self.taken);
+        self.unread.clear();
+        self.taken = 0;
+        unread
+    }
+
+    /// Reads on into a buffer that grows; the master may be silent. Dropping the future loses nothing.
+    pub async fn read_stream(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        if self.taken < self.unread.len() {
+            buffer.extend_from_slice(&self.take_unread());
+            return Ok(());
+        }
+        buffer.reserve(READ_MAX);
+        match self.stream.read_buf(buffer).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn read_into(stream: &mut TcpStream, buffer: &mut Vec<u8>, silence_max: Duration) -> io::Result<()> {
+    buffer.reserve(READ_MAX);
+    match timeout(silence_max, stream.read_buf(buffer)).await.map_err(|_| silent())?? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
+    }
+}
+
+fn silent() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "it is silent for longer than repl-timeout")
+}

@@ -1,0 +1,392 @@
+//! What a replica does: it links itself to its master, takes its data over, and follows its stream.
+//!
+//! What the master sends is applied by the engine's transactions, a group at a time, so that clients see nothing but
+//! consistent prefixes of the stream; and it is logged as any write is, before the master is told that it has taken effect.
+//! A snapshot is loaded aside, while clients see the data that there was, and takes its place in one step.
+//!
+//! Whatever cannot be applied ends the link, with a line of the log: then the data is of no stream any more, and the next
+//! link begins with a snapshot. Pauses between such attempts grow, for a snapshot is work for the master.
+
+use crate::aof::{Disk, Input};
+use crate::base::clock::uptime_ms;
+use crate::base::parallel::beside_the_runtime;
+use crate::commands::{self, Replacement, Transaction};
+use crate::config::Directive;
+use crate::engine::{Engine, Session};
+use crate::keyspace::Databases;
+use crate::rdb;
+use crate::replication::link::{Answer, Failure, Group, Introduction, Link, Position, StreamReader};
+use crate::replication::{LinkState, Master, Role, Transfer};
+use crate::resp::Output;
+use crate::scripting::Libraries;
+use crate::state::Server;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+/// How often the master is told how far the replica is, or that it is there.
+const TICK: Duration = Duration::from_secs(1);
+/// From the end of a link to the next attempt.
+const PAUSE: Duration = Duration::from_secs(1);
+/// From a refusal to the next attempt: twice as long each time, up to this.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// Why a link has ended.
+enum End {
+    /// The role has changed.
+    Left,
+    /// The connection is gone, or there was none: after `was_up` it is tried again at once.
+    Lost { reason: String, was_up: bool },
+    /// What the master has sent cannot be applied.
+    Refused(String),
+}
+
+impl End {
+    fn lost(error: impl ToString) -> Self {
+        Self::Lost { reason: error.to_string(), was_up: false }
+    }
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        Self::lost(failure)
+    }
+}
+
+/// Follows masters, one after the other, until the server ends.
+pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>, disk: Arc<dyn Disk>) {
+    let mut refusals = 0u32;
+    loop {
+        let mut changes = server.replication.changes();
+        let at = *changes.borrow_and_update();
+        if server.replication.has_ended() {
+            return;
+        }
+        let pause = match server.replication.role() {
+            Role::Master => Duration::MAX,
+            Role::Replica(master) => {
+                let attempt = Attempt { server: &server, engine: &engine, disk: &disk, master, at, changes: &changes };
+                attempt.run(&mut refusals).await
+            }
+        };
+        tokio::select! {
+            // The sender lives as long as the server.
+            _ = changes.changed() => refusals = 0,
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// One link to a master, from its beginning to its end.
+struct Attempt<'a, E: Engine> {
+    server: &'a Arc<Server>,
+    engine: &'a Arc<E>,
+    disk: &'a Arc<dyn Disk>,
+    master: Master,
+    /// How often the role had changed when it began: what is done for another role is done no more.
+    at: u64,
+    changes: &'a watch::Receiver<u64>,
+}
+
+/// A snapshot that was loaded aside.
+struct Aside {
+    replacement: Replacement,
+    position: Position,
+    /// The database that the stream behind it begins in.
+    database: u16,
+    keys: u64,
+}
+
+impl<E: Engine> Attempt<'_, E> {
+    /// Links, follows, and says how it ended; gives how long to wait before the next attempt.
+    async fn run(&self, refusals: &mut u32) -> Duration {
+        let Err(end) = self.follow(refusals).await;
+        self.set_link(LinkState::Connect);
+        match end {
+            End::Left => Duration::ZERO,
+            End::Lost { reason, was_up } => {
+                tracing::warn!("No link to the master {}: {reason}", self.name());
+                if was_up { Duration::ZERO } else { PAUSE }
+            }
+            End::Refused(reason) => {
+                self.server.replication.forget_position();
+                let pause = PAUSE.saturating_mul(1 << (*refusals).min(16)).min(PAUSE_MAX);
+                *refusals += 1;
+                tracing::error!(
+                    "REPLICATION HAS ENDED, of the master {}: {reason}. The data stays as it is; in {} s all of it is asked \
+                     for again",
+                    self.name(),
+                    pause.as_secs()
+                );
+                pause
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("{}:{}", self.master.host, self.master.port)
+    }
+
+    async fn follow(&self, refusals: &mut u32) -> Result<std::convert::Infallible, End> {
+        self.unless_left(self.server.replication.unfed()).await?;
+        self.set_link(LinkState::Connecting);
+        tracing::info!("Connecting to MASTER {}", self.name());
+        let begun = self.server.replication.position();
+        let (mut link, answer) = self.unless_left(self.begin(begun.as_ref().map(|(position, _)| position))).await??;
+        let database = match (answer, begun) {
+            (Answer::Snapshot(position), _) => {
+                tracing::info!("Full resync from master: {}:{}", position.id, position.offset);
+                let aside = self.take_snapshot(&mut link, position).await?;
+                self.put_in_place(&mut link, aside).await?
+            }
+            (Answer::Stream(id), Some((position, database))) => {
+                tracing::info!("Partial resync from master, behind {}:{}", position.id, position.offset);
+                id.into_iter().for_each(|id| self.server.replication.rename_stream(id));
+                database
+            }
+            (Answer::Stream(_), None) => {
+                return Err(End::lost("it goes on with a stream that it was not asked for"));
+            }
+        };
+        *refusals = 0;
+        let databases = self.server.config.size(Directive::Databases);
+        let reader = StreamReader::new(self.server.replication.offset(), database, databases);
+        self.follow_stream(link, reader).await
+    }
+
+    /// Does something that may be left undone when the role changes.
+    async fn unless_left<T>(&self, work: impl Future<Output = T>) -> Result<T, End> {
+        let mut changes = self.changes.clone();
+        tokio::select! {
+            biased;
+            _ = changes.changed() => Err(End::Left),
+            done = work => Ok(done),
+        }
+    }
+
+    fn set_link(&self, state: LinkState) {
+        // Where the role has changed meanwhile there is nobody to tell.
+        _ = self.server.replication.set_link(self.at, state, uptime_ms());
+    }
+
+    /// Connects, and asks for the stream behind a position, or for everything.
+    async fn begin(&self, position: Option<&Position>) -> Result<(Link, Answer), Failure> {
+        let config = &self.server.config;
+        let silence_max = Duration::from_secs(config.number(Directive::ReplTimeout));
+        let announced = config.number(Directive::ReplicaAnnouncePort);
+        let who = Introduction {
+            user: config.text(Directive::Masteruser),
+            password: config.text(Directive::Masterauth),
+            port: match announced {
+                0 => self.server.listening.port(),
+                port => u16::try_from(port).expect("its row bounds it"),
+            },
+            address: config.text(Directive::ReplicaAnnounceIp),
+        };
+        let mut link = Link::connect(&self.master.host, self.master.port, silence_max).await?;
+        tracing::info!("MASTER <-> REPLICA sync started");
+        let answer = link.introduce(&who, position).await?;
+        Ok((link, answer))
+    }
+
+    /// Takes a snapshot in, and loads it aside.
+    async fn take_snapshot(&self, link: &mut Link, position: Position) -> Result<Aside, End> {
+        self.set_link(LinkState::Sync);
+        let path =
+            Path::new(&self.server.config.text(Directive::Dir)).join(format!("temp-sync-{}.rdb", std::process::id()));
+        let received = self.unless_left(self.receive(link, &path)).await;
+        let loaded = match received {
+            Ok(Ok(())) => self.while_keeping_alive(link, self.load(path.clone(), position)).await,
+            Ok(Err(end)) | Err(end) => Err(end),
+        };
+        let disk = Arc::clone(self.disk);
+        // It is of no use to anybody; one that cannot be removed is written over by the next.
+        let _ = beside_the_runtime(move || disk.remove(&path)).await;
+        loaded
+    }
+
+    /// Writes what the master sends into a file.
+    async fn receive(&self, link: &mut Link, path: &Path) -> Result<(), End> {
+        let mut payload = link.begin_payload().await?;
+        let bytes = payload.len();
+        let how = bytes.map_or("a stream of unknown length".to_owned(), |bytes| format!("{bytes} bytes"));
+        tracing::info!("MASTER <-> REPLICA sync: receiving {how} from master");
+        let describe = |error: io::Error| End::lost(format!("can't write {}: {error}", path.display()));
+        let (disk, owned) = (Arc::clone(self.disk), path.to_owned());
+        let file = beside_the_runtime(move || {
+            owned.parent().map_or(Ok(()), |dir| disk.make_dir(dir))?;
+            match disk.remove(&owned) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            disk.append_to(&owned)
+        });
+        let file = file.await.map_err(describe)?;
+        while let Some(piece) = link.next_piece(&mut payload).await? {
+            self.server.replication.set_transfer(Transfer { bytes, received: payload.received });
+            self.server.replication.hear_of_master(uptime_ms());
+            let file = Arc::clone(&file);
+            beside_the_runtime(move || file.write_all(&piece)).await.map_err(describe)?;
+        }
+        Ok(())
+    }
+
+    /// Loads a snapshot into stores for the engine's owners.
+    async fn load(&self, path: PathBuf, position: Position) -> Result<Aside, End> {
+        let (owners, databases) = (self.engine.owners(), self.server.config.size(Directive::Databases));
+        let load = move || -> Result<Aside, String> {
+            let bytes = Input::open(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+            let mut stores: Vec<_> = (0..owners).map(|index| Databases::of_part(databases, index, owners)).collect();
+            // What has expired is the master's to remove.
+            let loaded = rdb::load(&bytes, &mut stores, 0, &|_| ())?;
+            let libraries = Libraries::of(loaded.summary.libraries.iter().map(AsRef::as_ref))?;
+            let database = loaded.summary.stream_database.unwrap_or(0);
+            Ok(Aside { replacement: Replacement { stores, libraries }, position, database, keys: loaded.keys })
+        };
+        beside_the_runtime(load)
+            .await
+            .map_err(|reason| End::Refused(format!("the snapshot that it has sent can't be loaded: {reason}")))
+    }
+
+    /// Lets the data take the place of what there is; gives the database that the stream behind it begins in.
+    async fn put_in_place(&self, link: &mut Link, aside: Aside) -> Result<u16, End> {
+        let Aside { replacement, position, database, keys } = aside;
+        let Server { replication, log_switch, config, .. } = &**self.server;
+        let place = async {
+            // What the log has is of other data.
+            log_switch.suspend(self.server).await;
+            let is_wanted = replication.begin_group(self.at, position.offset);
+            if is_wanted {
+                let databases = config.size(Directive::Databases);
+                let transaction = Transaction::of_replacement(replacement, databases);
+                run_transaction(&mut self.engine.session(), Box::new(transaction)).await;
+                replication.end_snapshot(self.at, position, database);
+                self.end_switch_if_left();
+            }
+            self.resume_log();
+            is_wanted
+        };
+        match self.while_keeping_alive(link, async { Ok(place.await) }).await? {
+            true => tracing::info!("MASTER <-> REPLICA sync: Finished with success, keys: {keys}"),
+            false => return Err(End::Left),
+        }
+        Ok(database)
+    }
+
+    fn resume_log(&self) {
+        if let Err(reason) = self.server.log_switch.resume(self.server) {
+            tracing::error!("What the master has sent is not logged: {reason}");
+        }
+    }
+
+    /// Does something that must not be left undone, and tells the master meanwhile that the replica is there.
+    async fn while_keeping_alive<T>(
+        &self,
+        link: &mut Link,
+        work: impl Future<Output = Result<T, End>>,
+    ) -> Result<T, End> {
+        let mut work = pin!(work);
+        let mut tick = interval(TICK);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                // That the link is gone is found out when it is read.
+                _ = tick.tick() => {
+                    let _ = link.keep_alive().await;
+                }
+            }
+        }
+    }
+
+    /// Whoever has changed the role while something was applied lets writes wait for the end of that.
+    fn end_switch_if_left(&self) {
+        if self.changes.has_changed().unwrap_or(true) {
+            self.server.pause.end_switch();
+        }
+    }
+
+    async fn follow_stream(&self, mut link: Link, mut reader: StreamReader) -> Result<std::convert::Infallible, End> {
+        let replication = &self.server.replication;
+        let up = |error: io::Error| End::Lost { reason: error.to_string(), was_up: true };
+        let mut session = self.engine.session();
+        let mut changes = self.changes.clone();
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
+        self.set_link(LinkState::Connected);
+        loop {
+            tokio::select! {
+                biased;
+                _ = changes.changed() => return Err(End::Left),
+                _ = tick.tick() => {
+                    link.acknowledge(replication.offset()).await.map_err(up)?;
+                    let silence_max = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));
+                    if heard.elapsed() > silence_max {
+                        return Err(up(io::Error::other("it is silent for longer than repl-timeout")));
+                    }
+                }
+                read = link.read_stream(reader.buffer()) => {
+                    read.map_err(up)?;
+                    heard = Instant::now();
+                    replication.hear_of_master(uptime_ms());
+                    while let Some(group) = reader.next_group().map_err(|refusal| End::Refused(refusal.0))? {
+                        if self.apply(&mut session, group).await? {
+                            link.acknowledge(replication.offset()).await.map_err(up)?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Applies a group; gives whether the master wants to know that.
+    async fn apply(&self, session: &mut E::Session, group: Group) -> Result<bool, End> {
+        let Group { transaction, end, database, wants_acknowledgement } = group;
+        let replication = &self.server.replication;
+        if !replication.begin_group(self.at, end) {
+            return Err(End::Left);
+        }
+        let refusal = match transaction {
+            None => None,
+            Some(transaction) => refusal_of(&*run_transaction(session, transaction).await),
+        };
+        replication.end_group(refusal.is_none().then_some(database));
+        self.end_switch_if_left();
+        match refusal {
+            None => Ok(wants_acknowledgement),
+            Some(reason) => Err(End::Refused(reason)),
+        }
+    }
+}
+
+/// Runs a transaction; what it has changed is in the log when it is back.
+async fn run_transaction<S: Session>(session: &mut S, transaction: Box<Transaction>) -> Box<Transaction> {
+    let mut out = Output::default();
+    session.begin(transaction);
+    loop {
+        session.flush().await;
+        session.collect(&mut out);
+        session.slow().clear();
+        match session.take_finished() {
+            Some(transaction) => return transaction,
+            None => session.wait().await,
+        }
+    }
+}
+
+/// What of a group has failed, which it did not where it ran first.
+fn refusal_of(transaction: &Transaction) -> Option<String> {
+    const SHOWN: usize = 128;
+    transaction.first_error().map(|(id, args, reply)| {
+        let name = commands::command(id).name.to_uppercase().replace('|', " ");
+        let key = args.get(1).map(|key| crate::resp::quoted(key, SHOWN)).unwrap_or_default();
+        let error = String::from_utf8_lossy(reply.trim_ascii_end()).into_owned();
+        format!("{name} '{key}' of the master fails here: {error}")
+    })
+}

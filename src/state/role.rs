@@ -1,0 +1,94 @@
+//! Whether the server is a master or a replica, and what that means for who asks it something.
+
+use super::node_id;
+use super::server::Server;
+use crate::base::clock::uptime_ms;
+use crate::base::pressure::PRESSURE;
+use crate::commands::{CommandId, Flags, command};
+use crate::config::Directive;
+use crate::keyspace::{BECAME_REPLICA, DueKeys};
+use crate::replication::{LinkState, Role};
+use crate::resp::CommandError;
+use std::sync::atomic::Ordering;
+
+impl Server {
+    /// Whether there is a master.
+    #[inline]
+    pub fn is_replica(&self) -> bool {
+        self.due_keys.get() != DueKeys::Removed
+    }
+
+    /// Begins to follow a master.
+    pub fn follow(&self, host: String, port: u16) {
+        let of_master = format!("{host} {port}");
+        self.switch(|| self.replication.follow(host, port, uptime_ms()), of_master);
+    }
+
+    /// Is a master from now on.
+    pub fn promote(&self) {
+        self.switch(|| self.replication.promote(node_id::random()), String::new());
+    }
+
+    /// Changes the role. What may write waits meanwhile, and for as long as something is still applied that the last master
+    /// has sent.
+    fn switch(&self, change: impl FnOnce() -> bool, replicaof: String) {
+        self.pause.begin_switch();
+        let is_applying = change();
+        let value = (Directive::Replicaof as usize, replicaof);
+        self.config.set(&[value]).expect("a host and a port, or nothing, are a valid value");
+        self.apply_role();
+        self.refuse_takers();
+        PRESSURE.look_again();
+        if !is_applying {
+            self.pause.end_switch();
+        }
+    }
+
+    /// Lets the role, and what the configuration says of replicas, take effect.
+    pub(super) fn apply_role(&self) {
+        let _change = self.role_change.lock();
+        let is_read_only = self.config.is_on(Directive::ReplicaReadOnly);
+        let due_keys = match self.replication.role() {
+            Role::Master => DueKeys::Removed,
+            Role::Replica(_) if is_read_only => DueKeys::Kept,
+            Role::Replica(_) => DueKeys::KeptUntilWritten,
+        };
+        let was_replica = self.due_keys.replace(due_keys) != DueKeys::Removed;
+        let is_replica = due_keys != DueKeys::Removed;
+        if was_replica != is_replica {
+            // Requests have to be looked at, whether they suit a replica.
+            self.log_control.look_at_all_while(is_replica);
+        }
+    }
+
+    /// Tells those who wait for something to take that there is nothing to take on a replica.
+    fn refuse_takers(&self) {
+        if self.due_keys.get() != DueKeys::Kept {
+            return;
+        }
+        for client in self.clients.list() {
+            let last = client.last_command.load(Ordering::Relaxed);
+            let waiter = client.waiter.lock().clone().filter(|_| last != u16::MAX);
+            if let Some(waiter) = waiter.filter(|_| command(CommandId(last)).flags.has(Flags::WRITE)) {
+                // Its wait may be over.
+                _ = waiter.refuse(BECAME_REPLICA);
+            }
+        }
+    }
+
+    /// Why clients may write nothing, whatever becomes of the log: the master alone does.
+    pub fn refuses_to_be_written(&self) -> Option<CommandError> {
+        const TEXT: &str = "READONLY You can't write against a read only replica.";
+        (self.due_keys.get() == DueKeys::Kept).then_some(CommandError::Text(TEXT))
+    }
+
+    /// Why clients are not told what the data is: the master may have other data by now.
+    pub fn refuses_as_stale(&self) -> Option<CommandError> {
+        const TEXT: &str = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+        if !self.is_replica() || self.config.is_on(Directive::ReplicaServeStaleData) {
+            return None;
+        }
+        let is_stale = self.replication.link().is_some_and(|link| link != LinkState::Connected);
+        is_stale.then_some(CommandError::Text(TEXT))
+    }
+}

@@ -1,0 +1,78 @@
+//! Random writes of every family, for masters.
+
+type Request = Vec<Vec<u8>>;
+
+// Shared with tests/differential, which uses what is not used here.
+#[allow(dead_code)]
+#[path = "../../differential/atoms.rs"]
+mod atoms;
+#[allow(dead_code)]
+#[path = "../../differential/families.rs"]
+mod families;
+#[allow(dead_code)]
+#[path = "../../differential/grammar.rs"]
+mod grammar;
+#[allow(dead_code)]
+#[path = "../../differential/requests.rs"]
+mod requests;
+
+use crate::harness::{Client, words};
+use requests::Generator;
+
+/// Random requests, and what a client does with them.
+pub struct Load(Generator);
+
+impl Load {
+    /// One of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(Generator::new(seed))
+    }
+
+    /// A number below another.
+    pub fn below(&mut self, most: usize) -> usize {
+        self.0.source().below(most)
+    }
+
+    /// Sends so many requests, on one connection; what is replied does not count.
+    pub fn send(&mut self, client: &mut Client, count: usize) {
+        let mut requests: Vec<Request> = Vec::new();
+        while requests.len() < count {
+            let request = self.0.alone(0);
+            let name = requests::name_of(&request);
+            // They change the connection, or take time.
+            let is_passed_over = ["RESET", "HELLO", "QUIT", "CLIENT", "WAIT", "WAITAOF"].contains(&name.as_str());
+            let waits = name.starts_with('B') && (name.contains("POP") || name.contains("MOVE"));
+            let blocks = request.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
+            // Redis 7.0 makes the key, and tells no replica, its own included, where nothing of it succeeds.
+            let fails = name == "BITFIELD" && request.iter().any(|word| word.eq_ignore_ascii_case(b"FAIL"));
+            // Newer ones take an index for its lower half, and tell their replicas to do so.
+            let wraps = name == "LSET" && request.get(2).is_some_and(|index| index.len() > 9);
+            if !(is_passed_over || waits || blocks || fails || wraps) {
+                requests.push(request);
+            }
+            if self.below(20) == 0 {
+                requests.push(self.other());
+            }
+        }
+        // Whatever was begun ends.
+        requests.push(vec![b"EXEC".to_vec()]);
+        self.0.forget_connections();
+        client.pipeline(&requests);
+    }
+
+    /// What the grammars have not.
+    fn other(&mut self) -> Request {
+        const LINES: [&str; 8] = [
+            "EVAL \"redis.call('incr',KEYS[1]);redis.call('set',KEYS[2],ARGV[1]);redis.call('lpush','key:list:1',1)\" 2 n o value",
+            "EVAL \"redis.call('select',2);return{redis.call('spop','key:set:1')}\" 0",
+            "PUBLISH channel message",
+            "SET short lived PX 3",
+            "SPOP key:set:2 2",
+            "XADD key:stream:1 * a b",
+            "HINCRBYFLOAT key:hash:1 f 0.1",
+            "INCRBYFLOAT float 0.1",
+        ];
+        let at = self.below(LINES.len());
+        words(LINES[at])
+    }
+}

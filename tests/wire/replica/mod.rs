@@ -1,0 +1,524 @@
+//! What a replica of ours is: the data of its master, a real redis-server, whatever happens to the link between them.
+
+mod lies;
+mod load;
+mod proxy;
+
+use crate::harness::{
+    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, run_to_its_end, seed, wait_until,
+};
+use crate::rdb::requests_for_every_type;
+use load::Load;
+use proxy::Proxy;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Masters start to send a snapshot at once.
+const MASTER: [&str; 6] =
+    ["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"];
+const REPLICA: [&str; 2] = ["--enable-debug-command", "yes"];
+/// One of each engine.
+const ENGINES: [Setup; 3] = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[4]];
+
+fn master() -> RedisOracle {
+    RedisOracle::start_with(&MASTER)
+}
+
+/// A replica of a master that is somewhere, from its start on.
+fn replica_of(master: SocketAddr, setup: Setup, flags: &[&str]) -> Server {
+    let port = master.port().to_string();
+    let follow = ["--replicaof", "127.0.0.1", &port];
+    Server::start(setup, &[&REPLICA[..], &follow, flags].concat())
+}
+
+fn info(client: &mut Client) -> HashMap<String, String> {
+    let text = client.value(&["INFO"]).text();
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn follow(replica: &mut Client, master: SocketAddr) {
+    let port = master.port().to_string();
+    assert_eq!(replica.value(&["REPLICAOF", "127.0.0.1", &port]).text(), "OK");
+}
+
+fn is_linked(replica: &mut Client) -> bool {
+    info(replica).get("master_link_status").is_some_and(|status| status == "up")
+}
+
+/// Waits until the replica has all that the master has.
+#[track_caller]
+fn wait_for_sync(master: &mut Client, replica: &mut Client) {
+    wait_until("the replica has what the master has", || {
+        let (theirs, ours) = (info(master), info(replica));
+        let is_up = ours.get("master_link_status").is_some_and(|status| status == "up");
+        is_up && theirs["master_repl_offset"] == ours["slave_repl_offset"]
+    });
+}
+
+/// All data, as a master and its replica tell it. Expired keys that are still there are in neither.
+#[track_caller]
+fn assert_same(master: &mut Client, replica: &mut Client) {
+    wait_for_sync(master, replica);
+    let digest = |client: &mut Client| client.value(&["DEBUG", "DIGEST"]).text();
+    // The master may remove what has expired, or say that it is there, at any time.
+    for attempt in 0..50 {
+        if digest(master) == digest(replica) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10 * attempt));
+        wait_for_sync(master, replica);
+    }
+    panic!("the data differs: {}", differences(master, replica));
+}
+
+/// The same for a master whose digest is made of other words for numbers.
+#[track_caller]
+fn assert_same_in_other_words(master: &mut Client, replica: &mut Client) {
+    // Nothing is due any more, and the master has said so.
+    std::thread::sleep(Duration::from_millis(300));
+    wait_for_sync(master, replica);
+    for database in 0..16 {
+        for client in [&mut *master, &mut *replica] {
+            client.value(&["SELECT", &database.to_string()]);
+        }
+        let (mut ours, mut theirs) = (keys_in_words(replica), keys_in_words(master));
+        ours.retain(|key, words| theirs.get(key) != Some(words) || theirs.remove(key).is_none());
+        assert_eq!(ours, theirs, "database {database}");
+    }
+    for client in [master, replica] {
+        client.value(&["SELECT", "0"]);
+    }
+}
+
+/// The keys of a database, each with what it holds, and until when.
+fn keys_in_words(client: &mut Client) -> BTreeMap<String, Vec<String>> {
+    let keys = client.value(&["KEYS", "*"]).elements().iter().map(|key| key.bytes().to_vec()).collect::<Vec<_>>();
+    keys.into_iter()
+        .map(|key| {
+            let words = words_of(client, &key).iter().map(|word| word.escape_ascii().to_string()).collect();
+            (key.escape_ascii().to_string(), words)
+        })
+        .collect()
+}
+
+fn words_of(client: &mut Client, key: &[u8]) -> Vec<Vec<u8>> {
+    let kind = client.value(&[b"TYPE".as_slice(), key]).text();
+    let mut ask = |words: &[&str]| {
+        let request: Vec<&[u8]> = words.iter().map(|word| if *word == "KEY" { key } else { word.as_bytes() }).collect();
+        client.value(&request)
+    };
+    let bytes = |value: Value| value.elements().iter().map(|element| element.bytes().to_vec()).collect::<Vec<_>>();
+    let mut words = match kind.as_str() {
+        "string" => vec![ask(&["GET", "KEY"]).bytes().to_vec()],
+        "list" => bytes(ask(&["LRANGE", "KEY", "0", "-1"])),
+        "set" => {
+            let mut members = bytes(ask(&["SMEMBERS", "KEY"]));
+            members.sort();
+            members
+        }
+        "hash" => {
+            let pairs = bytes(ask(&["HGETALL", "KEY"]));
+            let mut pairs: Vec<_> = pairs.chunks(2).map(|pair| pair.to_vec()).collect();
+            pairs.sort();
+            pairs.concat()
+        }
+        "zset" => {
+            let mut words = bytes(ask(&["ZRANGE", "KEY", "0", "-1", "WITHSCORES"]));
+            // Servers write numbers in other ways.
+            words.chunks_mut(2).for_each(|pair| {
+                pair[1] = format!("{:?}", String::from_utf8_lossy(&pair[1]).parse::<f64>()).into_bytes();
+            });
+            words
+        }
+        // Masters make consumers that get nothing, and tell nobody.
+        _ => vec![format!("{:?}", ask(&["XRANGE", "KEY", "-", "+"])).into_bytes()],
+    };
+    words.push(format!("{kind} {:?}", ask(&["PEXPIRETIME", "KEY"])).into_bytes());
+    words
+}
+
+/// The keys that differ.
+fn differences(master: &mut Client, replica: &mut Client) -> String {
+    let mut differences = Vec::new();
+    for database in 0..16 {
+        let mut keys = Vec::new();
+        for client in [&mut *master, &mut *replica] {
+            client.value(&["SELECT", &database.to_string()]);
+            keys.extend(client.value(&["KEYS", "*"]).elements().iter().map(Value::text));
+        }
+        keys.sort();
+        keys.dedup();
+        for key in keys {
+            let digests = [&mut *master, &mut *replica]
+                .map(|client| client.value(&["DEBUG", "DIGEST-VALUE", &key]).elements()[0].text());
+            if digests[0] != digests[1] {
+                let kind = master.value(&["TYPE", &key]).text();
+                let dumps = [&mut *master, &mut *replica].map(|client| match kind.as_str() {
+                    "string" => client.value(&["GET", &key]),
+                    _ => client.value(&["DUMP", &key]),
+                });
+                differences.push(format!("{database}:{key} {kind} {dumps:?}"));
+            }
+        }
+    }
+    differences.join(", ")
+}
+
+#[test]
+fn a_replica_has_what_its_master_had_and_what_it_writes() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = master();
+        let mut load = Load::new(seed());
+        let mut theirs = master.client();
+        load.send(&mut theirs, 2_000);
+        let server = Server::start(setup, &REPLICA);
+        let mut ours = server.client();
+        // What it had is gone.
+        ours.expect("SET own data", "+OK\r\n");
+        follow(&mut ours, master.address());
+        assert_same(&mut theirs, &mut ours);
+        for _ in 0..effort("ROUNDS", 3) {
+            load.send(&mut theirs, 2_000);
+            assert_same(&mut theirs, &mut ours);
+        }
+        assert!(!server.log().contains("REPLICATION HAS ENDED"), "{}", server.log());
+        // And so does a start find it.
+        let data = server.kill();
+        let again = data.start(setup, &REPLICA);
+        let mut ours = again.client();
+        let digest = |client: &mut Client| client.value(&["DEBUG", "DIGEST"]).text();
+        assert_eq!(digest(&mut theirs), digest(&mut ours), "{}", differences(&mut theirs, &mut ours));
+    }
+}
+
+#[test]
+fn a_link_that_is_cut_anywhere_is_taken_up_where_it_was() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = master();
+        let proxy = Proxy::to(master.address());
+        let server = replica_of(proxy.address(), setup, &["--appendonly", "no"]);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        let mut load = Load::new(seed());
+        assert_same(&mut theirs, &mut ours);
+        let cuts = effort("CUTS", 8);
+        for _ in 0..cuts {
+            let links = proxy.links();
+            proxy.cut_after(load.below(20_000) as i64);
+            load.send(&mut theirs, 500);
+            proxy.cut();
+            wait_until("the replica comes again", || proxy.links() > links && is_linked(&mut ours));
+        }
+        assert_same(&mut theirs, &mut ours);
+        let figures = info(&mut theirs);
+        assert_eq!(figures["sync_full"], "1", "nothing but the first is taken over as a whole: {}", server.log());
+        assert!(figures["sync_partial_ok"].parse::<usize>().unwrap() >= cuts, "{figures:?}");
+        assert!(!server.log().contains("REPLICATION HAS ENDED"), "{}", server.log());
+    }
+}
+
+#[test]
+fn the_master_is_told_of_nothing_that_readers_do_not_see() {
+    for setup in EVERY_ENGINE {
+        let master = master();
+        let server = replica_of(master.address(), setup, &[]);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        wait_for_sync(&mut theirs, &mut ours);
+        for number in 0..effort("ACKNOWLEDGED", 300) {
+            let keys: Vec<String> = (0..20).map(|key| format!("key:{key}")).collect();
+            let mut request = vec!["MSET".to_owned()];
+            request.extend(keys.iter().flat_map(|key| [key.clone(), number.to_string()]));
+            theirs.value(&request);
+            assert_eq!(theirs.value(&["WAIT", "1", "5000"]), Value::Integer(1));
+            let request: Vec<String> = std::iter::once("MGET".to_owned()).chain(keys).collect();
+            let seen = ours.value(&request);
+            assert!(seen.elements().iter().all(|value| value.text() == number.to_string()), "{number}: {seen:?}");
+        }
+    }
+}
+
+#[test]
+fn readers_see_prefixes_of_what_the_master_did() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = master();
+        let server = replica_of(master.address(), setup, &["--appendonly", "no"]);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        wait_for_sync(&mut theirs, &mut ours);
+        let writes = effort("WRITES", 20_000);
+        let writer = std::thread::spawn(move || {
+            for start in (0..writes).step_by(100) {
+                // One after the other, on different shards: whoever sees a later one sees those before it.
+                let requests: Vec<Vec<String>> = (start..start + 100)
+                    .map(|number| vec!["SET".into(), format!("key:{}", number % 3), number.to_string()])
+                    .collect();
+                theirs.pipeline(&requests);
+            }
+        });
+        let mut last = [0u64; 3];
+        while !writer.is_finished() {
+            let seen = ours.value(&["MGET", "key:0", "key:1", "key:2"]);
+            let read = |value: &Value| if *value == Value::NullBulk { 0 } else { value.text().parse::<u64>().unwrap() };
+            let seen: Vec<u64> = seen.elements().iter().map(read).collect();
+            let newest = seen.iter().max().unwrap();
+            assert!(seen.iter().all(|number| newest - number <= 2), "no prefix: {seen:?}");
+            assert!(seen.iter().zip(last).all(|(now, before)| *now >= before), "it goes back: {seen:?} after {last:?}");
+            last = [seen[0], seen[1], seen[2]];
+        }
+        writer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_replica_hides_what_is_due_and_removes_nothing() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = master();
+        let proxy = Proxy::to(master.address());
+        let server = replica_of(proxy.address(), setup, &["--appendonly", "no"]);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        for number in 0..50 {
+            theirs.value(&["SET", &format!("due:{number}"), "v", "PX", "700"]);
+        }
+        theirs.expect("SET stays v", "+OK\r\n");
+        wait_for_sync(&mut theirs, &mut ours);
+        proxy.set_silent(true);
+        std::thread::sleep(Duration::from_millis(1000));
+        for _ in 0..3 {
+            ours.expect("GET due:1", "$-1\r\n");
+            ours.expect("EXISTS due:2", ":0\r\n");
+            ours.expect("MGET due:3 stays", "*2\r\n$-1\r\n$1\r\nv\r\n");
+            ours.expect("TTL due:4", ":-2\r\n");
+            ours.expect("KEYS due:*", "*0\r\n");
+            ours.expect("EVAL 'return redis.call(\"get\",\"due:5\")' 0", "$-1\r\n");
+            ours.expect("DBSIZE", ":51\r\n");
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        assert_eq!(info(&mut ours)["expired_keys"], "0");
+        // What the master says of such a key, it says of one that is there.
+        proxy.set_silent(false);
+        wait_until("the master has removed them", || ours.value(&["DBSIZE"]) == Value::Integer(1));
+        assert_same(&mut theirs, &mut ours);
+        // A master decides for itself.
+        theirs.value(&["SET", "due:1", "v", "PX", "300"]);
+        wait_for_sync(&mut theirs, &mut ours);
+        proxy.set_silent(true);
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        wait_until("it has removed the key", || ours.value(&["DBSIZE"]) == Value::Integer(1));
+        assert_eq!(info(&mut ours)["expired_keys"], "1");
+    }
+}
+
+#[test]
+fn clients_of_a_replica_read_and_do_not_write() {
+    const READONLY: &str = "-READONLY You can't write against a read only replica.";
+    for setup in EVERY_ENGINE {
+        let master = master();
+        let server = replica_of(master.address(), setup, &[]);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        theirs.expect("SET key value", "+OK\r\n");
+        theirs.expect("PFADD hll a b", ":1\r\n");
+        wait_for_sync(&mut theirs, &mut ours);
+        for line in
+            ["SET key other", "DEL key", "FLUSHALL", "BLPOP list 1", "XGROUP CREATE s g 0 MKSTREAM", "EXPIRE key 1"]
+        {
+            ours.expect(line, &format!("{READONLY}\r\n"));
+        }
+        ours.expect("GET key", "$5\r\nvalue\r\n");
+        ours.expect("PFCOUNT hll", ":2\r\n");
+        ours.expect("PUBLISH channel message", ":0\r\n");
+        ours.expect("MULTI", "+OK\r\n");
+        ours.expect("SET key other", &format!("{READONLY}\r\n"));
+        ours.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        let said = ours.value(&["EVAL", "return redis.call('set', 'key', 'other')", "0"]).text();
+        assert!(said.contains("READONLY You can't write against a read only replica."), "{said}");
+        let said = ours.value(&["EVAL", "#!lua\nreturn 1", "0"]).text();
+        assert!(said.contains("READONLY Can not run script with write flag on readonly replica."), "{said}");
+        ours.expect("EVAL 'return redis.call(\"get\",\"key\")' 0", "$5\r\nvalue\r\n");
+        assert_eq!(ours.value(&["ROLE"]).elements()[0].text(), "slave");
+        // The configuration may allow it.
+        ours.expect("CONFIG SET replica-read-only no", "+OK\r\n");
+        ours.expect("SET own value", "+OK\r\n");
+        ours.expect("CONFIG SET replica-read-only yes", "+OK\r\n");
+        ours.expect("SET own other", &format!("{READONLY}\r\n"));
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        ours.expect("SET key other", "+OK\r\n");
+        assert_eq!(ours.value(&["ROLE"]).elements()[0].text(), "master");
+    }
+}
+
+#[test]
+fn who_waits_for_something_to_take_is_told_that_there_is_nothing_on_a_replica() {
+    const TEXT: &str = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+    for setup in EVERY_ENGINE {
+        let master = master();
+        let server = Server::start(setup, &REPLICA);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        let (mut taker, mut reader) = (server.client(), server.client());
+        taker.send(b"BLPOP list 0\r\n");
+        reader.send(b"XREAD BLOCK 0 STREAMS stream $\r\n");
+        wait_until("both wait", || info(&mut ours)["blocked_clients"] == "2");
+        follow(&mut ours, master.address());
+        assert_eq!(taker.value_of_next().text(), TEXT);
+        wait_for_sync(&mut theirs, &mut ours);
+        theirs.expect("RPUSH list a", ":1\r\n");
+        theirs.expect("XADD stream 1-1 a b", "$3\r\n1-1\r\n");
+        assert!(reader.value_of_next().elements().len() == 1, "who only reads, reads what the master writes");
+        assert_same(&mut theirs, &mut ours);
+    }
+}
+
+#[test]
+fn data_that_may_be_old_is_not_shown_where_the_configuration_says_so() {
+    const DOWN: &str = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n";
+    for setup in ENGINES {
+        let master = master();
+        let proxy = Proxy::to(master.address());
+        let server = replica_of(proxy.address(), setup, &["--replica-serve-stale-data", "no"]);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        theirs.expect("SET key value", "+OK\r\n");
+        wait_for_sync(&mut theirs, &mut ours);
+        ours.expect("GET key", "$5\r\nvalue\r\n");
+        drop(master);
+        wait_until("the link is down", || !is_linked(&mut ours));
+        ours.expect("GET key", DOWN);
+        ours.expect("EVAL 'return 1' 0", DOWN);
+        ours.expect("PING", DOWN);
+        assert_eq!(ours.value(&["ROLE"]).elements()[0].text(), "slave");
+        let down_s = info(&mut ours)["master_link_down_since_seconds"].parse::<u64>().unwrap();
+        assert!(down_s < 60, "{down_s}");
+        ours.expect("CONFIG SET replica-serve-stale-data yes", "+OK\r\n");
+        ours.expect("GET key", "$5\r\nvalue\r\n");
+    }
+}
+
+#[test]
+fn a_master_that_wants_a_password_gets_it() {
+    for setup in ENGINES {
+        let master = master();
+        let mut theirs = master.client();
+        theirs.expect("CONFIG SET requirepass secret", "+OK\r\n");
+        theirs.expect("ACL SETUSER replica on >other +psync +replconf +ping", "+OK\r\n");
+        theirs.expect("SET key value", "+OK\r\n");
+        let server = replica_of(master.address(), setup, &[]);
+        let mut ours = server.client();
+        server.wait_for_log("NOAUTH");
+        ours.expect("CONFIG SET masterauth wrong", "+OK\r\n");
+        server.wait_for_log("Unable to AUTH to MASTER");
+        ours.expect("CONFIG SET masterauth secret", "+OK\r\n");
+        wait_for_sync(&mut theirs, &mut ours);
+        let server = replica_of(master.address(), setup, &["--masteruser", "replica", "--masterauth", "other"]);
+        let mut ours = server.client();
+        wait_for_sync(&mut theirs, &mut ours);
+        ours.expect("GET key", "$5\r\nvalue\r\n");
+    }
+}
+
+#[test]
+fn whom_a_server_follows_stands_in_its_configuration() {
+    let master = master();
+    let port = master.address().port().to_string();
+    for setup in ENGINES {
+        let data = Data::new();
+        let path = data.path().join("shardrace.conf");
+        std::fs::write(&path, format!("# mine\nslaveof 127.0.0.1 {port}\nmasterauth x\n")).unwrap();
+        let path = path.to_str().unwrap();
+        let server = data.start(setup, &[path]);
+        let mut ours = server.client();
+        assert_eq!(ours.value(&["CONFIG", "GET", "replicaof"]).elements()[1].text(), format!("127.0.0.1 {port}"));
+        ours.expect(
+            "CONFIG SET replicaof x",
+            "-ERR CONFIG SET failed (possibly related to argument 'replicaof') - wrong number of arguments\r\n",
+        );
+        ours.expect(
+            "CONFIG SET replicaof 'h 1'",
+            "-ERR CONFIG SET failed (possibly related to argument 'replicaof') - can't set immutable config\r\n",
+        );
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        ours.expect("CONFIG REWRITE", "+OK\r\n");
+        assert_eq!(std::fs::read_to_string(path).unwrap().lines().next(), Some("# mine"));
+        assert!(!std::fs::read_to_string(path).unwrap().contains("replicaof"));
+        ours.expect(&format!("SLAVEOF 127.0.0.1 {port}"), "+OK\r\n");
+        ours.expect(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK Already connected to specified master\r\n");
+        ours.expect("REPLICAOF 127.0.0.1 x", "-ERR Invalid master port\r\n");
+        ours.expect("CONFIG REWRITE", "+OK\r\n");
+        assert!(std::fs::read_to_string(path).unwrap().contains(&format!("\nreplicaof 127.0.0.1 {port}\n")));
+        let ended = data.copy().start_refused(setup, &["--replicaof", "localhost", "x"]);
+        assert!(ended.stderr.contains("Invalid master port"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn functions_and_messages_come_with_the_stream() {
+    for setup in EVERY_ENGINE {
+        let master = master();
+        let mut theirs = master.client();
+        let library = |number: u32| {
+            format!("#!lua name=lib{number}\nredis.register_function('f{number}', function() return {number} end)")
+        };
+        theirs.value(&["FUNCTION", "LOAD", &library(1)]);
+        let server = replica_of(master.address(), setup, &[]);
+        let mut ours = server.client();
+        wait_for_sync(&mut theirs, &mut ours);
+        ours.expect("FCALL f1 0", "-READONLY Can not run script with write flag on readonly replica.\r\n");
+        theirs.value(&["FUNCTION", "LOAD", &library(2)]);
+        let mut listener = server.client();
+        listener.value(&["SUBSCRIBE", "channel"]);
+        theirs.value(&["PUBLISH", "channel", "message"]);
+        assert_eq!(listener.value_of_next().elements()[2].text(), "message");
+        wait_for_sync(&mut theirs, &mut ours);
+        theirs.value(&["FUNCTION", "DELETE", "lib1"]);
+        wait_for_sync(&mut theirs, &mut ours);
+        let listed = ours.value(&["FUNCTION", "LIST"]);
+        assert_eq!(listed.elements().len(), 1, "{listed:?}");
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        ours.expect("FCALL f2 0", ":2\r\n");
+    }
+}
+
+/// Newer masters, where they are on this machine: the environment says where.
+#[test]
+fn newer_masters_are_followed() {
+    for name in ["VALKEY_SERVER", "REDIS_8_SERVER"] {
+        let Ok(program) = std::env::var(name) else {
+            println!("NOT TRIED: {name} is not set");
+            continue;
+        };
+        let version = run_to_its_end(std::process::Command::new(&program).arg("--version"));
+        println!("{name}: {}", version.stdout.trim());
+        for setup in ENGINES {
+            let master = RedisOracle::start_master(&program, &MASTER);
+            let proxy = Proxy::to(master.address());
+            let mut theirs = master.client();
+            theirs.pipeline(&requests_for_every_type());
+            let server = replica_of(proxy.address(), setup, &["--appendonly", "no"]);
+            let mut ours = server.client();
+            assert_same_in_other_words(&mut theirs, &mut ours);
+            // What came in the snapshot comes in the stream, too.
+            theirs.expect("FLUSHALL", "+OK\r\n");
+            proxy.cut();
+            theirs.pipeline(&requests_for_every_type());
+            assert_same_in_other_words(&mut theirs, &mut ours);
+            if name == "VALKEY_SERVER" {
+                let mut load = Load::new(seed());
+                for _ in 0..effort("ROUNDS", 3) {
+                    load.send(&mut theirs, 2_000);
+                    proxy.cut();
+                    load.send(&mut theirs, 500);
+                    assert_same_in_other_words(&mut theirs, &mut ours);
+                }
+            }
+            theirs.value(&["DEL", "hash"]);
+            theirs.value(&["HSET", "hash", "f", "1"]);
+            theirs.value(&["HINCRBYFLOAT", "hash", "f", "0.5"]);
+            wait_for_sync(&mut theirs, &mut ours);
+            ours.expect("HGET hash f", "$3\r\n1.5\r\n");
+            assert!(!server.log().contains("REPLICATION HAS ENDED"), "{}", server.log());
+            theirs.value(&["HEXPIRE", "hash", "1000", "FIELDS", "1", "f"]);
+            server.wait_for_log("REPLICATION HAS ENDED");
+        }
+    }
+}
