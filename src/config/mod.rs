@@ -286,6 +286,13 @@ directives! {
         ("rename-command", Kind::Line, "", Refused, "Commands keep their names: one that was hidden could still be called");
         ("sentinel", Kind::Line, "", Refused, "The server is no Sentinel");
     }
+    @all_for Ignored, NO_FILES_FOR_REPLICAS {
+        ("rdb-del-sync-files", YES_NO, "no");
+        ("repl-diskless-sync", YES_NO, "yes");
+    }
+    @all_for Ignored, SENT_AT_ONCE {
+        ("repl-disable-tcp-nodelay", YES_NO, "no");
+    }
     @all_for Ignored, NO_PINNING {
         ("server_cpulist", Kind::Text, "");
         ("bio_cpulist", Kind::Text, "");
@@ -293,13 +300,10 @@ directives! {
         ("bgsave_cpulist", Kind::Text, "");
     }
     @all_for Ignored, NO_REPLICATION {
-        ("rdb-del-sync-files", YES_NO, "no");
         ("bind-source-addr", Kind::Text, "");
         ("replica-lazy-flush", YES_NO, "no");
         ("replica-ignore-disk-write-errors", YES_NO, "no");
-        ("repl-diskless-sync", YES_NO, "yes");
         ("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled");
-        ("repl-disable-tcp-nodelay", YES_NO, "no");
         ("propagation-error-behavior", Kind::Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore");
     }
     @all_for Ignored, NO_LAZY_FREEING {
@@ -360,6 +364,8 @@ directives! {
     }
 }
 
+const NO_FILES_FOR_REPLICAS: &str = "A snapshot is sent to replicas as it is made, without a file";
+const SENT_AT_ONCE: &str = "What there is of the stream is sent at once";
 const NO_REPLICATION: &str = "There is no replication";
 const NO_OTHER_NODES: &str = "There are no other nodes";
 const NO_DEFRAGMENTATION: &str = "Memory is not defragmented: the allocator's bins are reused";

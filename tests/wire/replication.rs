@@ -524,3 +524,27 @@ fn replication_is_refused_in_words_where_parts_of_a_command_take_effect_one_by_o
         server.client().expect("SYNC", wanted);
     }
 }
+
+#[test]
+fn both_sides_count_what_the_master_says_to_show_that_it_is_there() {
+    for setup in EVERY_ENGINE {
+        let pair = Pair::start(setup, &["--repl-ping-replica-period", "1", "--appendonly", "no"]);
+        let mut client = pair.master.client();
+        client.expect("SET key value", "+OK\r\n");
+        pair.wait_for_same_data();
+        let offset =
+            |client: &mut Client, name: &str| field(client, "replication", name).unwrap().parse::<u64>().unwrap();
+        let before = offset(&mut client, "master_repl_offset");
+        wait_until("two of them", || offset(&mut client, "master_repl_offset") >= before + 2 * 14);
+        client.expect("CLIENT KILL TYPE replica", ":1\r\n");
+        wait_until("another link", || pair.master.info_number("sync_partial_ok") == 1);
+        client.expect("SET key other", "+OK\r\n");
+        client.expect("WAIT 1 0", ":1\r\n");
+        pair.wait_for_same_data();
+        let mut replica = pair.replica.client();
+        wait_until("the same offset", || {
+            offset(&mut replica, "slave_repl_offset") == offset(&mut client, "master_repl_offset")
+        });
+        assert_eq!(pair.master.info_number("sync_full"), 1);
+    }
+}
