@@ -19,7 +19,7 @@ mod stream;
 
 pub use following::{Following, Transfer};
 pub use pipe::{Outlet, Pipe, Pipes, Taken};
-pub use replicas::{Introduction, Phase, Replica, Start};
+pub use replicas::{Filter, Introduction, Phase, Replica, Start};
 pub use stream::{Backlog, Place, Stream};
 
 use crate::aof::{Fed, Feed};

@@ -33,6 +33,15 @@ impl Phase {
     }
 }
 
+/// What is wanted of a snapshot without keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    /// Nothing.
+    Nothing,
+    /// The libraries of functions.
+    Functions,
+}
+
 /// What a connection has said of itself by REPLCONF before it asks for the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Introduction {
@@ -46,8 +55,8 @@ pub struct Introduction {
     pub takes_new_id: bool,
     /// Whether it wants a snapshot and no stream.
     pub wants_snapshot_alone: bool,
-    /// Whether it wants the functions of a snapshot and no keys.
-    pub wants_functions_alone: bool,
+    /// What it wants of a snapshot, where it does not want all of it.
+    pub filter: Option<Filter>,
 }
 
 /// A replica.

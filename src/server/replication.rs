@@ -8,7 +8,7 @@ use crate::engine::{Engine, ImagePart};
 use crate::keyspace::{Effects, ImageSink};
 use crate::pubsub::Relay;
 use crate::rdb::{self, FileKeys, FileWriter};
-use crate::replication::{History, Outlet, Phase, Pipe, Pipes, Reach, Replica, Start};
+use crate::replication::{Filter, History, Outlet, Phase, Pipe, Pipes, Reach, Replica, Start};
 use crate::scripting::{FUNCTIONS, Watcher};
 use crate::snapshot::{IMAGE, SnapshotWriter, Target};
 use crate::state::{Server, node_id};
@@ -272,48 +272,85 @@ impl<E: Engine> Tending<E> {
     }
 }
 
-/// Sends a snapshot to some replicas.
+/// Sends a snapshot to some replicas, and to some of them one without keys.
 async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas: Vec<Arc<Replica>>) {
     tracing::info!("Starting a snapshot for SYNC with target: {} replica sockets", replicas.len());
     let bytes_max = size(server.config.output_limits().slave.hard_max());
     let pipe = |replica: &Arc<Replica>| {
         Arc::new(if replica.introduction.takes_eof { Pipe::flowing() } else { Pipe::gathering(bytes_max) })
     };
-    let pipes = Pipes(replicas.iter().map(pipe).collect());
+    let pipes: Vec<Arc<Pipe>> = replicas.iter().map(pipe).collect();
+    let of = |filter: Option<Filter>| {
+        let wanted = replicas.iter().zip(&pipes).filter(|(replica, _)| replica.introduction.filter == filter);
+        Pipes(wanted.map(|(_, pipe)| Arc::clone(pipe)).collect())
+    };
     let now_ms = server.clock.now_ms();
-    let target = SnapshotForReplicas { pipes: pipes.clone(), created_s: now_ms / 1000, file: None };
+    let whole = of(None);
+    let target = SnapshotForReplicas { pipes: whole.clone(), created_s: now_ms / 1000, file: None };
     let snapshot = Arc::new(SnapshotWriter::new(FileKeys::at(now_ms), target, 0).giving_up_at(bytes_max));
-    let cut = server.replication.next_cut();
-    let parts = engine.segments().iter().map(|segment| {
-        let segment = Arc::clone(segment);
-        ImagePart {
-            sink: Some(Arc::clone(&snapshot) as Arc<dyn ImageSink>),
-            at_moment: Box::new(move || segment.begin_feed(cut)),
-        }
-    });
-    Arc::clone(engine).begin_image(parts.collect()).await;
-    match server.replication.passed(cut).await {
-        Some(place) => {
-            let id = server.replication.history().id;
-            for (replica, pipe) in replicas.iter().zip(&pipes.0) {
-                replica.begin(Start { id: id.clone(), place: place.fork(), snapshot: Outlet::of(pipe) });
-            }
-        }
-        None => {
-            snapshot.fail(&"the feed was given up");
-            replicas.iter().for_each(|replica| replica.fail());
-        }
+    let has_begun = begin(server, engine, &snapshot, &replicas, &pipes).await;
+    if !has_begun {
+        snapshot.fail(&"the feed was given up");
+    }
+    for filter in [Filter::Nothing, Filter::Functions] {
+        let pipes = of(Some(filter));
+        on_thread(&pipes.clone(), move || write_without_keys(&pipes, filter, now_ms / 1000));
     }
     // One that has gone meanwhile takes its end of the pipe with it: nobody else is to hold that.
     drop(replicas);
     let writing = Arc::clone(&snapshot);
-    let thread = std::thread::Builder::new().name("sync".into()).spawn(move || write(&writing, &pipes));
-    if let Err(error) = &thread {
-        snapshot.fail(error);
-    }
+    on_thread(&whole.clone(), move || write(&writing, &whole));
     Arc::clone(engine).walk_image().await;
     IMAGE.give_back();
     snapshot.end_walk();
+}
+
+/// Begins the image of a snapshot, and the links to its replicas where it stands in the stream; false where there is no
+/// stream any more.
+async fn begin<E: Engine>(
+    server: &Arc<Server>,
+    engine: &Arc<E>,
+    snapshot: &Arc<Snapshot>,
+    replicas: &[Arc<Replica>],
+    pipes: &[Arc<Pipe>],
+) -> bool {
+    let wants_keys = replicas.iter().any(|replica| replica.introduction.filter.is_none());
+    let cut = server.replication.next_cut();
+    let parts = engine.segments().iter().map(|segment| {
+        let segment = Arc::clone(segment);
+        ImagePart {
+            sink: wants_keys.then(|| Arc::clone(snapshot) as Arc<dyn ImageSink>),
+            at_moment: Box::new(move || segment.begin_feed(cut)),
+        }
+    });
+    Arc::clone(engine).begin_image(parts.collect()).await;
+    let Some(place) = server.replication.passed(cut).await else {
+        replicas.iter().for_each(|replica| replica.fail());
+        return false;
+    };
+    let id = server.replication.history().id;
+    for (replica, pipe) in replicas.iter().zip(pipes) {
+        replica.begin(Start { id: id.clone(), place: place.fork(), snapshot: Outlet::of(pipe) });
+    }
+    true
+}
+
+/// Fills some pipes on a thread of its own; without one they are broken.
+fn on_thread(pipes: &Pipes, fill: impl FnOnce() + Send + 'static) {
+    if pipes.0.is_empty() {
+        return;
+    }
+    if let Err(error) = std::thread::Builder::new().name("sync".into()).spawn(fill) {
+        pipes.0.iter().for_each(|pipe| pipe.end(Err(format!("there is no thread for it: {error}"))));
+    }
+}
+
+/// Writes a snapshot without keys.
+fn write_without_keys(pipes: &Pipes, filter: Filter, created_s: u64) {
+    let libraries = if filter == Filter::Functions { FUNCTIONS.libraries() } else { Arc::default() };
+    let written = FileWriter::begin(pipes.clone(), created_s, libraries.sources()).and_then(|mut file| file.end());
+    let ended = written.map(|_| ()).map_err(|error| error.to_string());
+    pipes.0.iter().for_each(|pipe| pipe.end(ended.clone()));
 }
 
 /// A snapshot on its way to replicas.

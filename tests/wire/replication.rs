@@ -295,9 +295,11 @@ fn writes_are_refused_while_too_few_replicas_are_there() {
     }
 }
 
+/// A library of functions.
+const ONE: &str = "#!lua name=one\nredis.register_function('f', function() return 1 end)";
+
 #[test]
 fn libraries_and_messages_get_to_replicas() {
-    const ONE: &str = "#!lua name=one\nredis.register_function('f', function() return 1 end)";
     const TWO: &str = "#!lua name=two\nredis.register_function('g', function() return 2 end)";
     for setup in EVERY_ENGINE {
         println!("on {setup:?}");
@@ -404,6 +406,22 @@ fn a_snapshot_alone_is_sent_to_who_wants_no_more_in_both_forms() {
         let all = alone.until_closed();
         let mark = all[5..45].to_vec();
         assert!(all.starts_with(b"$EOF:") && all[45..].starts_with(b"\r\nREDIS") && all.ends_with(&mark));
+        server.client().call(&["FUNCTION", "LOAD", ONE]);
+        for (filter, has_functions) in [("functions", true), ("", false)] {
+            let mut filtered = server.client();
+            let words = ["REPLCONF", "rdb-only", "1", "capa", "eof", "rdb-filter-only", filter];
+            assert_eq!(filtered.call(&words), b"+OK\r\n");
+            filtered.send(b"SYNC\r\n");
+            wait_until("the snapshot", || {
+                let info = field(&mut server.client(), "replication", "slave0");
+                info.is_some_and(|line| line.contains("state=rdb_transmitted"))
+            });
+            server.client().expect("CLIENT KILL TYPE replica", ":1\r\n");
+            let all = filtered.until_closed();
+            let has = |word: &[u8]| all.windows(word.len()).any(|bytes| bytes == word);
+            assert!(has(b"REDIS") && !has(b"other"), "{}", all.escape_ascii());
+            assert_eq!(has(b"register_function"), has_functions, "{}", all.escape_ascii());
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::commands::Outcome;
 use crate::commands::arguments::integer;
 use crate::config::Directive;
 use crate::connection::replica::{Request, Wish};
-use crate::replication::{Introduction, Master, Phase, Role};
+use crate::replication::{Filter, Introduction, Master, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, quoted};
 
 /// Bytes of an address at most, as in Redis.
@@ -75,9 +75,6 @@ fn attach(call: &mut LocalCall<'_>, wish: Wish) -> Outcome {
         return Err(CommandError::Text("NOMASTERLINK Replication needs `--multi-key atomic`"));
     }
     let introduction = call.state.introduction.clone();
-    if introduction.wants_functions_alone {
-        return Err(CommandError::Text("ERR A snapshot without keys (rdb-filter-only) is not known to this server"));
-    }
     call.state.sync = Some(Request { introduction, wish });
     call.state.is_closing = true;
     Ok(())
@@ -111,12 +108,24 @@ fn introduce(introduction: &mut Introduction, args: Args<'_>, at: usize) -> Outc
     } else if args.is(at, "RDB-ONLY") {
         introduction.wants_snapshot_alone = integer(value)? == 1;
     } else if args.is(at, "RDB-FILTER-ONLY") {
-        introduction.wants_functions_alone = true;
+        introduction.filter = Some(filter(value)?);
     } else if !args.is(at, "VERSION") {
         let option = quoted(&args[at], usize::MAX);
         return Err(CommandError::Owned(format!("ERR Unrecognized REPLCONF option: {option}")));
     }
     Ok(())
+}
+
+fn filter(value: &[u8]) -> Result<Filter, CommandError> {
+    let mut words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
+    let wanted = if words.peek().is_none() { Filter::Nothing } else { Filter::Functions };
+    match words.find(|word| !word.eq_ignore_ascii_case(b"functions")) {
+        None => Ok(wanted),
+        Some(word) => {
+            let word = quoted(word, usize::MAX);
+            Err(CommandError::Owned(format!("ERR Unsupported rdb-filter-only option: {word}")))
+        }
+    }
 }
 
 fn address(value: &[u8]) -> Result<Option<String>, CommandError> {
