@@ -395,6 +395,7 @@ fn a_snapshot_alone_is_sent_to_who_wants_no_more_in_both_forms() {
         let wanted = [request(&["SELECT", "0"]), request(&["SET", "key", "other"])].concat();
         assert!(wanted.starts_with(stream), "{}", stream.escape_ascii());
         drop(old);
+        wait_until("the end of the link", || server.info_number("connected_slaves") == 0);
         let mut alone = server.client();
         alone.expect("REPLCONF rdb-only 1 capa eof", "+OK\r\n");
         alone.send(b"SYNC\r\n");
@@ -406,6 +407,7 @@ fn a_snapshot_alone_is_sent_to_who_wants_no_more_in_both_forms() {
         let all = alone.until_closed();
         let mark = all[5..45].to_vec();
         assert!(all.starts_with(b"$EOF:") && all[45..].starts_with(b"\r\nREDIS") && all.ends_with(&mark));
+        wait_until("the end of the link", || server.info_number("connected_slaves") == 0);
         server.client().call(&["FUNCTION", "LOAD", ONE]);
         for (filter, has_functions) in [("functions", true), ("", false)] {
             let mut filtered = server.client();
@@ -418,6 +420,7 @@ fn a_snapshot_alone_is_sent_to_who_wants_no_more_in_both_forms() {
             });
             server.client().expect("CLIENT KILL TYPE replica", ":1\r\n");
             let all = filtered.until_closed();
+            wait_until("the end of the link", || server.info_number("connected_slaves") == 0);
             let has = |word: &[u8]| all.windows(word.len()).any(|bytes| bytes == word);
             assert!(has(b"REDIS") && !has(b"other"), "{}", all.escape_ascii());
             assert_eq!(has(b"register_function"), has_functions, "{}", all.escape_ascii());
