@@ -14,6 +14,8 @@ const MAGIC: &[u8] = b"REDIS";
 const MAGIC_OF_VALKEY: &[u8] = b"VALKEY";
 /// The name of the first note in a file that was written here.
 const OUR_NOTE: &str = "shardrace-ver";
+/// The name of the note that tells the database of a stream.
+const STREAM_DATABASE: &str = "repl-stream-db";
 /// What a library of functions begins with.
 pub const FUNCTION: u8 = 0xF5;
 /// Versions before this have no checksum.
@@ -51,15 +53,36 @@ impl std::fmt::Debug for Digest {
 impl<W: Write> FileWriter<W> {
     /// Begins a snapshot of a Unix time in seconds, with libraries of functions by their sources.
     pub fn begin<'a>(out: W, created_s: u64, libraries: impl Iterator<Item = &'a [u8]>) -> io::Result<Self> {
+        Self::begin_with(out, created_s, None, libraries)
+    }
+
+    /// The same for one that is followed by a stream of changes in which this database is selected.
+    pub fn begin_in_stream<'a>(
+        out: W,
+        created_s: u64,
+        database: u16,
+        libraries: impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<Self> {
+        Self::begin_with(out, created_s, Some(database), libraries)
+    }
+
+    fn begin_with<'a>(
+        out: W,
+        created_s: u64,
+        database: Option<u16>,
+        libraries: impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<Self> {
         let mut file = Self { out, digest: Digest(CRC64.digest()) };
         let mut start = format!("REDIS{VERSION:04}").into_bytes();
         let created = created_s.to_string();
-        for (name, value) in [
+        let database = database.map(|database| database.to_string());
+        let notes = [
             (OUR_NOTE, env!("CARGO_PKG_VERSION")),
             ("redis-ver", super::REDIS_VERSION),
             ("redis-bits", "64"),
             ("ctime", &created),
-        ] {
+        ];
+        for (name, value) in notes.into_iter().chain(database.iter().map(|database| (STREAM_DATABASE, &**database))) {
             start.push(opcode::AUX);
             write_raw(&mut start, name.as_bytes());
             write_raw(&mut start, value.as_bytes());
@@ -325,7 +348,7 @@ impl FileReader<'_> {
                     name if name == OUR_NOTE.as_bytes() => self.summary.server = format!("Shardrace {value}"),
                     b"valkey-ver" => self.summary.server = format!("Valkey {value}"),
                     b"redis-ver" if self.summary.server.is_empty() => self.summary.server = format!("Redis {value}"),
-                    b"repl-stream-db" => self.summary.stream_database = value.parse().ok(),
+                    name if name == STREAM_DATABASE.as_bytes() => self.summary.stream_database = value.parse().ok(),
                     _ => {}
                 }
             }

@@ -16,6 +16,8 @@ pub struct Following {
     changes: watch::Sender<u64>,
     /// Whether the owners of keys push what they change: what is applied of another's stream must not be in an own one.
     is_fed: watch::Sender<bool>,
+    /// Held while a group is applied: whoever has it finds the data at a place of the stream.
+    turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +46,12 @@ pub struct Transfer {
 
 impl Default for Following {
     fn default() -> Self {
-        Self { state: Mutex::default(), changes: watch::Sender::new(0), is_fed: watch::Sender::new(false) }
+        Self {
+            state: Mutex::default(),
+            changes: watch::Sender::new(0),
+            is_fed: watch::Sender::new(false),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 }
 
@@ -75,6 +82,8 @@ impl Replication {
         });
         state.transfer = None;
         self.note_change();
+        // Those who followed it too go on here, and learn the new name.
+        self.stream.cut_all();
         state.applying.is_some()
     }
 
@@ -89,6 +98,16 @@ impl Replication {
     /// Says whether the owners of keys push what they change.
     pub fn set_fed(&self, is_fed: bool) {
         self.following.is_fed.send_replace(is_fed);
+    }
+
+    /// The right to apply something, or to find the data as it is between two groups.
+    pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.following.turn.lock().await
+    }
+
+    /// Whether a stream goes on here that others have followed: what changes from now on has to be in it.
+    pub fn is_to_be_fed(&self) -> bool {
+        self.role() == Role::Master && self.stream.backlog().is_active && !*self.following.is_fed.borrow()
     }
 
     /// Waits until they do not.
@@ -176,12 +195,15 @@ impl Replication {
         if before.id != id {
             let second_offset = Some(self.offset() + 1);
             self.set_history(History { id, second_id: before.id, second_offset });
+            self.stream.cut_all();
         }
+        self.stream.begin();
     }
 
     /// The data is that of no stream: it cannot go on anywhere.
     pub fn forget_position(&self) {
         self.following.state.lock().is_of_stream = false;
+        self.stream.finish();
     }
 
     /// A group is applied, behind which the stream stands there; false where the role has changed, and it must not be.
@@ -198,7 +220,10 @@ impl Replication {
     pub fn end_snapshot(&self, changes: u64, position: Position, database: u16) {
         let mut state = self.following.state.lock();
         state.applying = None;
+        // Who follows this server has other data.
+        self.stream.finish();
         self.set_offset(position.offset);
+        self.stream.begin();
         let has_left = *self.following.changes.borrow() != changes;
         if has_left && self.role() == Role::Master {
             let (id, second_offset) = (self.history().id, Some(position.offset + 1));
@@ -208,17 +233,19 @@ impl Replication {
         (state.is_of_stream, state.database) = (true, database);
     }
 
-    /// It is applied, or could not be.
-    pub fn end_group(&self, applied: Option<u16>) {
+    /// It is applied, and goes on as these bytes to whoever follows this server; or it could not be.
+    pub fn end_group(&self, applied: Option<(u16, &[u8])>) {
         let mut state = self.following.state.lock();
         let end = state.applying.take().expect("it was begun");
         match applied {
-            Some(database) => {
-                self.set_offset(end);
+            Some((database, bytes)) => {
+                self.stream.append(bytes);
+                assert_eq!(self.offset(), end, "a group ends where its bytes do");
                 state.database = database;
             }
             None => {
                 state.is_of_stream = false;
+                self.stream.finish();
                 // Where this server is master by now, nobody can go on from what it had of the stream before.
                 if self.role() == Role::Master {
                     self.set_history(History::new(self.history().id));
@@ -258,7 +285,7 @@ mod tests {
         assert!(replication.begin_group(changes, 25));
         assert!(replication.promote("new".into()), "what was begun goes on");
         assert_eq!(replication.history().second_offset, Some(26));
-        replication.end_group(Some(0));
+        replication.end_group(Some((0, &[0; 15])));
         assert_eq!(replication.offset(), 25);
         assert!(!replication.begin_group(changes, 30), "nothing more of it is applied");
     }

@@ -340,7 +340,7 @@ impl Replication {
 
     /// Asks replicas, by the stream, what they have.
     fn ask_for_acknowledgement(&self) {
-        if !self.replicas.lock().is_empty() {
+        if self.role() == Role::Master && !self.replicas.lock().is_empty() {
             self.wants_acknowledgement.store(true, Ordering::Release);
             self.bell.notify_one();
         }
@@ -374,6 +374,11 @@ impl Replication {
         async {
             tokio::select! { () = acknowledged => {} () = settled => {} }
         }
+    }
+
+    /// Has the coordinator look around now.
+    pub fn coordinate(&self) {
+        self.coordination.notify_one();
     }
 
     /// Waits for something that the coordinator has to do.

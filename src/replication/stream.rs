@@ -145,6 +145,11 @@ impl Stream {
         kept.readers.drain(..).for_each(|reader| reader.cut());
     }
 
+    /// Ends those who read: they come again, and learn that the stream has another name.
+    pub fn cut_all(&self) {
+        self.kept.lock().readers.drain(..).for_each(|reader| reader.cut());
+    }
+
     /// Moves the end of a stream of which nothing is kept.
     pub fn set_end(&self, end: u64) {
         let mut kept = self.kept.lock();

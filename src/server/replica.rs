@@ -146,7 +146,7 @@ impl<E: Engine> Attempt<'_, E> {
             }
             (Answer::Stream(id), Some((position, database))) => {
                 tracing::info!("Partial resync from master, behind {}:{}", position.id, position.offset);
-                id.into_iter().for_each(|id| self.server.replication.rename_stream(id));
+                self.server.replication.rename_stream(id.unwrap_or(position.id));
                 database
             }
             (Answer::Stream(_), None) => {
@@ -260,6 +260,7 @@ impl<E: Engine> Attempt<'_, E> {
         let place = async {
             // What the log has is of other data.
             log_switch.suspend(self.server).await;
+            let _turn = replication.turn().await;
             let is_wanted = replication.begin_group(self.at, position.offset);
             if is_wanted {
                 let databases = config.size(Directive::Databases);
@@ -306,7 +307,7 @@ impl<E: Engine> Attempt<'_, E> {
 
     /// Whoever has changed the role while something was applied lets writes wait for the end of that.
     fn end_switch_if_left(&self) {
-        if self.changes.has_changed().unwrap_or(true) {
+        if self.changes.has_changed().unwrap_or(true) && !self.server.replication.is_to_be_fed() {
             self.server.pause.end_switch();
         }
     }
@@ -347,8 +348,9 @@ impl<E: Engine> Attempt<'_, E> {
 
     /// Applies a group; gives whether the master wants to know that.
     async fn apply(&self, session: &mut E::Session, group: Group) -> Result<bool, End> {
-        let Group { transaction, end, database, wants_acknowledgement } = group;
+        let Group { transaction, bytes, end, database, wants_acknowledgement } = group;
         let replication = &self.server.replication;
+        let _turn = replication.turn().await;
         if !replication.begin_group(self.at, end) {
             return Err(End::Left);
         }
@@ -356,7 +358,7 @@ impl<E: Engine> Attempt<'_, E> {
             None => None,
             Some(transaction) => refusal_of(&*run_transaction(session, transaction).await),
         };
-        replication.end_group(refusal.is_none().then_some(database));
+        replication.end_group(refusal.is_none().then_some((database, &bytes)));
         self.end_switch_if_left();
         match refusal {
             None => Ok(wants_acknowledgement),

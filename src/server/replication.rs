@@ -8,8 +8,8 @@ use crate::engine::{Engine, ImagePart};
 use crate::keyspace::{Effects, ImageSink};
 use crate::pubsub::Relay;
 use crate::rdb::{self, FileKeys, FileWriter};
-use crate::replication::{Filter, History, Outlet, Phase, Pipe, Pipes, Reach, Replica, Start};
-use crate::scripting::{FUNCTIONS, Watcher};
+use crate::replication::{Filter, History, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start};
+use crate::scripting::{FUNCTIONS, Libraries, Watcher};
 use crate::snapshot::{IMAGE, SnapshotWriter, Target};
 use crate::state::{Server, node_id};
 use std::io;
@@ -127,8 +127,12 @@ impl<E: Engine> Tending<E> {
         let replication = &self.server.replication;
         let replicas = replication.replicas();
         if self.server.is_replica() {
-            return self.look_as_replica(&replicas).await;
+            return self.look_as_replica(&replicas, now_ms).await;
         }
+        if replication.is_to_be_fed() && !self.is_synchronizing() {
+            self.go_on_as_master().await;
+        }
+        let replication = &self.server.replication;
         if !replicas.is_empty() {
             self.attended_ms = now_ms;
         }
@@ -156,20 +160,50 @@ impl<E: Engine> Tending<E> {
         }
     }
 
-    /// A server that follows another has no stream of its own: what was to be sent of it ends, and so do those who took it.
-    async fn look_as_replica(&mut self, replicas: &[Arc<Replica>]) {
-        for client in replicas.iter().filter_map(|replica| self.server.clients.get(replica.client)) {
-            client.shut_down(Shutdown::Both);
+    /// A server that follows another passes its stream on, and has none of its own: what was to be sent of that ends, and so
+    /// do those who took it.
+    async fn look_as_replica(&mut self, replicas: &[Arc<Replica>], now_ms: u64) {
+        self.attended_ms = now_ms;
+        if self.is_fed && !self.is_synchronizing() {
+            self.server.replication.stream.finish();
+            let mark = self.server.replication.next_cut();
+            self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
+            // Nothing of it is merged any more.
+            _ = self.server.replication.passed(mark).await;
+            self.set_fed(false);
         }
-        if !self.is_fed || self.is_synchronizing() {
+        self.end_silent(replicas, now_ms);
+        let waiting = self.waiting(replicas, now_ms);
+        if !self.is_fed && !waiting.is_empty() && !self.is_synchronizing() {
+            self.synchronize_from_replica(waiting);
+        }
+    }
+
+    /// A server that was promoted goes on with the stream that it followed: whatever its clients change is in it.
+    async fn go_on_as_master(&mut self) {
+        // What its master has sent stands before.
+        drop(self.server.replication.turn().await);
+        let mark = self.server.replication.next_cut();
+        self.at_one_point(|segment| Box::new(move || segment.begin_feed(mark))).await;
+        _ = self.server.replication.passed(mark).await;
+        self.set_fed(true);
+        self.server.pause.end_switch();
+    }
+
+    /// Begins a full synchronization of these replicas of a replica, if its link is up: with the data as it is between two
+    /// groups of the stream that it follows, which go on to them as they come.
+    fn synchronize_from_replica(&mut self, replicas: Vec<Arc<Replica>>) {
+        let is_up = self.server.replication.link() == Some(LinkState::Connected);
+        if !is_up || !IMAGE.take() {
             return;
         }
-        self.server.replication.stream.finish();
-        let mark = self.server.replication.next_cut();
-        self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
-        // Nothing of it is merged any more.
-        _ = self.server.replication.passed(mark).await;
-        self.set_fed(false);
+        self.is_synchronizing.store(true, Ordering::Release);
+        let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
+        let is_synchronizing = Arc::clone(&self.is_synchronizing);
+        tokio::spawn(async move {
+            synchronize(&server, &engine, replicas).await;
+            is_synchronizing.store(false, Ordering::Release);
+        });
     }
 
     fn set_fed(&mut self, is_fed: bool) {
@@ -286,9 +320,21 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     };
     let now_ms = server.clock.now_ms();
     let whole = of(None);
-    let target = SnapshotForReplicas { pipes: whole.clone(), created_s: now_ms / 1000, file: None };
-    let snapshot = Arc::new(SnapshotWriter::new(FileKeys::at(now_ms), target, 0).giving_up_at(bytes_max));
-    let has_begun = begin(server, engine, &snapshot, &replicas, &pipes).await;
+    // Of a replica the data is taken between two groups of its master, and what has expired is that one's to remove.
+    let turn = if server.is_replica() { Some(server.replication.turn().await) } else { None };
+    let database = server.replication.position().map_or(0, |(_, database)| database);
+    let stream = turn.is_some().then(|| OfStream { database, libraries: FUNCTIONS.libraries() });
+    let keys = FileKeys::at(if turn.is_some() { 0 } else { now_ms });
+    let target = SnapshotForReplicas { pipes: whole.clone(), created_s: now_ms / 1000, stream, file: None };
+    let snapshot = Arc::new(SnapshotWriter::new(keys, target, 0).giving_up_at(bytes_max));
+    let wants_keys = replicas.iter().any(|replica| replica.introduction.filter.is_none());
+    let sink = || wants_keys.then(|| Arc::clone(&snapshot) as Arc<dyn ImageSink>);
+    let place = match turn {
+        Some(_) => begin_between_groups(server, engine, sink).await,
+        None => begin_at_mark(server, engine, sink).await,
+    };
+    drop(turn);
+    let has_begun = begin(server, place, &replicas, &pipes);
     if !has_begun {
         snapshot.fail(&"the feed was given up");
     }
@@ -305,26 +351,35 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     snapshot.end_walk();
 }
 
-/// Begins the image of a snapshot, and the links to its replicas where it stands in the stream; false where there is no
-/// stream any more.
-async fn begin<E: Engine>(
-    server: &Arc<Server>,
+/// Begins an image where a mark stands in the feed; gives the place of that, where there is one.
+async fn begin_at_mark<E: Engine>(
+    server: &Server,
     engine: &Arc<E>,
-    snapshot: &Arc<Snapshot>,
-    replicas: &[Arc<Replica>],
-    pipes: &[Arc<Pipe>],
-) -> bool {
-    let wants_keys = replicas.iter().any(|replica| replica.introduction.filter.is_none());
+    sink: impl Fn() -> Option<Arc<dyn ImageSink>>,
+) -> Option<Place> {
     let cut = server.replication.next_cut();
     let parts = engine.segments().iter().map(|segment| {
         let segment = Arc::clone(segment);
-        ImagePart {
-            sink: wants_keys.then(|| Arc::clone(snapshot) as Arc<dyn ImageSink>),
-            at_moment: Box::new(move || segment.begin_feed(cut)),
-        }
+        ImagePart { sink: sink(), at_moment: Box::new(move || segment.begin_feed(cut)) }
     });
     Arc::clone(engine).begin_image(parts.collect()).await;
-    let Some(place) = server.replication.passed(cut).await else {
+    server.replication.passed(cut).await
+}
+
+/// Begins an image while no group of the master is applied; gives where its stream stands, if the data is of one.
+async fn begin_between_groups<E: Engine>(
+    server: &Server,
+    engine: &Arc<E>,
+    sink: impl Fn() -> Option<Arc<dyn ImageSink>>,
+) -> Option<Place> {
+    let part = |_| ImagePart { sink: sink(), at_moment: Box::new(|| ()) };
+    Arc::clone(engine).begin_image((0..engine.owners()).map(part).collect()).await;
+    server.replication.position().map(|_| server.replication.stream.place_at_end())
+}
+
+/// Begins the links to replicas where a snapshot stands in the stream; false where there is no stream any more.
+fn begin(server: &Server, place: Option<Place>, replicas: &[Arc<Replica>], pipes: &[Arc<Pipe>]) -> bool {
+    let Some(place) = place else {
         replicas.iter().for_each(|replica| replica.fail());
         return false;
     };
@@ -374,7 +429,17 @@ fn write(snapshot: &Snapshot, pipes: &Pipes) {
 struct SnapshotForReplicas {
     pipes: Pipes,
     created_s: u64,
+    /// What belongs to the place of the stream, where it is another server's.
+    stream: Option<OfStream>,
     file: Option<FileWriter<Pipes>>,
+}
+
+/// What a place of a master's stream has beside keys.
+#[derive(Debug)]
+struct OfStream {
+    /// The database that is selected there.
+    database: u16,
+    libraries: Arc<Libraries>,
 }
 
 impl SnapshotForReplicas {
@@ -382,7 +447,12 @@ impl SnapshotForReplicas {
     fn open(&mut self) -> io::Result<&mut FileWriter<Pipes>> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => FileWriter::begin(self.pipes.clone(), self.created_s, FUNCTIONS.libraries().sources())?,
+            None => match &self.stream {
+                None => FileWriter::begin(self.pipes.clone(), self.created_s, FUNCTIONS.libraries().sources())?,
+                Some(OfStream { database, libraries }) => {
+                    FileWriter::begin_in_stream(self.pipes.clone(), self.created_s, *database, libraries.sources())?
+                }
+            },
         };
         Ok(self.file.insert(file))
     }

@@ -39,7 +39,10 @@ impl Server {
         self.apply_role();
         self.refuse_takers();
         PRESSURE.look_again();
-        if !is_applying {
+        if self.replication.is_to_be_fed() {
+            // Whoever sees to it ends the switch.
+            self.replication.coordinate();
+        } else if !is_applying {
             self.pause.end_switch();
         }
     }

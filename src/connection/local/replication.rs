@@ -5,7 +5,7 @@ use crate::commands::Outcome;
 use crate::commands::arguments::integer;
 use crate::config::Directive;
 use crate::connection::replica::{Request, Wish};
-use crate::replication::{Filter, Introduction, Master, Phase, Role};
+use crate::replication::{Filter, Introduction, LinkState, Master, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, quoted};
 
 /// Bytes of an address at most, as in Redis.
@@ -67,7 +67,8 @@ pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
 
 /// Makes a replica of the connection, when all of its replies are out.
 fn attach(call: &mut LocalCall<'_>, wish: Wish) -> Outcome {
-    if call.server.replication.role() != Role::Master {
+    // A replica passes on what it is sent, while it is sent something.
+    if call.server.replication.link().is_some_and(|link| link != LinkState::Connected) {
         return Err(CommandError::Text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
     // Parts that take effect one by one have no place in one stream.

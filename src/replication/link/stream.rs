@@ -13,8 +13,6 @@ use std::fmt;
 const GROUP_BYTES: usize = 1 << 20;
 /// Commands at which it does.
 const GROUP_COMMANDS: usize = 4096;
-/// Room for what has not ended that is kept from one command to the next.
-const PARTIAL_KEPT: usize = 512 * 1024;
 
 /// Why the stream cannot be followed any further.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +29,8 @@ impl fmt::Display for Refusal {
 pub struct Group {
     /// The commands; none where there was nothing to run.
     pub transaction: Option<Box<Transaction>>,
+    /// What the master has sent of it.
+    pub bytes: Vec<u8>,
     /// The offset of the stream behind it.
     pub end: u64,
     /// The number of the database that is selected there.
@@ -41,8 +41,8 @@ pub struct Group {
 
 /// Takes the stream apart.
 ///
-/// Invariants: `unread[taken..]` begins with the first byte of a command; `end` is the offset of that byte. While
-/// `is_in_multi` holds, what is in `group` has not ended.
+/// Invariants: `unread` begins with the first byte that was not given, at the offset `given`; `unread[taken..]` begins with
+/// the first byte of a command, at the offset `end`. While `is_in_multi` holds, what is in `group` has not ended.
 #[derive(Debug)]
 pub struct StreamReader {
     parser: RequestParser,
@@ -78,14 +78,6 @@ impl StreamReader {
 
     /// Where the next bytes of the stream are to be read to.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
-        if self.taken == self.unread.len() {
-            self.unread.clear();
-            self.unread.shrink_to(PARTIAL_KEPT);
-            self.taken = 0;
-        } else if self.taken > self.unread.len() / 2 {
-            self.unread.drain(..self.taken);
-            self.taken = 0;
-        }
         &mut self.unread
     }
 
@@ -124,7 +116,10 @@ impl StreamReader {
     fn end_group(&mut self) -> Group {
         let next = Box::new(Transaction::of_master(self.context, self.databases));
         let group = std::mem::replace(&mut self.group, next);
+        let rest = self.unread.split_off(std::mem::take(&mut self.taken));
+        let bytes = std::mem::replace(&mut self.unread, rest);
         Group {
+            bytes,
             transaction: Some(group).filter(|group| !group.is_empty()),
             end: self.end,
             database: self.context.database,
@@ -319,7 +314,7 @@ mod tests {
             let refusal = groups(&mut StreamReader::new(0, 0, 16), &encoded(&[line])).unwrap_err().0;
             assert!(refusal.contains(reason), "{line}: {refusal}");
         }
-        let garbage = groups(&mut StreamReader::new(0, 0, 16), b"*1\r\nx").unwrap_err().0;
+        let garbage = groups(&mut StreamReader::new(0, 0, 16), b"*1\r\nx\r\n").unwrap_err().0;
         assert!(garbage.contains("expected '$'"), "{garbage}");
     }
 

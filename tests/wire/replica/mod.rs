@@ -1,8 +1,10 @@
 //! What a replica of ours is: the data of its master, a real redis-server, whatever happens to the link between them.
 
+mod chains;
 mod lies;
 mod load;
 mod proxy;
+mod sentinel;
 
 use crate::harness::{
     Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, run_to_its_end, seed, wait_until,

@@ -1,0 +1,122 @@
+//! Replicas of replicas, and what becomes of them when one is promoted.
+
+use super::load::Load;
+use super::{ENGINES, MASTER, assert_same, follow, info, master, replica_of, wait_for_sync};
+use crate::harness::{EVERY_ENGINE, RedisOracle, Server, seed, wait_until};
+
+const FLAGS: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
+/// A real redis-server that follows somebody.
+fn redis_of(master: std::net::SocketAddr) -> RedisOracle {
+    let redis = RedisOracle::start_with(&[&MASTER[..], &["--propagation-error-behavior", "panic"]].concat());
+    follow(&mut redis.client(), master);
+    redis
+}
+
+#[test]
+fn replicas_of_a_replica_get_the_stream_of_its_master_unchanged() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let top = master();
+        let mut theirs = top.client();
+        let mut load = Load::new(seed());
+        load.send(&mut theirs, 500);
+        let middle = replica_of(top.address(), setup, &FLAGS);
+        let mut between = middle.client();
+        wait_for_sync(&mut theirs, &mut between);
+        // One begins while the stream has selected a database, and says so no more.
+        theirs.expect("SELECT 3", "+OK\r\n");
+        theirs.expect("SET selected yes", "+OK\r\n");
+        theirs.value(&[
+            "FUNCTION",
+            "LOAD",
+            "#!lua name=early\nredis.register_function('early', function() return 1 end)",
+        ]);
+        let real = redis_of(middle.address());
+        let ours = replica_of(middle.address(), setup, &["--appendonly", "no"]);
+        let (mut real_end, mut our_end) = (real.client(), ours.client());
+        wait_until("both are linked", || {
+            [&mut real_end, &mut our_end].into_iter().all(|client| info(client)["master_link_status"] == "up")
+        });
+        theirs.expect("SET selected still", "+OK\r\n");
+        theirs.value(&[
+            "FUNCTION",
+            "LOAD",
+            "#!lua name=late\nredis.register_function('late', function() return 1 end)",
+        ]);
+        for _ in 0..3 {
+            load.send(&mut theirs, 1_000);
+            for end in [&mut between, &mut real_end, &mut our_end] {
+                assert_same(&mut theirs, end);
+            }
+        }
+        let id = info(&mut theirs)["master_replid"].clone();
+        for end in [&mut between, &mut real_end, &mut our_end] {
+            let fields = info(end);
+            assert_eq!((&fields["master_replid"], &fields["role"]), (&id, &"slave".to_owned()));
+            assert_eq!(end.value(&["FUNCTION", "LIST"]).elements().len(), 2);
+        }
+        for server in [&middle, &ours] {
+            assert!(!server.log().contains("REPLICATION HAS ENDED"), "{}", server.log());
+        }
+    }
+}
+
+#[test]
+fn a_promoted_replica_goes_on_with_the_stream_for_those_who_followed_it_too() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let top = master();
+        let mut theirs = top.client();
+        let mut load = Load::new(seed());
+        let next = replica_of(top.address(), setup, &FLAGS);
+        let mut promoted = next.client();
+        wait_for_sync(&mut theirs, &mut promoted);
+        let below = replica_of(next.address(), setup, &FLAGS);
+        let mut below_end = below.client();
+        let real = redis_of(top.address());
+        let mut real_end = real.client();
+        load.send(&mut theirs, 1_000);
+        for end in [&mut promoted, &mut real_end, &mut below_end] {
+            assert_same(&mut theirs, end);
+        }
+        let id = info(&mut theirs)["master_replid"].clone();
+        drop(top);
+        promoted.expect("REPLICAOF NO ONE", "+OK\r\n");
+        // Nothing that is written behind the reply is missing.
+        promoted.expect("SET first write", "+OK\r\n");
+        follow(&mut real_end, next.address());
+        load.send(&mut promoted, 1_000);
+        for end in [&mut real_end, &mut below_end] {
+            assert_same(&mut promoted, end);
+        }
+        let fields = info(&mut promoted);
+        assert_eq!(fields["master_replid2"], id);
+        assert_ne!(fields["master_replid"], id);
+        // The one below had to be given everything once; nobody had to afterwards.
+        assert_eq!(fields["sync_full"], "1", "{}", next.log());
+        assert_eq!(fields["sync_partial_ok"], "2", "{}", next.log());
+    }
+}
+
+#[test]
+fn a_master_that_becomes_a_replica_takes_over_what_its_master_has_and_so_do_its_own() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let ours = Server::start(setup, &[&super::REPLICA[..], &FLAGS].concat());
+        let mut client = ours.client();
+        client.expect("SET own data", "+OK\r\n");
+        let below = redis_of(ours.address());
+        let mut below_end = below.client();
+        wait_for_sync(&mut ours.client(), &mut below_end);
+        let top = master();
+        let mut theirs = top.client();
+        let mut load = Load::new(seed());
+        load.send(&mut theirs, 1_000);
+        follow(&mut client, top.address());
+        assert_same(&mut theirs, &mut client);
+        load.send(&mut theirs, 1_000);
+        assert_same(&mut theirs, &mut client);
+        assert_same(&mut theirs, &mut below_end);
+    }
+}

@@ -1,0 +1,124 @@
+//! Real Sentinels in charge of servers of ours and real ones together.
+
+use super::{ENGINES, MASTER, assert_same, info};
+use crate::harness::{Client, DEADLINE, Data, RedisOracle, Server, Setup, wait_until};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A redis-sentinel. Dropping it kills it.
+struct Sentinel {
+    child: Child,
+    address: SocketAddr,
+    _dir: TempDir,
+}
+
+impl Sentinel {
+    /// One that watches a master, of whose failure two have to be sure.
+    fn of(master: SocketAddr) -> Self {
+        let dir = TempDir::new().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
+        drop(TcpListener::bind(address).expect("the port is free"));
+        let config = format!(
+            "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor m 127.0.0.1 {} 2\n\
+             sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\nsentinel parallel-syncs m 1\n",
+            address.port(),
+            dir.path().display(),
+            master.port()
+        );
+        let path = dir.path().join("sentinel.conf");
+        std::fs::write(&path, config).unwrap();
+        let child = Command::new("redis-sentinel").arg(&path).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let sentinel = Self { child: child.expect("make test-tools installs it"), address, _dir: dir };
+        let start = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(start.elapsed() < DEADLINE, "redis-sentinel does not answer");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        sentinel
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// The port of who is master.
+    fn master(&self) -> u16 {
+        let address = self.client().value(&["SENTINEL", "get-master-addr-by-name", "m"]);
+        address.elements()[1].text().parse().unwrap()
+    }
+
+    fn count(&self, what: &str) -> usize {
+        self.client().value(&["SENTINEL", what, "m"]).elements().len()
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        // It is of no use to anybody any more, whether it runs or not.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server of ours with a file of its configuration, which Sentinel has it rewrite.
+fn start_ours(data: &Data, setup: Setup, lines: &str) -> Server {
+    let path = data.path().join("server.conf");
+    if !path.exists() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let all = format!("port {port}\nrepl-diskless-sync-delay 0\nenable-debug-command yes\n{lines}");
+        std::fs::write(&path, all).unwrap();
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    let port = text.lines().find_map(|line| line.strip_prefix("port ")).expect("the port is kept").to_owned();
+    data.start(setup, &[path.to_str().unwrap(), "--port", &port])
+}
+
+fn is_replica_of(client: &mut Client, port: u16) -> bool {
+    let fields = info(client);
+    let has = |name: &str, value: &str| fields.get(name).is_some_and(|field| field == value);
+    has("role", "slave") && has("master_port", &port.to_string()) && has("master_link_status", "up")
+}
+
+#[test]
+fn three_sentinels_fail_over_between_servers_of_ours_and_real_ones_and_back() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let (first_data, second_data) = (Data::new(), Data::new());
+        let first = start_ours(&first_data, setup, "");
+        let first_port = first.address().port();
+        let second = start_ours(&second_data, setup, &format!("replicaof 127.0.0.1 {first_port}\n"));
+        // It is not promoted where another can be.
+        let real = RedisOracle::start_with(&[&MASTER[..], &["--replica-priority", "200"]].concat());
+        super::follow(&mut real.client(), first.address());
+        let mut client = first.client();
+        client.expect("SET before failover", "+OK\r\n");
+        for replica in [&mut second.client(), &mut real.client()] {
+            assert_same(&mut client, replica);
+        }
+        let sentinels = [(); 3].map(|()| Sentinel::of(first.address()));
+        wait_until("the sentinels know each other and the replicas", || {
+            sentinels.iter().all(|sentinel| sentinel.count("replicas") == 2 && sentinel.count("sentinels") == 2)
+        });
+        first.kill();
+        let second_port = second.address().port();
+        wait_until("the sentinels agree on another master", || sentinels.iter().all(|one| one.master() == second_port));
+        let mut promoted = second.client();
+        wait_until("it takes writes", || promoted.call(&["SET", "after", "failover"]) == b"+OK\r\n");
+        promoted.expect("GET before", "$8\r\nfailover\r\n");
+        wait_until("the real one follows it", || is_replica_of(&mut real.client(), second_port));
+        assert!(!std::fs::read_to_string(second_data.path().join("server.conf")).unwrap().contains("replicaof"));
+        // The one that was master comes back as one, and is told.
+        let again = start_ours(&first_data, setup, "");
+        assert_eq!(again.address().port(), first_port);
+        wait_until("the one that was master follows, too", || is_replica_of(&mut again.client(), second_port));
+        for replica in [&mut again.client(), &mut real.client()] {
+            assert_same(&mut promoted, replica);
+        }
+        let path = first_data.path().join("server.conf");
+        let is_kept =
+            || std::fs::read_to_string(&path).unwrap().contains(&format!("replicaof 127.0.0.1 {second_port}"));
+        wait_until("its file says whom it follows", is_kept);
+    }
+}
