@@ -98,7 +98,9 @@ impl Feed {
     fn push(&self, piece: Piece, write: impl FnOnce(&mut Vec<u8>)) {
         let mut queue = self.queue.lock();
         if queue.bytes.len() >= WAITING_MAX {
-            *queue = Fed { end: queue.end, is_given_up: true, ..Fed::default() };
+            queue.give_up();
+            drop(queue);
+            return self.bell.notify_one();
         }
         if queue.is_given_up {
             return;
@@ -127,6 +129,11 @@ impl Feed {
         std::mem::replace(&mut queue, Fed { end, is_given_up, ..buffers })
     }
 
+    /// Forgets all that waits, and what is pushed from now on.
+    pub fn give_up(&self) {
+        self.queue.lock().give_up();
+    }
+
     /// Begins anew after something was lost. Nobody pushes.
     pub fn begin_anew(&self) {
         let mut queue = self.queue.lock();
@@ -151,6 +158,10 @@ impl Feed {
 }
 
 impl Fed {
+    fn give_up(&mut self) {
+        *self = Self { end: self.end, is_given_up: true, ..Self::default() };
+    }
+
     /// Forgets what was taken, and keeps the room for it unless it is much.
     pub fn clear(&mut self) {
         const KEPT: usize = 1024 * 1024;
@@ -220,5 +231,41 @@ impl Segment {
 
     pub(super) fn outlet(&self) -> &Outlet {
         self.outlet.get().expect("a segment that is fed has been told where to")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_nobody_takes_is_given_up_whole_and_takes_nothing_until_it_begins_anew() {
+        let feed = Feed::default();
+        let record = [7; 100];
+        (0..WAITING_MAX / record.len() + 1).for_each(|_| feed.push_records(0, &record));
+        assert!(!feed.take(Fed::default()).is_given_up, "what was pushed is within its bounds");
+        (0..WAITING_MAX / record.len() + 2).for_each(|_| feed.push_records(0, &record));
+        let pushed = feed.pushed();
+        let fed = feed.take(Fed::default());
+        assert!(fed.is_given_up && fed.bytes.is_empty() && fed.pieces.is_empty());
+        feed.push_records(0, &record);
+        assert_eq!((feed.take(Fed::default()).pieces, feed.pushed()), (Vec::new(), pushed));
+        feed.begin_anew();
+        feed.push_records(1, &record);
+        let fed = feed.take(Fed::default());
+        assert_eq!(fed.pieces, [Piece::Records { lane: 1, len: record.len() }]);
+        assert_eq!((fed.end, feed.pushed()), (pushed + 100, pushed + 100));
+    }
+
+    #[test]
+    fn records_of_one_lane_in_a_row_are_one_piece() {
+        let feed = Feed::default();
+        for lane in [0, 0, 1, 0] {
+            feed.push_records(lane, &[1; 10]);
+        }
+        feed.push(Piece::Mark { lane: 0, number: 3 }, |_| {});
+        feed.push_records(0, &[1; 10]);
+        let lens = feed.take(Fed::default()).pieces.iter().map(Piece::len).collect::<Vec<_>>();
+        assert_eq!(lens, [20, 10, 10, 0, 10]);
     }
 }

@@ -217,6 +217,30 @@ fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malf
     loaded(hash, is_empty)
 }
 
+/// One that was large, so that a zero in it has its sign; what it is now is up to its elements.
+fn large_sorted_set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+    let count = reader.length()?;
+    let mut set = SortedSet::of_so_many(usize::try_from(count).unwrap_or(usize::MAX));
+    let mut next = |reader: &mut Reader<'_>| {
+        let member = reader.string()?.to_vec();
+        let score = if kind == kind::SORTED_SET { reader.score() } else { reader.text_score() }?;
+        ensure(!score.is_nan())?;
+        Ok((member, score))
+    };
+    if set.is_small() {
+        let elements = (0..count).map(|_| next(reader)).collect::<Result<Vec<_>, Malformed>>()?;
+        set = SortedSet::of_all(elements.iter().map(|(member, score)| (&**member, *score)));
+        ensure(set.len() == elements.len())?;
+    } else {
+        for _ in 0..count {
+            let (member, score) = next(reader)?;
+            ensure(set.insert(&member, score).is_none())?;
+        }
+    }
+    let is_empty = set.is_empty();
+    loaded(set, is_empty)
+}
+
 fn sorted_set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
     let mut set = SortedSet::default();
     let mut insert = |member: &[u8], score: f64| {
@@ -224,13 +248,7 @@ fn sorted_set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
         ensure(set.insert(member, score).is_none())
     };
     match kind {
-        kind::SORTED_SET | kind::SORTED_SET_TEXT => {
-            for _ in 0..reader.length()? {
-                let member = reader.string()?;
-                let score = if kind == kind::SORTED_SET { reader.score() } else { reader.text_score() }?;
-                insert(&member, score)?;
-            }
-        }
+        kind::SORTED_SET | kind::SORTED_SET_TEXT => return large_sorted_set(kind, reader),
         _ => for_each_pair(kind == kind::SORTED_SET_ZIPLIST, &reader.string()?, |member, score| {
             let score = match score {
                 Entry::Integer(integer) => integer as f64,

@@ -76,10 +76,11 @@ fn behind_options(args: Args<'_>) -> usize {
     2 + (2..args.len()).take_while(is_option).count()
 }
 
+/// Behind the first WEIGHTS to the end: what else stands there are words, and it may stand there again.
 fn weights(args: Args<'_>) -> Option<Places> {
     let keys: usize = std::str::from_utf8(&args[2]).ok()?.parse().ok()?;
     let first = (3 + keys..args.len()).find(|&at| args.is(at, "WEIGHTS"))? + 1;
-    Some(Places::some(first..(first + keys).min(args.len())))
+    Some(Places::some(first..args.len()))
 }
 
 /// Behind FROMLONLAT, BYRADIUS and BYBOX. What stands between is words, which are read as no numbers; a member is one of
@@ -169,8 +170,8 @@ mod tests {
             ("ZREMRANGEBYSCORE k (0x10 1e400", "ZREMRANGEBYSCORE k (16 inf"),
             ("ZRANGESTORE +1 +2 +3 (+4 BYSCORE LIMIT 0 +5", "ZRANGESTORE +1 +2 3 (4 BYSCORE LIMIT 0 +5"),
             (
-                "ZUNIONSTORE d 2 WEIGHTS +1 WEIGHTS +1 0x2 AGGREGATE SUM",
-                "ZUNIONSTORE d 2 WEIGHTS +1 WEIGHTS 1 2 AGGREGATE SUM",
+                "ZUNIONSTORE d 2 WEIGHTS +1 WEIGHTS +1 0x2 AGGREGATE SUM weights 0x3 4",
+                "ZUNIONSTORE d 2 WEIGHTS +1 WEIGHTS 1 2 AGGREGATE SUM weights 3 4",
             ),
             ("GEORADIUS k +1 +2 +3 m STORE +4", "GEORADIUS k 1 2 3 m STORE +4"),
             ("GEORADIUSBYMEMBER k +1 +2 m STORE +4", "GEORADIUSBYMEMBER k +1 2 m STORE +4"),

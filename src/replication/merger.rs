@@ -269,3 +269,223 @@ impl Merger {
         Some((lane, item))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aof::{Salt, frame_joint_onto, frame_onto, joint_payload};
+    use crate::keyspace::Effects;
+    use fastrand::Rng;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const LANES: usize = 4;
+    const CLIENTS: usize = 5;
+
+    /// How many operations of each lane somebody has seen.
+    type Seen = [usize; LANES];
+
+    fn both(one: Seen, other: Seen) -> Seen {
+        std::array::from_fn(|lane| one[lane].max(other[lane]))
+    }
+
+    /// An operation: the lanes that it is over, and what whoever asked for it had seen. A mark is one over all lanes that
+    /// no client waits for.
+    struct Operation {
+        lanes: Vec<usize>,
+        client: Option<usize>,
+        seen: Seen,
+        /// The lanes that it has not taken effect on.
+        left: usize,
+    }
+
+    /// Owners with a mailbox each, and clients that wait for each reply.
+    struct Owners {
+        random: Rng,
+        operations: Vec<Operation>,
+        mailboxes: [VecDeque<usize>; LANES],
+        /// What has taken effect on each lane, in order, and what was seen by then.
+        done: [Vec<usize>; LANES],
+        states: [Seen; LANES],
+        clients: [Seen; CLIENTS],
+        is_waiting: [bool; CLIENTS],
+        /// What had taken effect on each lane when it got to a mark.
+        marked: BTreeMap<usize, BTreeSet<usize>>,
+        fed: Fed,
+    }
+
+    impl Owners {
+        fn new(seed: u64) -> Self {
+            Self {
+                random: Rng::with_seed(seed),
+                operations: Vec::new(),
+                mailboxes: Default::default(),
+                done: Default::default(),
+                states: Default::default(),
+                clients: Default::default(),
+                is_waiting: Default::default(),
+                marked: BTreeMap::new(),
+                fed: Fed::default(),
+            }
+        }
+
+        /// A client that waits for nothing asks for something.
+        fn ask(&mut self) {
+            let idle: Vec<usize> = (0..CLIENTS).filter(|&client| !self.is_waiting[client]).collect();
+            let Some(&client) = self.random.choice(&idle) else { return };
+            let mut lanes: Vec<usize> = (0..LANES).collect();
+            self.random.shuffle(&mut lanes);
+            let count = if self.random.bool() { 1 } else { self.random.usize(1..=LANES) };
+            lanes.truncate(count);
+            lanes.sort_unstable();
+            self.post(Operation { client: Some(client), seen: self.clients[client], left: lanes.len(), lanes });
+            self.is_waiting[client] = true;
+        }
+
+        /// Somebody wants a mark.
+        fn mark(&mut self) {
+            self.post(Operation { client: None, seen: Seen::default(), left: LANES, lanes: (0..LANES).collect() });
+        }
+
+        fn post(&mut self, operation: Operation) {
+            operation.lanes.iter().for_each(|&lane| self.mailboxes[lane].push_back(self.operations.len()));
+            self.operations.push(operation);
+        }
+
+        /// An owner does the next that it was asked for.
+        fn act(&mut self) {
+            let lane = self.random.usize(..LANES);
+            let Some(id) = self.mailboxes[lane].pop_front() else { return };
+            let operation = &mut self.operations[id];
+            operation.left -= 1;
+            let Some(client) = operation.client else {
+                self.fed.pieces.push(FedPiece::Mark { lane, number: id as u64 });
+                self.marked.entry(id).or_default().extend(&self.done[lane]);
+                return;
+            };
+            self.states[lane] = both(self.states[lane], operation.seen);
+            self.done[lane].push(id);
+            self.states[lane][lane] = self.done[lane].len();
+            push(&mut self.fed, lane, id, &operation.lanes);
+            // It has its reply when all of its parts are done.
+            self.clients[client] = both(self.clients[client], self.states[lane]);
+            self.is_waiting[client] = operation.left > 0;
+        }
+
+        /// Whether a replica that has these operations has, with each, all that whoever asked for it had seen, and all
+        /// that had been done before it on its lanes.
+        fn is_cut(&self, emitted: &BTreeSet<usize>) -> bool {
+            let has_first = |lane: usize, count: usize| self.done[lane][..count].iter().all(|id| emitted.contains(id));
+            emitted.iter().all(|id| {
+                let Operation { lanes, seen, .. } = &self.operations[*id];
+                let place = |lane: usize| self.done[lane].iter().position(|done| done == id);
+                (0..LANES).all(|lane| has_first(lane, seen[lane]))
+                    && lanes.iter().all(|&lane| place(lane).is_none_or(|before| has_first(lane, before)))
+            })
+        }
+    }
+
+    fn effects(id: usize) -> Vec<u8> {
+        let mut effects = Effects::new(true);
+        effects.add([b"DO".as_slice(), id.to_string().as_bytes()]);
+        effects.payload().to_vec()
+    }
+
+    fn push(fed: &mut Fed, lane: usize, id: usize, lanes: &[usize]) {
+        let before = fed.bytes.len();
+        match lanes {
+            [_] => frame_onto(&mut fed.bytes, Salt(1), &effects(id)),
+            _ => {
+                let participants: Vec<_> = lanes.iter().map(|&lane| (lane, 0)).collect();
+                let payload = joint_payload(id as u64, &participants, &effects(id));
+                frame_joint_onto(&mut fed.bytes, Salt(1), &payload);
+            }
+        }
+        fed.pieces.push(FedPiece::Records { lane, len: fed.bytes.len() - before });
+    }
+
+    /// Reads the stream as a replica does: which operations it has after each command outside of MULTI.
+    #[derive(Default)]
+    struct Replica {
+        emitted: BTreeSet<usize>,
+        inside: Option<Vec<usize>>,
+        prefixes: Vec<BTreeSet<usize>>,
+        marks: Vec<(u64, BTreeSet<usize>)>,
+        windows: usize,
+    }
+
+    impl Merged for Replica {
+        fn append(&mut self, bytes: &[u8]) {
+            let text = std::str::from_utf8(bytes).expect("words");
+            let mut words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
+            while let Some(word) = words.next() {
+                match word {
+                    "MULTI" => {
+                        assert!(self.inside.is_none(), "one within another");
+                        self.inside = Some(Vec::new());
+                        self.windows += 1;
+                    }
+                    "EXEC" => self.emitted.extend(self.inside.take().expect("it was opened")),
+                    "DO" => {
+                        let id: usize = words.next().and_then(|word| word.parse().ok()).expect("a number");
+                        let is_new = !self.emitted.contains(&id)
+                            && self.inside.as_ref().is_none_or(|inside| !inside.contains(&id));
+                        assert!(is_new, "{id} comes twice");
+                        match &mut self.inside {
+                            Some(inside) => inside.push(id),
+                            None => _ = self.emitted.insert(id),
+                        }
+                    }
+                    _ => {}
+                }
+                if self.inside.is_none() {
+                    self.prefixes.push(self.emitted.clone());
+                }
+            }
+        }
+
+        fn pass(&mut self, mark: u64) {
+            assert!(self.inside.is_none(), "a mark is a place to begin at");
+            self.marks.push((mark, self.emitted.clone()));
+        }
+    }
+
+    /// Merges what random owners do; gives how often the stream stood inside of MULTI.
+    fn check(seed: u64) -> usize {
+        let mut owners = Owners::new(seed);
+        let mut merger = Merger::new(LANES);
+        let mut replica = Replica::default();
+        for step in 0..400 {
+            match owners.random.u8(..30) {
+                0 if step < 300 => owners.mark(),
+                1..=10 if step < 300 => owners.ask(),
+                _ => owners.act(),
+            }
+            if owners.random.u8(..4) == 0 {
+                merger.take_in(&owners.fed, &mut replica);
+                owners.fed.clear();
+            }
+        }
+        while owners.mailboxes.iter().any(|mailbox| !mailbox.is_empty()) {
+            owners.act();
+        }
+        merger.take_in(&owners.fed, &mut replica);
+        assert!(merger.is_settled() && !merger.is_inside() && merger.held_bytes == 0, "seed {seed}");
+        let is_change = |id: &usize| owners.operations[*id].client.is_some();
+        assert_eq!(replica.emitted, (0..owners.operations.len()).filter(is_change).collect(), "seed {seed}");
+        for prefix in &replica.prefixes {
+            assert!(owners.is_cut(prefix), "seed {seed}: {prefix:?}");
+        }
+        let passed: BTreeMap<usize, BTreeSet<usize>> =
+            replica.marks.into_iter().map(|(number, emitted)| (number as usize, emitted)).collect();
+        assert_eq!(passed, owners.marked, "seed {seed}: a mark stands where the lanes had it");
+        replica.windows
+    }
+
+    #[test]
+    fn a_replica_has_each_change_with_all_that_its_maker_had_seen_wherever_it_stops_outside_of_multi() {
+        let first = fastrand::u64(..1 << 40);
+        println!("seeds from {first}");
+        let windows: usize = (first..first + 300).map(check).sum();
+        assert!(windows > 300, "{windows} is too few to have tried anything");
+    }
+}

@@ -406,7 +406,11 @@ impl Replication {
             loop {
                 fed.clear();
                 fed = self.feed.take(fed);
-                if fed.is_given_up || merger.holds_too_much() {
+                if merger.holds_too_much() {
+                    self.feed.give_up();
+                    fed.is_given_up = true;
+                }
+                if fed.is_given_up {
                     merger = Merger::new(lanes);
                     self.give_up();
                     break;
@@ -442,8 +446,9 @@ impl Replication {
             (&self.wants_ping, &[b"PING".as_slice()][..]),
             (&self.wants_acknowledgement, &[b"REPLCONF".as_slice(), b"GETACK", b"*"]),
         ] {
-            if wish.load(Ordering::Acquire) && merger.emit(words, &mut Output(self)) {
-                wish.store(false, Ordering::Release);
+            // Before it is fulfilled: somebody who wishes meanwhile wishes again.
+            if wish.swap(false, Ordering::AcqRel) && !merger.emit(words, &mut Output(self)) {
+                wish.store(true, Ordering::Release);
             }
         }
     }

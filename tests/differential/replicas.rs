@@ -110,7 +110,9 @@ fn value_of(client: &mut Client, key: &[u8]) -> String {
     if ask(&[b"TYPE", key]).text() == "zset" {
         let elements = ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]);
         let elements = elements.byte_strings();
-        let score = |text: &[u8]| std::str::from_utf8(text).unwrap().parse::<f64>().unwrap().to_bits();
+        // Whether a zero keeps its sign is up to the encoding, which 7.0 chooses by the first member of ZADD, and 7.2, as
+        // this server, by all of them.
+        let score = |text: &[u8]| (std::str::from_utf8(text).unwrap().parse::<f64>().unwrap() + 0.0).to_bits();
         let pairs = elements.chunks(2).map(|pair| format!("{} {:x}", pair[0].escape_ascii(), score(&pair[1])));
         return format!("{} expires {expiry:?}", pairs.collect::<Vec<_>>().join(", "));
     }

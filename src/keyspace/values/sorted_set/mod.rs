@@ -188,12 +188,20 @@ impl SortedSet {
         }
     }
 
+    /// An empty one that is large where so many elements would make it so.
+    pub fn of_so_many(elements: usize) -> Self {
+        let mut set = Self::default();
+        if elements > Limit::SortedSetEntries.get() {
+            set.make_large();
+        }
+        set
+    }
+
     /// A set of elements that are all known: it is large from the start where one of them would make it so. A score of -0
     /// keeps its sign then, as in Redis, which it would have lost in the small one.
     pub fn of_all<'m>(elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone) -> Self {
-        let mut set = Self::default();
-        let is_long = |(member, _): (&[u8], f64)| member.len() > Limit::SortedSetValue.get();
-        if elements.len() > Limit::SortedSetEntries.get() || elements.clone().any(is_long) {
+        let mut set = Self::of_so_many(elements.len());
+        if elements.clone().any(|(member, _)| member.len() > Limit::SortedSetValue.get()) {
             set.make_large();
         }
         elements.for_each(|(member, score)| _ = set.insert(member, score));
