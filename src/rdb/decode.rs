@@ -221,7 +221,7 @@ fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malf
 fn large_sorted_set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
     let count = reader.length()?;
     let mut set = SortedSet::of_so_many(usize::try_from(count).unwrap_or(usize::MAX));
-    let mut next = |reader: &mut Reader<'_>| {
+    let next = |reader: &mut Reader<'_>| {
         let member = reader.string()?.to_vec();
         let score = if kind == kind::SORTED_SET { reader.score() } else { reader.text_score() }?;
         ensure(!score.is_nan())?;

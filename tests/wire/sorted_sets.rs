@@ -1,6 +1,8 @@
 //! The sorted set commands.
 
-use crate::harness::{Client, Value, check_same_as_redis, check_script, on_every_engine, request, wait_until};
+use crate::harness::{
+    Client, RedisOracle, Value, check_same_as_redis, check_script, on_every_engine, request, wait_until,
+};
 
 #[test]
 fn zadd_gives_members_scores_as_its_options_say() {
@@ -799,4 +801,20 @@ fn a_zero_keeps_its_sign_in_a_union_that_is_too_long_for_a_listpack() {
     let requests: Vec<Vec<Vec<u8>>> =
         lines.iter().map(|words| words.iter().map(|word| word.as_bytes().to_vec()).collect()).collect();
     check_same_as_redis(&requests);
+}
+
+#[test]
+fn a_zero_keeps_its_sign_in_a_dump_of_what_is_too_long_for_a_listpack() {
+    let oracle = RedisOracle::start();
+    let long = "x".repeat(65);
+    let mut theirs = oracle.client();
+    theirs.value(&["ZADD", "key", "1", &long, "-0", "9"]);
+    let payload = theirs.value(&["DUMP", "key"]).bytes().to_vec();
+    let shown = theirs.value(&["ZRANGE", "key", "0", "-1", "WITHSCORES"]).byte_strings();
+    assert_eq!(shown[1], b"-0");
+    on_every_engine(|server| {
+        let mut client = server.client();
+        assert_eq!(client.call(&[b"RESTORE".as_slice(), b"key", b"0", &payload]), b"+OK\r\n");
+        assert_eq!(client.value(&["ZRANGE", "key", "0", "-1", "WITHSCORES"]).byte_strings(), shown);
+    });
 }
