@@ -3,7 +3,7 @@
 //!
 //! The replica is redis-server, or what `REPLICA_SERVER` names.
 
-use super::harness::{Client, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, request, wait_until};
+use super::harness::{Client, DEADLINE, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, effort, request, wait_until};
 use super::parts::seed_or;
 use super::requests::{Generator, Unit};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -154,8 +154,9 @@ fn a_link_that_is_cut_at_any_byte_goes_on_where_it_was() {
         for cut in 0..effort("REPLICA_CUTS", 4) as u64 {
             let before = pair.proxy.cuts();
             pair.proxy.cut_after(random.u64(1..100_000));
-            let mut rounds = 0;
+            let (mut rounds, start) = (0, Instant::now());
             while pair.proxy.cuts() == before {
+                assert!(start.elapsed() < DEADLINE, "the replica takes nothing any more");
                 pair.load(seed + 1000 * cut + rounds, 300);
                 rounds += 1;
             }
