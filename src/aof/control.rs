@@ -40,6 +40,8 @@ struct Shared {
     policy: AtomicU8,
     /// The last epoch that has ended.
     epoch: AtomicU64,
+    /// That of the log that the start found.
+    found_epoch: AtomicU64,
     /// How many segments cannot be written.
     failing: AtomicUsize,
     /// How many reasons there are to refuse requests: each of those segments, a snapshot that failed, keys of other slots.
@@ -61,6 +63,7 @@ impl LogControl {
         Self(Arc::new(Shared {
             policy: AtomicU8::new(policy as u8),
             epoch: AtomicU64::new(0),
+            found_epoch: AtomicU64::new(0),
             failing: AtomicUsize::new(0),
             refusals: AtomicUsize::new(0),
             has_failed_snapshot: AtomicBool::new(false),
@@ -91,6 +94,17 @@ impl LogControl {
     /// The epochs to come have greater numbers than this.
     pub fn begin_epochs_after(&self, epoch: u64) {
         self.0.epoch.fetch_max(epoch, Ordering::Relaxed);
+        self.0.found_epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    /// The last epoch of the log that the start found; 0 where it found none.
+    pub fn found_epoch(&self) -> u64 {
+        self.0.found_epoch.load(Ordering::Relaxed)
+    }
+
+    /// The number of the last epoch that has ended.
+    pub fn last_epoch(&self) -> u64 {
+        self.0.epoch.load(Ordering::Relaxed)
     }
 
     /// Why writes are refused, while they are.

@@ -188,6 +188,15 @@ impl Replication {
         state.is_of_stream.then(|| (position(), state.database))
     }
 
+    /// The data that was found at the start is that of a stream at this place.
+    pub fn restore(&self, position: Position, database: u16) {
+        let mut state = self.following.state.lock();
+        self.stream.set_end(position.offset);
+        self.stream.begin();
+        self.set_history(History::new(position.id));
+        (state.is_of_stream, state.database) = (true, database);
+    }
+
     /// The stream goes on under another name.
     pub fn rename_stream(&self, id: String) {
         let _state = self.following.state.lock();

@@ -2,6 +2,7 @@
 
 pub mod background;
 mod pid_file;
+mod position;
 mod replica;
 mod replication;
 use crate::aof::{
@@ -185,6 +186,9 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         joints.begin(&segments);
         Recovered { stores, segments, joints, threads, manifest: Manifest::default() }
     };
+    if let Err(error) = position::restore(server, &*ground.disk) {
+        tracing::warn!("Where this replica stood can't be read, it will ask for all data: {error}");
+    }
     let Recovered { stores, segments, joints, threads, manifest } = recovered;
     must_fit_cluster(config, &stores)?;
     let disk = Arc::clone(&ground.disk);
@@ -289,6 +293,7 @@ impl Start {
         server.supervisor.loading();
         let (loaded, engine) = watch::channel(None);
         let disk = Arc::clone(&ground.disk);
+        let disk_at_end = Arc::clone(&disk);
         let loading = load(&server, ground, cores)?;
         let (foundation, logs) = {
             let admit = |client| tasks.spawn(serve_early(Arc::clone(&server), client, engine.clone()));
@@ -337,6 +342,7 @@ impl Start {
         server.rewriting.end_log(|| false);
         SAVES.give_up();
         finished?;
+        position::keep(&server, &*disk_at_end);
         if !saved {
             return Err(
                 "the last snapshot lacks what was changed while it was made: it could not be written again".into()
@@ -426,6 +432,9 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
     });
     connection::serve_scripts(&server);
     if let Some((host, port)) = server.config.master() {
+        if server.config.is_on(Directive::ClusterEnabled) {
+            return Err("replicaof directive not allowed in cluster mode".into());
+        }
         server.follow(host, port);
     }
     // What is replayed is encoded as it was.

@@ -120,3 +120,48 @@ fn a_master_that_becomes_a_replica_takes_over_what_its_master_has_and_so_do_its_
         assert_same(&mut theirs, &mut below_end);
     }
 }
+
+#[test]
+fn servers_that_follow_each_other_or_themselves_serve_what_they_have_until_one_is_master() {
+    for setup in ENGINES {
+        let one = Server::start(setup, &[&super::REPLICA[..], &FLAGS].concat());
+        let other = Server::start(setup, &[&super::REPLICA[..], &FLAGS].concat());
+        let (mut first, mut second) = (one.client(), other.client());
+        first.expect("SET of first", "+OK\r\n");
+        second.expect("SET of second", "+OK\r\n");
+        follow(&mut first, other.address());
+        follow(&mut second, one.address());
+        one.wait_for_log("it has nothing to give just now");
+        other.wait_for_log("it has nothing to give just now");
+        assert_eq!(info(&mut first)["master_link_status"], "down");
+        // The one that asked first may have been given something.
+        let data = first.value(&["GET", "of"]);
+        first.expect("REPLICAOF NO ONE", "+OK\r\n");
+        assert_same(&mut first, &mut second);
+        assert_eq!(second.value(&["GET", "of"]), data);
+        // Of itself.
+        follow(&mut first, one.address());
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        assert_eq!(info(&mut first)["master_link_status"], "down");
+        assert_eq!(first.value(&["GET", "of"]), data);
+    }
+}
+
+#[test]
+fn a_master_whose_stream_has_another_name_is_taken_over_anew() {
+    for setup in ENGINES {
+        let top = master();
+        let proxy = super::Proxy::to(top.address());
+        let server = replica_of(proxy.address(), setup, &["--appendonly", "no"]);
+        let (mut theirs, mut ours) = (top.client(), server.client());
+        theirs.expect("SET key value", "+OK\r\n");
+        assert_same(&mut theirs, &mut ours);
+        // The same data in a stream of another name, and none of the old.
+        theirs.value(&["DEBUG", "CHANGE-REPL-ID"]);
+        proxy.cut();
+        theirs.expect("SET key other", "+OK\r\n");
+        assert_same(&mut theirs, &mut ours);
+        assert_eq!(info(&mut theirs)["sync_full"], "2");
+        ours.expect("GET key", "$5\r\nother\r\n");
+    }
+}

@@ -47,7 +47,10 @@ impl Load {
             let fails = name == "BITFIELD" && request.iter().any(|word| word.eq_ignore_ascii_case(b"FAIL"));
             // Newer ones take an index for its lower half, and tell their replicas to do so.
             let wraps = name == "LSET" && request.get(2).is_some_and(|index| index.len() > 9);
-            if !(is_passed_over || waits || blocks || fails || wraps) {
+            // Where scores differ, what is removed depends on how a server keeps the set.
+            let is_by_member =
+                name == "ZREMRANGEBYLEX" || request.iter().any(|word| word.eq_ignore_ascii_case(b"BYLEX"));
+            if !(is_by_member || is_passed_over || waits || blocks || fails || wraps) {
                 requests.push(request);
             }
             if self.below(20) == 0 {
