@@ -72,7 +72,8 @@ fn assert_same(master: &mut Client, replica: &mut Client) {
         std::thread::sleep(Duration::from_millis(10 * attempt));
         wait_for_sync(master, replica);
     }
-    panic!("the data differs: {}", differences(master, replica));
+    let differences = differences(master, replica);
+    assert!(differences.is_empty(), "the data differs: {differences}");
 }
 
 /// The same for a master whose digest is made of other words for numbers.
@@ -130,7 +131,8 @@ fn words_of(client: &mut Client, key: &[u8]) -> Vec<Vec<u8>> {
             let mut words = bytes(ask(&["ZRANGE", "KEY", "0", "-1", "WITHSCORES"]));
             // Servers write numbers in other ways.
             words.chunks_mut(2).for_each(|pair| {
-                pair[1] = format!("{:?}", String::from_utf8_lossy(&pair[1]).parse::<f64>()).into_bytes();
+                let score = String::from_utf8_lossy(&pair[1]).parse::<f64>().expect("a score is a number");
+                pair[1] = format!("{:?}", score + 0.0).into_bytes();
             });
             words
         }
@@ -155,7 +157,10 @@ fn differences(master: &mut Client, replica: &mut Client) -> String {
         for key in keys {
             let digests = [&mut *master, &mut *replica]
                 .map(|client| client.value(&["DEBUG", "DIGEST-VALUE", &key]).elements()[0].text());
-            if digests[0] != digests[1] {
+            // A score of -0 is 0 where a small sorted set has it, and which sets are small is each server's own matter.
+            let same =
+                digests[0] == digests[1] || words_of(master, key.as_bytes()) == words_of(replica, key.as_bytes());
+            if !same {
                 let kind = master.value(&["TYPE", &key]).text();
                 let dumps = [&mut *master, &mut *replica].map(|client| match kind.as_str() {
                     "string" => client.value(&["GET", &key]),
@@ -191,8 +196,8 @@ fn a_replica_has_what_its_master_had_and_what_it_writes() {
         let data = server.kill();
         let again = data.start(setup, &REPLICA);
         let mut ours = again.client();
-        let digest = |client: &mut Client| client.value(&["DEBUG", "DIGEST"]).text();
-        assert_eq!(digest(&mut theirs), digest(&mut ours), "{}", differences(&mut theirs, &mut ours));
+        let differences = differences(&mut theirs, &mut ours);
+        assert!(differences.is_empty(), "the data differs: {differences}");
     }
 }
 
