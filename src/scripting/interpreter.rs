@@ -11,14 +11,15 @@ use super::patterns;
 use super::raising::{self, OWN_CHUNK, Place};
 use super::registry::{SCRIPTS, Script, ScriptFlags, Sha};
 use crate::resp::{Args, Reply, Span, quoted};
+use ahash::AHashMap;
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
 use mlua::{
     Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState,
 };
+use scoped_tls_hkt::scoped_thread_local;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -149,19 +150,15 @@ struct Interpreter {
     call: Function,
     /// Runs a library, which sees nothing but what registers functions.
     load: Function,
-    handler: Function,
     /// The environment of scripts.
     environment: Table,
-    /// What that shows.
-    globals: Table,
-    redis: Table,
     json: Rc<RefCell<libraries::JsonConfig>>,
     is_resp3: Rc<Cell<bool>>,
     watch: Rc<RefCell<Option<Watch>>>,
     kept: Kept,
-    compiled: HashMap<Sha, Slot>,
+    compiled: AHashMap<Sha, Slot>,
     /// Lists of what libraries have registered, by their numbers.
-    callbacks: HashMap<u64, Slot>,
+    callbacks: AHashMap<u64, Slot>,
     /// How often the libraries had been changed when those that are gone were forgotten last.
     changes: u64,
     loading: Rc<RefCell<Option<Loading>>>,
@@ -198,7 +195,7 @@ impl Kept {
     }
 
     /// Frees the slots that a map has for what `is_gone` says.
-    fn free<K>(&mut self, slots: &mut HashMap<K, Slot>, is_gone: impl Fn(&K) -> bool) {
+    fn free<K>(&mut self, slots: &mut AHashMap<K, Slot>, is_gone: impl Fn(&K) -> bool) {
         for (_, slot) in slots.extract_if(|key, _| is_gone(key)) {
             if self.table.raw_set(slot, Value::Nil).is_ok() {
                 self.free.push(slot);
@@ -246,13 +243,13 @@ impl Interpreter {
         patterns::register(&lua, &native, &watch)?;
         libraries::register(&lua, &native, &json)?;
         let redis = redis_table(&lua, &is_resp3)?;
+        add_calls(&lua, &redis, &is_resp3)?;
         native.raw_set("redis", &redis)?;
+        native.raw_set("handled", lua.create_function(|lua, error: Value| handled(lua, error))?)?;
         let loading: Rc<RefCell<Option<Loading>>> = Rc::default();
         native.raw_set("loading", loading_table(&lua, &loading)?)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(OWN_CHUNK);
-        let (run, call, load, environment, globals): (Function, Function, Function, Table, Table) =
-            sandbox.call(native)?;
-        let handler = lua.create_function(|lua, error: Value| handled(lua, error))?;
+        let (run, call, load, environment): (Function, Function, Function, Table) = sandbox.call(native)?;
         let kept = Kept { table: lua.create_table()?, used: 0, free: Vec::new() };
         lua.set_memory_limit(MEMORY_MAX)?;
         let (hook_watch, hook_loading) = (Rc::clone(&watch), Rc::clone(&loading));
@@ -264,16 +261,13 @@ impl Interpreter {
             run,
             call,
             load,
-            handler,
             environment,
-            globals,
-            redis,
             json,
             is_resp3,
             watch,
             kept,
-            compiled: HashMap::new(),
-            callbacks: HashMap::new(),
+            compiled: AHashMap::new(),
+            callbacks: AHashMap::new(),
             changes: 0,
             loading,
             flushes,
@@ -344,7 +338,7 @@ impl Interpreter {
             registered: Registered { functions: Vec::new(), callbacks },
             end: most.map(|most| Instant::now() + most),
         });
-        let outcome = self.load.call::<(bool, Value)>((function, &self.handler));
+        let outcome = self.load.call::<(bool, Value)>(function);
         let loading = self.loading.borrow_mut().take().expect("it is being loaded");
         self.note_bytes();
         let failure = match outcome {
@@ -370,31 +364,17 @@ impl Interpreter {
         let lua = &self.lua;
         *self.json.borrow_mut() = libraries::JsonConfig::default();
         self.is_resp3.set(false);
-        let (keys, arguments) = (list(lua, keys)?, list(lua, arguments)?);
-        if let Program::Script(_) = program {
-            self.globals.raw_set("KEYS", &keys)?;
-            self.globals.raw_set("ARGV", &arguments)?;
-        }
         *self.watch.borrow_mut() = Some(match program {
             Program::Script(script) => Watch::of_script(script.sha),
             Program::Function(_, _, request) => Watch::of_function(program.name(), request),
         });
-        let calls = RefCell::new(CallBuffers { calls, arena: Vec::new(), spans: Vec::new(), reply: Vec::new() });
-        let outcome = lua.scope(|scope| {
-            for (name, raises) in [("call", true), ("pcall", false)] {
-                let function = scope.create_function({
-                    let (calls, is_resp3) = (&calls, &self.is_resp3);
-                    move |lua, values: MultiValue| call(lua, &values, calls, is_resp3.get(), raises)
-                })?;
-                self.redis.raw_set(name, function)?;
-            }
-            let check = scope.create_function(|lua, values: MultiValue| has_command(lua, &values, &calls))?;
-            self.redis.raw_set("acl_check_cmd", check)?;
-            match program {
-                Program::Script(_) => self.run.call::<(bool, Value)>((function, &self.handler)),
-                Program::Function(..) => self.call.call((function, &self.handler, keys, arguments)),
-            }
-        });
+        let run = match program {
+            Program::Script(_) => &self.run,
+            Program::Function(..) => &self.call,
+        };
+        let bytes = keys.byte_len() + arguments.byte_len() + (keys.len() + arguments.len()) * size_of::<Value>();
+        let (keys, arguments) = made(lua, bytes, || Ok((list(lua, keys)?, list(lua, arguments)?)))?;
+        let outcome = CALLS.set(calls, || run.call::<(bool, Value)>((function, keys, arguments)));
         let look = || look(&self.watch);
         let finished = outcome.and_then(|(is_success, value)| match is_success {
             true => match returned_error(&value)? {
@@ -404,13 +384,8 @@ impl Interpreter {
             false => failed(lua, program.name(), &value),
         });
         *self.watch.borrow_mut() = None;
-        let finished = finished?;
-        if let Program::Script(_) = program {
-            self.globals.raw_set("KEYS", Value::Nil)?;
-            self.globals.raw_set("ARGV", Value::Nil)?;
-        }
         self.note_bytes();
-        Ok(finished)
+        finished
     }
 
     fn note_bytes(&mut self) {
@@ -448,23 +423,63 @@ fn end_if_killed(watch: &RefCell<Option<Watch>>) -> Result<()> {
     }
 }
 
-fn list(lua: &Lua, args: Args<'_>) -> Result<Table> {
-    let table = lua.create_table_with_capacity(args.len(), 0)?;
-    for (position, argument) in args.iter().enumerate() {
-        table.raw_set(position + 1, lua.create_string(argument)?)?;
+/// Bytes that are a string in Lua.
+struct Text<'a>(&'a [u8]);
+
+impl IntoLua for Text<'_> {
+    fn into_lua(self, lua: &Lua) -> Result<Value> {
+        lua.create_string(self.0).map(Value::String)
     }
-    Ok(table)
 }
 
-/// What commands are called with, and where they reply; kept for the calls of a script.
-struct CallBuffers<'a> {
-    calls: &'a mut dyn Calls,
+fn list(lua: &Lua, args: Args<'_>) -> Result<Table> {
+    lua.create_sequence_from(args.iter().map(Text))
+}
+
+scoped_thread_local! {
+    /// What the script that runs on this thread calls.
+    static mut CALLS: for<'a> &'a mut (dyn Calls + 'a)
+}
+
+/// The functions of `redis` that call commands.
+fn add_calls(lua: &Lua, redis: &Table, is_resp3: &Rc<Cell<bool>>) -> Result<()> {
+    let buffers = Rc::new(RefCell::new(CallBuffers::default()));
+    for (name, raises) in [("call", true), ("pcall", false)] {
+        let (buffers, is_resp3) = (Rc::clone(&buffers), Rc::clone(is_resp3));
+        let function = lua.create_function(move |lua, values: MultiValue| {
+            call(lua, &values, &mut buffers.borrow_mut(), is_resp3.get(), raises)
+        })?;
+        redis.raw_set(name, function)?;
+    }
+    let check =
+        lua.create_function(move |lua, values: MultiValue| has_command(lua, &values, &mut buffers.borrow_mut()))?;
+    redis.raw_set("acl_check_cmd", check)
+}
+
+/// Bytes of which values are made without a look at the state's limit.
+const SMALL: usize = 64 * 1024;
+
+/// Makes values of Lua out of so many bytes. Under a limit of memory each is made in a protected call, which costs more
+/// than the value: where they are few, the limit is looked at when the script next takes memory.
+fn made<R>(lua: &Lua, bytes: usize, make: impl FnOnce() -> Result<R>) -> Result<R> {
+    if bytes > SMALL {
+        return make();
+    }
+    lua.set_memory_limit(0)?;
+    let made = make();
+    lua.set_memory_limit(MEMORY_MAX)?;
+    made
+}
+
+/// What commands are called with, and where they reply; kept for the calls of all scripts.
+#[derive(Default)]
+struct CallBuffers {
     arena: Vec<u8>,
     spans: Vec<Span>,
     reply: Vec<u8>,
 }
 
-impl CallBuffers<'_> {
+impl CallBuffers {
     /// Takes the arguments of a call; the error is in words.
     fn take(&mut self, lua: &Lua, values: &MultiValue) -> Result<std::result::Result<(), &'static str>> {
         self.arena.clear();
@@ -487,20 +502,13 @@ impl CallBuffers<'_> {
 }
 
 /// `redis.call`, which raises errors, and `redis.pcall`, which returns them.
-fn call(
-    lua: &Lua,
-    values: &MultiValue,
-    caller: &RefCell<CallBuffers<'_>>,
-    is_resp3: bool,
-    raises: bool,
-) -> Result<Value> {
-    let caller = &mut *caller.borrow_mut();
+fn call(lua: &Lua, values: &MultiValue, caller: &mut CallBuffers, is_resp3: bool, raises: bool) -> Result<Value> {
     if let Err(text) = caller.take(lua, values)? {
         return if raises { Err(raising::reply(text, false)) } else { raising::table(lua, text.as_bytes(), false) };
     }
-    let CallBuffers { calls, arena, spans, reply } = caller;
+    let CallBuffers { arena, spans, reply } = caller;
     reply.clear();
-    if let Err(reason) = calls.call(Args::new(arena, spans), is_resp3, reply) {
+    if let Err(reason) = CALLS.with(|calls| calls.call(Args::new(arena, spans), is_resp3, reply)) {
         let text = conversions::error_text(reason.as_bytes());
         return if raises { Err(raising::reply(text, true)) } else { raising::table(lua, &text, true) };
     }
@@ -508,14 +516,13 @@ fn call(
         let text = text.strip_suffix(b"\r\n").expect("a reply has whole lines");
         return Err(raising::reply(conversions::error_text(text), true));
     }
-    lua_of(lua, reply)
+    made(lua, reply.len(), || lua_of(lua, reply))
 }
 
 /// `redis.acl_check_cmd`: there is one user, who may do everything.
-fn has_command(lua: &Lua, values: &MultiValue, caller: &RefCell<CallBuffers<'_>>) -> Result<bool> {
-    let caller = &mut *caller.borrow_mut();
+fn has_command(lua: &Lua, values: &MultiValue, caller: &mut CallBuffers) -> Result<bool> {
     caller.take(lua, values)?.map_err(|text| raising::reply(text, false))?;
-    match caller.calls.has_command(Args::new(&caller.arena, &caller.spans)) {
+    match CALLS.with(|calls| calls.has_command(Args::new(&caller.arena, &caller.spans))) {
         true => Ok(true),
         false => Err(raising::reply("ERR Invalid command passed to redis.acl_check_cmd()", false)),
     }
@@ -851,7 +858,7 @@ mod tests {
     fn what_is_kept_takes_no_place_on_the_stack_and_slots_are_used_again() {
         let lua = Lua::new();
         let mut kept = Kept { table: lua.create_table().unwrap(), used: 0, free: Vec::new() };
-        let mut slots: HashMap<i64, Slot> = (0..20_000)
+        let mut slots: AHashMap<i64, Slot> = (0..20_000)
             .map(|value| (value, kept.add(lua.create_string(value.to_string()).unwrap()).unwrap()))
             .collect();
         kept.free(&mut slots, |value| value % 2 == 0);

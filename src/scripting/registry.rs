@@ -1,9 +1,9 @@
 //! The scripts that are known, by the SHA1 of their source.
 
 use crate::resp::{quoted, split_line};
+use ahash::AHashMap;
 use parking_lot::RwLock;
 use sha1::{Digest, Sha1};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -159,7 +159,7 @@ struct Known {
 /// Invariant: at most [`EVALED_MAX`] of them are known from EVAL alone.
 #[derive(Debug, Default)]
 pub struct Registry {
-    known: RwLock<Option<HashMap<Sha, Known>>>,
+    known: RwLock<Option<AHashMap<Sha, Known>>>,
     uses: AtomicU64,
     /// How often all scripts were forgotten. A thread that has compiled scripts before that begins anew.
     flushes: AtomicU64,
@@ -229,7 +229,7 @@ impl Registry {
     /// How many are known, and how many bytes they have.
     pub fn size(&self) -> (usize, usize) {
         let known = self.known.read();
-        let scripts = known.iter().flat_map(HashMap::values);
+        let scripts = known.iter().flat_map(|known| known.values());
         scripts.fold((0, 0), |(count, bytes), known| (count + 1, bytes + known.script.body.len()))
     }
 

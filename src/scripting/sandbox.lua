@@ -288,24 +288,30 @@ local metatable = {
 setmetatable(globals, metatable)
 metatables[G] = read_only(metatable)
 
-local function run(f, handler)
+-- What an error is made into where it is raised.
+local handled = native.handled
+
+local function run(f, keys, arguments)
   setfenv(f, G)
-  return xpcall(f, handler)
+  globals.KEYS, globals.ARGV = keys, arguments
+  local ok, value = xpcall(f, handled)
+  globals.KEYS, globals.ARGV = nil, nil
+  return ok, value
 end
 
-local function call(f, handler, keys, arguments)
-  return xpcall(function() return f(keys, arguments) end, handler)
+local function call(f, keys, arguments)
+  return xpcall(function() return f(keys, arguments) end, handled)
 end
 
 -- A library of functions sees nothing but what registers them while it is loaded.
 local loading = setmetatable({ redis = read_only(setmetatable(native.loading, metatable)) }, metatable)
 
-local function load_library(f, handler)
+local function load_library(f)
   setfenv(f, G)
   shows.__index, hidden[G] = loading, loading
-  local ok, err = xpcall(f, handler)
+  local ok, err = xpcall(f, handled)
   shows.__index, hidden[G] = globals, globals
   return ok, err
 end
 
-return run, call, load_library, G, globals
+return run, call, load_library, G
