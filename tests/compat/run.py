@@ -110,6 +110,7 @@ def parse_arguments():
     parser.add_argument("--suite", type=Path, help="source tree of Redis 7.2.4")
     parser.add_argument("--server", type=Path, help="the binary")
     parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
+    parser.add_argument("--shards", default="3", help="of the actor engine")
     parser.add_argument("--mode", default="external", choices=MODES)
     parser.add_argument("--files", nargs="+", help="as the suite names them: unit/type/string")
     parser.add_argument("--seconds", type=int, default=600, help="per file")
@@ -118,6 +119,7 @@ def parse_arguments():
     parser.add_argument("--json", type=Path, help="add a line for each file and engine here")
     parser.add_argument("--report", type=Path, nargs="+", help="run nothing: write --markdown from what --json kept")
     arguments = parser.parse_args()
+    FLAGS["actor"] = ["--shards", arguments.shards]
     if arguments.report:
         if not arguments.markdown:
             parser.error("--report needs --markdown")
