@@ -30,7 +30,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 complexity: "O(1)",
-                summary: "Replies OK in a cluster: there are no replicas.",
+                summary: "Replies OK in a cluster, whose one node serves all reads.",
                 categories: Categories::CONNECTION,
                 ..Command::NONE
             },
@@ -44,7 +44,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 group: Group::Cluster,
                 since: "3.0.0",
                 complexity: "O(1)",
-                summary: "Replies OK in a cluster: there are no replicas.",
+                summary: "Replies OK in a cluster, whose one node serves all reads.",
                 categories: Categories::CONNECTION,
                 ..Command::NONE
             },
@@ -331,7 +331,7 @@ pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 30] {
                 since: "3.0.0",
                 syntax: "[FORCE | TAKEOVER]",
                 complexity: "O(1)",
-                summary: "Refused: there are no replicas.",
+                summary: "Refused: the one node of a cluster has no other to take its place.",
                 ..Command::NONE
             },
         },

@@ -2,17 +2,14 @@
 
 type Request = Vec<Vec<u8>>;
 
-// Shared with tests/differential, which uses what is not used here.
-#[allow(dead_code)]
 #[path = "../../differential/atoms.rs"]
 mod atoms;
-#[allow(dead_code)]
+#[expect(dead_code, reason = "tests/differential uses what is not used here")]
 #[path = "../../differential/families.rs"]
 mod families;
-#[allow(dead_code)]
 #[path = "../../differential/grammar.rs"]
 mod grammar;
-#[allow(dead_code)]
+#[expect(dead_code, reason = "tests/differential uses what is not used here")]
 #[path = "../../differential/requests.rs"]
 mod requests;
 
