@@ -1,9 +1,10 @@
-//! A link that can be cut: between a replica and its master.
+//! A network between a replica and its master, which can be cut.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Listens for a replica, and passes on what it and its master send, until it is told to cut the link.
 pub struct Proxy {
@@ -16,8 +17,11 @@ struct Shared {
     /// Bytes from the master after which the link is cut; 0 for never.
     left: AtomicU64,
     cuts: AtomicU64,
+    accepted: AtomicUsize,
+    /// Whether nothing of the master is passed on, though links stay as they are.
     is_stalled: AtomicBool,
-    links: Mutex<Vec<(TcpStream, TcpStream)>>,
+    has_ended: AtomicBool,
+    links: Mutex<Vec<TcpStream>>,
 }
 
 impl Proxy {
@@ -29,13 +33,18 @@ impl Proxy {
             master,
             left: AtomicU64::new(0),
             cuts: AtomicU64::new(0),
+            accepted: AtomicUsize::new(0),
             is_stalled: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             links: Mutex::default(),
         });
         let accepting = Arc::clone(&shared);
         std::thread::spawn(move || {
-            for replica in listener.incoming().flatten() {
-                accepting.begin(replica);
+            for replica in listener.incoming() {
+                if accepting.has_ended.load(Ordering::SeqCst) {
+                    break;
+                }
+                accepting.link(replica.unwrap());
             }
         });
         Self { address, shared }
@@ -46,14 +55,24 @@ impl Proxy {
         self.address
     }
 
+    /// How often somebody has connected.
+    pub fn links(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
     /// Cuts the link that is, or comes, after so many bytes from the master.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.left.store(bytes.max(1), Ordering::SeqCst);
     }
 
-    /// How often it was cut.
+    /// How often that was done.
     pub fn cuts(&self) -> u64 {
         self.shared.cuts.load(Ordering::SeqCst)
+    }
+
+    /// Cuts all links now.
+    pub fn cut(&self) {
+        self.shared.links.lock().unwrap().drain(..).for_each(|link| close(&link));
     }
 
     /// Passes nothing of what the master sends on any more, and keeps the link.
@@ -68,57 +87,54 @@ impl Proxy {
 }
 
 impl Shared {
-    fn begin(self: &Arc<Self>, replica: TcpStream) {
+    fn link(self: &Arc<Self>, replica: TcpStream) {
+        self.accepted.fetch_add(1, Ordering::SeqCst);
         let Ok(master) = TcpStream::connect(self.master) else { return };
-        let (master_too, replica_too) = (master.try_clone().unwrap(), replica.try_clone().unwrap());
-        self.links.lock().unwrap().push((master.try_clone().unwrap(), replica.try_clone().unwrap()));
+        let (to_master, to_replica) = (master.try_clone().unwrap(), replica.try_clone().unwrap());
+        self.links.lock().unwrap().extend([replica.try_clone().unwrap(), master.try_clone().unwrap()]);
         let shared = Arc::clone(self);
-        std::thread::spawn(move || shared.pass_down(master, replica));
-        std::thread::spawn(move || pass_up(replica_too, master_too));
+        std::thread::spawn(move || pass(master, to_replica, |len| shared.take(len)));
+        std::thread::spawn(move || pass(replica, to_master, |len| (len, true)));
     }
 
-    fn pass_down(&self, mut master: TcpStream, mut replica: TcpStream) {
-        let mut buffer = [0; 4096];
-        while let Ok(len @ 1..) = master.read(&mut buffer) {
-            while self.is_stalled.load(Ordering::SeqCst) {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-            let left = self.left.load(Ordering::SeqCst);
-            let passed = if left > 0 { len.min(left as usize) } else { len };
-            if replica.write_all(&buffer[..passed]).is_err() {
-                break;
-            }
-            if left > 0 {
-                self.left.store(left - passed as u64, Ordering::SeqCst);
-                if left == passed as u64 {
-                    self.cuts.fetch_add(1, Ordering::SeqCst);
-                    break;
-                }
-            }
+    /// How many of so many bytes from the master come through, when some may; and whether the link goes on.
+    fn take(&self, len: usize) -> (usize, bool) {
+        while self.is_stalled.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
         }
-        close(&master, &replica);
+        let left = self.left.load(Ordering::SeqCst);
+        let passed = if left == 0 { len } else { len.min(left as usize) };
+        self.left.store(left.saturating_sub(passed as u64), Ordering::SeqCst);
+        let goes_on = left == 0 || left > passed as u64;
+        self.cuts.fetch_add(u64::from(!goes_on), Ordering::SeqCst);
+        (passed, goes_on)
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
+        self.shared.has_ended.store(true, Ordering::SeqCst);
         self.resume();
-        self.shared.links.lock().unwrap().iter().for_each(|(one, other)| close(one, other));
+        self.cut();
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(self.address);
     }
 }
 
-fn pass_up(mut replica: TcpStream, mut master: TcpStream) {
+/// Passes on what comes, as much of it as may, until the link is to end.
+fn pass(mut from: TcpStream, mut to: TcpStream, allowed: impl Fn(usize) -> (usize, bool)) {
     let mut buffer = [0; 4096];
-    while let Ok(len @ 1..) = replica.read(&mut buffer) {
-        if master.write_all(&buffer[..len]).is_err() {
+    while let Ok(len @ 1..) = from.read(&mut buffer) {
+        let (passed, goes_on) = allowed(len);
+        if to.write_all(&buffer[..passed]).is_err() || !goes_on {
             break;
         }
     }
-    close(&master, &replica);
+    close(&from);
+    close(&to);
 }
 
 /// What is closed already stays closed.
-fn close(one: &TcpStream, other: &TcpStream) {
-    let _ = one.shutdown(Shutdown::Both);
-    let _ = other.shutdown(Shutdown::Both);
+fn close(link: &TcpStream) {
+    let _ = link.shutdown(Shutdown::Both);
 }

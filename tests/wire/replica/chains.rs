@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::{ENGINES, MASTER, assert_same, follow, info, master, replica_of, wait_for_sync};
-use crate::harness::{EVERY_ENGINE, RedisOracle, Server, seed, wait_until};
+use crate::harness::{EVERY_ENGINE, Proxy, RedisOracle, Server, seed, wait_until};
 
 const FLAGS: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 
@@ -151,7 +151,7 @@ fn servers_that_follow_each_other_or_themselves_serve_what_they_have_until_one_i
 fn a_master_whose_stream_has_another_name_is_taken_over_anew() {
     for setup in ENGINES {
         let top = master();
-        let proxy = super::Proxy::to(top.address());
+        let proxy = Proxy::to(top.address());
         let server = replica_of(proxy.address(), setup, &["--appendonly", "no"]);
         let (mut theirs, mut ours) = (top.client(), server.client());
         theirs.expect("SET key value", "+OK\r\n");

@@ -3,15 +3,13 @@
 mod chains;
 mod lies;
 mod load;
-mod proxy;
 mod sentinel;
 
 use crate::harness::{
-    Client, Data, EVERY_ENGINE, RedisOracle, Server, Setup, Value, effort, run_to_its_end, seed, wait_until,
+    Client, Data, EVERY_ENGINE, Proxy, RedisOracle, Server, Setup, Value, effort, run_to_its_end, seed, wait_until,
 };
 use crate::rdb::requests_for_every_type;
 use load::Load;
-use proxy::Proxy;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -214,7 +212,7 @@ fn a_link_that_is_cut_anywhere_is_taken_up_where_it_was() {
         let cuts = effort("CUTS", 8);
         for _ in 0..cuts {
             let links = proxy.links();
-            proxy.cut_after(load.below(20_000) as i64);
+            proxy.cut_after(load.below(20_000) as u64);
             load.send(&mut theirs, 500);
             proxy.cut();
             wait_until("the replica comes again", || proxy.links() > links && is_linked(&mut ours));
@@ -292,7 +290,7 @@ fn a_replica_hides_what_is_due_and_removes_nothing() {
         }
         theirs.expect("SET stays v", "+OK\r\n");
         wait_for_sync(&mut theirs, &mut ours);
-        proxy.set_silent(true);
+        proxy.stall();
         std::thread::sleep(Duration::from_millis(1000));
         for _ in 0..3 {
             ours.expect("GET due:1", "$-1\r\n");
@@ -306,13 +304,13 @@ fn a_replica_hides_what_is_due_and_removes_nothing() {
         }
         assert_eq!(info(&mut ours)["expired_keys"], "0");
         // What the master says of such a key, it says of one that is there.
-        proxy.set_silent(false);
+        proxy.resume();
         wait_until("the master has removed them", || ours.value(&["DBSIZE"]) == Value::Integer(1));
         assert_same(&mut theirs, &mut ours);
         // A master decides for itself.
         theirs.value(&["SET", "due:1", "v", "PX", "300"]);
         wait_for_sync(&mut theirs, &mut ours);
-        proxy.set_silent(true);
+        proxy.stall();
         ours.expect("REPLICAOF NO ONE", "+OK\r\n");
         wait_until("it has removed the key", || ours.value(&["DBSIZE"]) == Value::Integer(1));
         assert_eq!(info(&mut ours)["expired_keys"], "1");
