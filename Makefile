@@ -38,15 +38,15 @@ check: ## Before each commit: formatting, clippy, unit tests, a smoke over the w
 test: test-tools ## Every test, in debug builds; short forms of the long ones
 	$(CARGO) test --workspace --all-features
 
-# The tests measure the server against redis-server, drive it with redis-cli, and look at its order of calls with strace.
+# The tests measure the server against redis-server, put redis-sentinel in charge of it, drive it with redis-cli, and look at its order of calls with strace.
 test-tools:
-	@for tool in redis-server redis-cli strace; do \
+	@for tool in redis-server redis-cli redis-sentinel strace; do \
 	  command -v $$tool >/dev/null && continue; \
 	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	    echo "installing redis-server, redis-tools and strace from the system's packages"; \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools strace || exit 1; \
+	    echo "installing redis-server, redis-sentinel, redis-tools and strace from the system's packages"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-sentinel redis-tools strace || exit 1; \
 	  else \
-	    echo "the tests need $$tool: install the packages redis-server, redis-tools and strace (Debian: apt-get install redis-server redis-tools strace)"; exit 1; \
+	    echo "the tests need $$tool: install the packages redis-server, redis-sentinel, redis-tools and strace (Debian: apt-get install redis-server redis-sentinel redis-tools strace)"; exit 1; \
 	  fi; \
 	done
 

@@ -20,9 +20,11 @@ impl Sentinel {
         let dir = TempDir::new().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
         drop(TcpListener::bind(address).expect("the port is free"));
+        // It pings once a second, so that less than some seconds without a reply is no sign of anything: with one second
+        // it takes a master that it has just heard of for gone, and promotes the one that has come back.
         let config = format!(
             "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor m 127.0.0.1 {} 2\n\
-             sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\nsentinel parallel-syncs m 1\n",
+             sentinel down-after-milliseconds m 3000\nsentinel failover-timeout m 5000\nsentinel parallel-syncs m 1\n",
             address.port(),
             dir.path().display(),
             master.port()
