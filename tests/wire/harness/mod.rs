@@ -22,10 +22,16 @@ pub use value::Value;
 use std::time::{Duration, Instant};
 
 /// Polls until `condition` holds; panics when it does not before the deadline.
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_until_within(DEADLINE, what, condition);
+}
+
+/// The same for what takes long by itself.
+#[track_caller]
+pub fn wait_until_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < DEADLINE, "{what}: not within {DEADLINE:?}");
+        assert!(start.elapsed() < limit, "{what}: not within {limit:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,11 +1,18 @@
 //! Real Sentinels in charge of servers of ours and real ones together.
 
-use super::{ENGINES, MASTER, assert_same, info};
-use crate::harness::{Client, DEADLINE, Data, RedisOracle, Server, Setup, wait_until};
+use super::{ENGINES, MASTER, assert_same};
+use crate::harness::{Client, DEADLINE, Data, RedisOracle, Server, Setup, Value, request, wait_until_within};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+/// How long Sentinels may take: a vote that nobody won is held again after ten seconds, a role is asked for every ten.
+const LIMIT: Duration = Duration::from_secs(90);
+
+fn wait_for(what: &str, condition: impl FnMut() -> bool) {
+    wait_until_within(LIMIT, what, condition);
+}
 
 /// A redis-sentinel. Dropping it kills it.
 struct Sentinel {
@@ -77,10 +84,24 @@ fn start_ours(data: &Data, setup: Setup, lines: &str) -> Server {
     data.start(setup, &[path.to_str().unwrap(), "--port", &port])
 }
 
-fn is_replica_of(client: &mut Client, port: u16) -> bool {
-    let fields = info(client);
-    let has = |name: &str, value: &str| fields.get(name).is_some_and(|field| field == value);
-    has("role", "slave") && has("master_port", &port.to_string()) && has("master_link_status", "up")
+/// A reply on a connection of its own, unless a Sentinel ends that meanwhile: each of the three does so with all
+/// connections of a server when it tells it whom to follow, also when another has told it already.
+fn value_if_open(address: SocketAddr, arguments: &[&str]) -> Option<Value> {
+    let mut client = Client::connect(address);
+    client.send_if_open(&request(arguments));
+    client.values_if_open(1)?.pop()
+}
+
+fn is_replica_of(address: SocketAddr, port: u16) -> bool {
+    let Some(info) = value_if_open(address, &["INFO", "replication"]) else { return false };
+    let lines = ["role:slave".to_owned(), format!("master_port:{port}"), "master_link_status:up".to_owned()];
+    lines.iter().all(|line| info.text().lines().any(|other| other == line))
+}
+
+/// Waits until the data of a server is that of another, which takes no writes meanwhile.
+fn wait_for_same(address: SocketAddr, other: SocketAddr) {
+    let digest = |address| value_if_open(address, &["DEBUG", "DIGEST"]).map(|digest| digest.text());
+    wait_for("the data is the same", || digest(address).is_some_and(|one| digest(other) == Some(one)));
 }
 
 #[test]
@@ -100,27 +121,31 @@ fn three_sentinels_fail_over_between_servers_of_ours_and_real_ones_and_back() {
             assert_same(&mut client, replica);
         }
         let sentinels = [(); 3].map(|()| Sentinel::of(first.address()));
-        wait_until("the sentinels know each other and the replicas", || {
+        wait_for("the sentinels know each other and the replicas", || {
             sentinels.iter().all(|sentinel| sentinel.count("replicas") == 2 && sentinel.count("sentinels") == 2)
         });
         first.kill();
         let second_port = second.address().port();
-        wait_until("the sentinels agree on another master", || sentinels.iter().all(|one| one.master() == second_port));
-        let mut promoted = second.client();
-        wait_until("it takes writes", || promoted.call(&["SET", "after", "failover"]) == b"+OK\r\n");
-        promoted.expect("GET before", "$8\r\nfailover\r\n");
-        wait_until("the real one follows it", || is_replica_of(&mut real.client(), second_port));
+        wait_for("the sentinels agree on another master", || sentinels.iter().all(|one| one.master() == second_port));
+        let promoted = second.address();
+        let is = |address, arguments: &[&str], text: &str| {
+            value_if_open(address, arguments).is_some_and(|value| value.text() == text)
+        };
+        wait_for("it takes writes", || is(promoted, &["SET", "after", "failover"], "OK"));
+        wait_for("it has what was written before", || is(promoted, &["GET", "before"], "failover"));
+        wait_for("the real one follows it", || is_replica_of(real.address(), second_port));
         assert!(!std::fs::read_to_string(second_data.path().join("server.conf")).unwrap().contains("replicaof"));
         // The one that was master comes back as one, and is told.
         let again = start_ours(&first_data, setup, "");
         assert_eq!(again.address().port(), first_port);
-        wait_until("the one that was master follows, too", || is_replica_of(&mut again.client(), second_port));
-        for replica in [&mut again.client(), &mut real.client()] {
-            assert_same(&mut promoted, replica);
+        wait_for("the one that was master follows, too", || is_replica_of(again.address(), second_port));
+        for replica in [again.address(), real.address()] {
+            wait_for_same(replica, promoted);
+            wait_for("it has what was written after", || is(replica, &["GET", "after"], "failover"));
         }
         let path = first_data.path().join("server.conf");
         let is_kept =
             || std::fs::read_to_string(&path).unwrap().contains(&format!("replicaof 127.0.0.1 {second_port}"));
-        wait_until("its file says whom it follows", is_kept);
+        wait_for("its file says whom it follows", is_kept);
     }
 }
