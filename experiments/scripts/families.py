@@ -9,7 +9,6 @@ over large collections. The client is redis-benchmark.
 """
 
 import argparse
-import statistics
 
 import sides
 
@@ -67,21 +66,9 @@ def run(server, load):
     return sides.benchmark(server, REQUESTS[pipeline], arguments)
 
 
-def table(found, servers, loads, title):
-    names = [server.name for server in servers[1:]]
-    reference = servers[0].name
-    print(f"\n| {title} | {reference}: µs of CPU | " + " | ".join(names) + " |")
-    print("|---|---:" + "|---:" * len(names) + "|")
-    for load in loads:
-        kind, name, pipeline = load
-        own = statistics.median(cpu for _, cpu in found[load][reference])
-        cells = []
-        for server in names:
-            cpu, least, most = sides.ratios(found, load, server, reference, 1)
-            throughput, _, _ = sides.ratios(found, load, server, reference, 0)
-            cells.append(f"{cpu:.2f} [{least:.2f}–{most:.2f}] / {throughput:.2f}")
-        label = name if kind == "large" else f"{name}, {kind}, P{pipeline}"
-        print(f"| {label} | {own:.2f} | " + " | ".join(cells) + " |")
+def label(load):
+    kind, name, pipeline = load
+    return name if kind == "large" else f"{name}, {kind}, P{pipeline}"
 
 
 def main():
@@ -98,7 +85,7 @@ def main():
                  for kind, commands in (("one key", HOT), ("distinct keys", DISTINCT))
                  for name in commands]
         found = sides.compare(servers, small, arguments.passes, run)
-        table(found, servers, small, "CPU per operation [range] / throughput, ratios")
+        sides.table(found, servers, small, "CPU per operation [range] / throughput, ratios", label)
         if arguments.without_large:
             return
         for server in servers:
@@ -106,7 +93,7 @@ def main():
             fill(server)
         large = [("large", name, 1) for name in LARGE]
         found = sides.compare(servers, large, arguments.passes, run)
-        table(found, servers, large, "O(N), 4 connections")
+        sides.table(found, servers, large, "O(N), 4 connections", label)
     finally:
         for server in servers:
             server.stop()

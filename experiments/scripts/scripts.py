@@ -11,7 +11,6 @@ lent. EVALSHA, 50 connections, 100,000 keys of 3 bytes, pipelines 1 and 16. The 
 
 import argparse
 import hashlib
-import statistics
 
 import sides
 
@@ -47,25 +46,11 @@ def main():
                 server.command("SCRIPT", "LOAD", source)
         loads = [(name, pipeline) for name in SCRIPTS for pipeline in REQUESTS]
         found = sides.compare(servers, loads, arguments.passes, run)
-        table(found, servers, loads)
+        title = "CPU per operation [range] / throughput, ratios"
+        sides.table(found, servers, loads, title, lambda load: f"{load[0]}, P{load[1]}")
     finally:
         for server in servers:
             server.stop()
-
-
-def table(found, servers, loads):
-    names = [server.name for server in servers[1:]]
-    reference = servers[0].name
-    print(f"| CPU per operation [range] / throughput, ratios | {reference}: µs of CPU | " + " | ".join(names) + " |")
-    print("|---|---:" + "|---:" * len(names) + "|")
-    for load in loads:
-        own = statistics.median(cpu for _, cpu in found[load][reference])
-        cells = []
-        for name in names:
-            cpu, least, most = sides.ratios(found, load, name, reference, 1)
-            throughput, _, _ = sides.ratios(found, load, name, reference, 0)
-            cells.append(f"{cpu:.2f} [{least:.2f}–{most:.2f}] / {throughput:.2f}")
-        print(f"| {load[0]}, P{load[1]} | {own:.2f} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

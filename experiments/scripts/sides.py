@@ -117,3 +117,19 @@ def ratios(found, load, name, reference, which):
     pairs = zip(found[load][name], found[load][reference])
     values = [one[which] / other[which] for one, other in pairs if other[which] > 0]
     return statistics.median(values), min(values), max(values)
+
+
+def table(found, servers, loads, title, label):
+    """Prints what the servers took by the first of them: a row for each load, named by `label`."""
+    names = [server.name for server in servers[1:]]
+    reference = servers[0].name
+    print(f"\n| {title} | {reference}: µs of CPU | " + " | ".join(names) + " |")
+    print("|---|---:" + "|---:" * len(names) + "|")
+    for load in loads:
+        own = statistics.median(cpu for _, cpu in found[load][reference])
+        cells = []
+        for name in names:
+            cpu, least, most = ratios(found, load, name, reference, 1)
+            throughput, _, _ = ratios(found, load, name, reference, 0)
+            cells.append(f"{cpu:.2f} [{least:.2f}–{most:.2f}] / {throughput:.2f}")
+        print(f"| {label(load)} | {own:.2f} | " + " | ".join(cells) + " |")
