@@ -4,8 +4,8 @@ use super::{Shown, end_removal, is_with_scores, store_result};
 use crate::commands::arguments::{integer, is, positions};
 use crate::commands::double::parse_bound;
 use crate::commands::{CommandError, Outcome};
-use crate::keyspace::{Cut, Keyspace, SortedSet, Store};
-use crate::resp::{Args, Reply};
+use crate::keyspace::{Cut, Effects, Keyspace, SortedSet, Store};
+use crate::resp::{Args, DoubleText, Reply};
 use std::ops::Range;
 
 /// What the bounds of a range are.
@@ -77,19 +77,34 @@ fn reply_range<S: Store>(
 pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let query = Query::parse(args.from(3), None, None, false)?;
     let mut found = SortedSet::default();
+    let mut is_told = false;
     if let Some(set) = keyspace.read_collection::<SortedSet>(&args[2])? {
         let mut digits = itoa::Buffer::new();
         for (member, score) in set.range(query.ranks(set)) {
             found.insert(member.bytes(&mut digits), score);
         }
+        is_told = is_without_order(set, query.by);
+    }
+    if is_told {
+        tell_stored(keyspace.effects(), &args[1], &found);
     }
     store_result(keyspace, &args[1], found, "zrangestore", reply);
     Ok(())
 }
 
+/// Tells what was stored, member by member.
+fn tell_stored(effects: &mut Effects, key: &[u8], found: &SortedSet) {
+    let mut digits = itoa::Buffer::new();
+    effects.tell([b"DEL", key]);
+    for (member, score) in found.range(0..found.len()) {
+        effects.tell([b"ZADD", key, &DoubleText::shortest(score), member.bytes(&mut digits)]);
+    }
+}
+
 /// Which elements a command asks for.
 #[derive(Debug)]
 struct Query<'a> {
+    by: By,
     bounds: Bounds<'a>,
     direction: Direction,
     offset: i64,
@@ -136,7 +151,7 @@ impl<'a> Query<'a> {
             (By::Score | By::Member, Direction::Reverse) => (second, first),
             _ => (first, second),
         };
-        Ok(Self { bounds: Bounds::parse(by, low, high)?, direction, offset, limit, with_scores })
+        Ok(Self { by, bounds: Bounds::parse(by, low, high)?, direction, offset, limit, with_scores })
     }
 
     /// The ranks of the elements in a sorted set.
@@ -296,6 +311,7 @@ fn remove_range<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, by: By, re
     };
     let ranks = bounds.ranks(set);
     let removed = ranks.len();
+    let told = if is_without_order(set, by) { members(set, ranks.clone()) } else { Vec::new() };
     if removed == set.len() {
         // All at once, without a search for each.
         *set = SortedSet::default();
@@ -307,7 +323,21 @@ fn remove_range<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, by: By, re
         By::Score => "zremrangebyscore",
         By::Member => "zremrangebylex",
     };
+    keyspace.effects().tell_over(&[b"ZREM", key], told.iter().map(Vec::as_slice), &[]);
     end_removal(keyspace, key, removed, event);
     reply.count(removed);
     Ok(())
+}
+
+/// Whether the members of a range are not those of the same range elsewhere: by members there is no order unless all
+/// scores are the same. Redis says that such a range is unspecified, and what it is depends on how the set is kept: a
+/// replica, or this server when it reads its log, may find another. O(1)
+fn is_without_order(set: &SortedSet, by: By) -> bool {
+    let score_at = |rank: usize| set.range(rank..rank + 1).next().map(|(_, score)| score);
+    by == By::Member && !set.is_empty() && score_at(0) != score_at(set.len() - 1)
+}
+
+fn members(set: &SortedSet, ranks: Range<usize>) -> Vec<Vec<u8>> {
+    let mut digits = itoa::Buffer::new();
+    set.range(ranks).map(|(member, _)| member.bytes(&mut digits).to_vec()).collect()
 }
