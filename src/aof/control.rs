@@ -1,5 +1,6 @@
 //! What all segments of a log have in common: the fsync policy, and whether the log can be written.
 
+use super::announced::{Announced, Announcements, Sending};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -55,6 +56,7 @@ struct Shared {
     is_given_up: AtomicBool,
     /// Bytes of the log that are read at the start, and how many of them are replayed.
     loading: [AtomicU64; 2],
+    announcements: Announcements,
 }
 
 impl LogControl {
@@ -71,6 +73,7 @@ impl LogControl {
             failures: AtomicU64::new(0),
             is_given_up: AtomicBool::new(false),
             loading: Default::default(),
+            announcements: Announcements::default(),
         }))
     }
 
@@ -105,6 +108,22 @@ impl LogControl {
     /// The number of the last epoch that has ended.
     pub fn last_epoch(&self) -> u64 {
         self.0.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Announces that changes are about to be recorded. Whoever sends the parts of a command from then on tells them what
+    /// the whole does, and what was sent before is in the order of all commands when this is back.
+    pub async fn announce_recording(&self) -> Announced<'_> {
+        self.0.announcements.announce().await
+    }
+
+    /// Whether changes are about to be recorded. Asked after [`begin_sending`](Self::begin_sending).
+    pub fn is_recording_announced(&self) -> bool {
+        self.0.announcements.is_announced()
+    }
+
+    /// Parts of a command are sent that have not been told what the whole does, until what this gives is dropped.
+    pub fn begin_sending(&self) -> Sending<'_> {
+        self.0.announcements.begin_sending()
     }
 
     /// Why writes are refused, while they are.

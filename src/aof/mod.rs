@@ -4,6 +4,7 @@
 //! one segment per owner of data; starting with another layout begins a new chain behind the old ones. A segment is a
 //! file, or several: rewriting puts a base, with every key once, in the place of what led to it.
 
+mod announced;
 mod base;
 mod control;
 mod disk;
@@ -33,6 +34,7 @@ mod stretch;
 mod unfinished;
 mod write_buffer;
 
+pub use announced::{Announced, Sending};
 pub use base::{Base, KeyPayloads};
 pub use control::{FsyncPolicy, LogControl};
 pub use disk::{Disk, LogFile, MappedFile, Mapping, SystemDisk, replace};

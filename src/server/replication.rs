@@ -183,8 +183,10 @@ impl<E: Engine> Tending<E> {
     async fn go_on_as_master(&mut self) {
         // What its master has sent stands before.
         drop(self.server.replication.turn().await);
+        let announced = self.server.log_control.announce_recording().await;
         let mark = self.server.replication.next_cut();
         self.at_one_point(|segment| Box::new(move || segment.begin_feed(mark))).await;
+        drop(announced);
         _ = self.server.replication.passed(mark).await;
         self.set_fed(true);
         self.server.pause.end_switch();
@@ -357,6 +359,7 @@ async fn begin_at_mark<E: Engine>(
     engine: &Arc<E>,
     sink: impl Fn() -> Option<Arc<dyn ImageSink>>,
 ) -> Option<Place> {
+    let _announced = server.log_control.announce_recording().await;
     let cut = server.replication.next_cut();
     let parts = engine.segments().iter().map(|segment| {
         let segment = Arc::clone(segment);

@@ -274,7 +274,9 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
     thread.map_err(|error| format!("can't start a thread: {error}"))?;
     if let Ok(rewrite) = has_begun.await {
         let parts = rewrite.bases().enumerate().map(|(index, base)| image_part(&rewrite, index, base));
+        let announced = server.log_control.announce_recording().await;
         Arc::clone(engine).begin_image(parts.collect()).await;
+        drop(announced);
         Arc::clone(engine).walk_image().await;
         rewrite.end_walk();
     }

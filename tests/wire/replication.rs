@@ -313,7 +313,17 @@ fn a_range_that_has_no_order_is_to_a_replica_and_to_the_log_what_it_was_here() {
             let mut change = |words: &[&str]| _ = client.value(words).integer();
             change(&["ZRANGESTORE", "{set}stored", &key, "[m001", "(m200", "BYLEX"]);
             change(&["ZREMRANGEBYLEX", &key, "[m002", "(m150"]);
-            change(&["ZRANGESTORE", &format!("{{set}}stored{number}"), &key, "-", "[m100", "BYLEX", "LIMIT", "1", "50"]);
+            change(&[
+                "ZRANGESTORE",
+                &format!("{{set}}stored{number}"),
+                &key,
+                "-",
+                "[m100",
+                "BYLEX",
+                "LIMIT",
+                "1",
+                "50",
+            ]);
             change(&["ZREMRANGEBYLEX", &key, "(m001", "+"]);
             change(&["ZREMRANGEBYLEX", &key, "-", "(m000"]);
         }

@@ -372,6 +372,13 @@ impl Batch {
         self.wholes.push((seq, payload));
     }
 
+    /// The parts of commands that change something, with their numbers, that were not told what the whole does.
+    pub fn parts_without_whole(&self) -> impl Iterator<Item = (u64, &Op, Args<'_>)> {
+        let parts = self.ops.iter().zip(self.commands()).map(|(op, (_, args))| (self.seq_of(op), op, args));
+        let has_whole = |seq: u64| self.wholes.iter().any(|(noted, _)| *noted == seq);
+        parts.filter(move |(seq, op, _)| op.is_part && command(op.id).is_write() && !has_whole(*seq))
+    }
+
     fn end_op(&mut self, id: CommandId, seq: u64, context: Context, (is_part, counts): (bool, bool)) {
         self.has_writes |= command(id).is_write();
         if self.ops.is_empty() {

@@ -12,7 +12,7 @@ use super::expiration;
 use super::images::{ImagePart, PAUSE};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::{Batching, Engine, Foundation, Metered, released};
-use crate::aof::{EPOCH, Segment};
+use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
 use crate::base::pressure::PRESSURE;
 use crate::keyspace::{KeyspaceStats, Policy, Store};
@@ -135,6 +135,16 @@ impl<C: Channels> ActorEngine<C> {
     /// Whether what changes is recorded: that begins and ends for all shards at one point of the order of all commands.
     fn is_recording(&self) -> bool {
         self.segments[0].is_recorded()
+    }
+
+    /// Whether what changes may be recorded where something that is sent now has its place. Looked at in this order: an
+    /// announcement is taken back when the recording has begun.
+    fn is_to_record(&self) -> bool {
+        self.control().is_recording_announced() || self.is_recording()
+    }
+
+    fn control(&self) -> &LogControl {
+        self.segments[0].control()
     }
 
     /// Whether the log allows to show the replies of a batch.
@@ -331,5 +341,150 @@ impl<C: Channels> ActorEngine<C> {
             turns: gauges.turns.load(Ordering::Relaxed),
             batches: gauges.batches.load(Ordering::Relaxed),
         }
+    }
+}
+
+// A test that cannot go on says where and why by panicking.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::aof::{
+        Fed, FedPiece, Feed, Frame, FsyncPolicy, JointRecord, Joints, LogControl, decode_again, for_each_effect,
+    };
+    use crate::base::limits::Limit;
+    use crate::commands::{Context, find};
+    use crate::engine::Session;
+    use crate::keyspace::Databases;
+    use crate::resp::{Args, Limits, Output, RequestParser, Step};
+    use std::num::NonZeroUsize;
+
+    const SHARDS: usize = 3;
+
+    fn engine() -> (Arc<ActorEngine<actors::FlumeChannels>>, LogControl, Vec<crate::aof::LogThread>) {
+        let (control, joints) = (LogControl::new(FsyncPolicy::No), Arc::new(Joints::default()));
+        let started = (0..SHARDS).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
+        let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
+        joints.begin(&segments);
+        let some = |count| NonZeroUsize::new(count).unwrap();
+        let foundation = Foundation {
+            stores: (0..SHARDS).map(|index| Databases::of_part(16, index, SHARDS)).collect(),
+            segments,
+            joints,
+            clock: Clock::default(),
+            seed: 1,
+            mailbox_capacity: some(64),
+            turn_batches: some(64),
+            reads_in_flight: some(4),
+            map_shards: some(1),
+            is_multi_key_atomic: true,
+            batching: Batching::new(true, true),
+            pubsub: Arc::default(),
+            due_keys: Arc::default(),
+            latency: Arc::default(),
+            reply_bytes_max: Arc::new(Limit::new(u64::MAX)),
+        };
+        (Arc::new(ActorEngine::new(foundation)), control, threads)
+    }
+
+    fn submit(session: &mut ActorSession<actors::FlumeChannels>, request: &[u8]) {
+        let mut parser = RequestParser::default();
+        let limits = Limits { bulk_len_max: 1 << 20, authenticated: true };
+        let mut at = 0;
+        while let Step::Request(len) = parser.parse(&request[at..], limits).unwrap() {
+            let args: Args<'_> = parser.args(&request[at..]);
+            session.submit(find(&args[0]).unwrap(), args, Context::default(), &mut Vec::new());
+            at += len;
+        }
+    }
+
+    /// What the feed has: the shards of each record with its effects.
+    fn fed(feed: &Feed) -> Vec<(Vec<usize>, Vec<String>)> {
+        let mut all = Vec::new();
+        let fed = feed.take(Fed::default());
+        let mut rest = &fed.bytes[..];
+        for piece in &fed.pieces {
+            let mut bytes = rest.split_off(..piece.len()).unwrap();
+            let FedPiece::Records { lane, .. } = *piece else { continue };
+            loop {
+                let (shards, effects, len) = match decode_again(bytes) {
+                    Frame::Record(payload, len) => (vec![lane], payload, len),
+                    Frame::Joint(payload, len) => {
+                        let record = JointRecord::parse(payload).unwrap();
+                        (record.participants.iter().map(|(shard, _)| *shard).collect(), record.effects, len)
+                    }
+                    _ => break,
+                };
+                let mut words = Vec::new();
+                for_each_effect(effects, &mut Vec::new(), |bytes, spans| {
+                    words.push(
+                        Args::new(bytes, spans)
+                            .iter()
+                            .map(|word| String::from_utf8_lossy(word))
+                            .collect::<Vec<_>>()
+                            .join(" "),
+                    );
+                });
+                all.push((shards, words));
+                bytes = &bytes[len..];
+            }
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn a_command_that_was_taken_on_before_anything_is_recorded_is_recorded_whole() {
+        let (engine, control, threads) = engine();
+        engine.start();
+        let feed = Arc::new(Feed::default());
+        engine.segments().iter().enumerate().for_each(|(lane, segment)| segment.flow_into(Arc::clone(&feed), lane));
+        let mut session = engine.session();
+        // It is gathered, and not sent: its connection may wait for room.
+        submit(&mut session, b"MSET one 1 two 2 three 3 four 4\r\nFLUSHALL\r\nGET a\r\n");
+        let announced = control.announce_recording().await;
+        let parts = engine.segments().iter().map(|segment| {
+            let segment = Arc::clone(segment);
+            ImagePart { sink: None, at_moment: Box::new(move || segment.begin_feed(1)) }
+        });
+        Arc::clone(&engine).begin_image(parts.collect()).await;
+        drop(announced);
+        session.flush().await;
+        let mut out = Output::default();
+        while session.replied() < session.taken_on() {
+            session.collect(&mut out);
+            if session.replied() < session.taken_on() {
+                session.wait().await;
+            }
+        }
+        let all = fed(&feed);
+        let of = |word: &str| all.iter().filter(|(_, effects)| effects[0].starts_with(word)).collect::<Vec<_>>();
+        let (set, flush) = (of("MSET"), of("FLUSHALL"));
+        assert_eq!(flush.len(), SHARDS, "each has a copy: {all:?}");
+        assert!(flush.iter().all(|(shards, effects)| shards.len() == SHARDS && effects == &["FLUSHALL"]), "{flush:?}");
+        assert!(set.len() > 1, "{all:?}");
+        for (shards, effects) in &set {
+            assert_eq!((shards.len(), effects.len()), (set.len(), 1), "{set:?}");
+            let words: Vec<&str> = effects[0].split(' ').collect();
+            let mut pairs: Vec<_> = words[1..].chunks(2).collect();
+            pairs.sort_unstable();
+            assert_eq!(pairs, [["four", "4"], ["one", "1"], ["three", "3"], ["two", "2"]]);
+        }
+        drop(threads);
+    }
+
+    #[tokio::test]
+    async fn recording_begins_when_what_was_sent_without_knowing_of_it_is_on_its_way() {
+        let (_engine, control, threads) = engine();
+        let sending = control.begin_sending();
+        assert!(!control.is_recording_announced());
+        let announcing = control.announce_recording();
+        tokio::pin!(announcing);
+        let is_waiting = tokio::time::timeout(std::time::Duration::ZERO, announcing.as_mut()).await.is_err();
+        assert!(is_waiting && control.is_recording_announced());
+        // Who comes now knows of it, and is not waited for.
+        drop(sending);
+        drop(announcing.await);
+        assert!(!control.is_recording_announced());
+        drop(threads);
     }
 }

@@ -14,7 +14,7 @@ use crate::resp::{Args, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::{self, Stage};
 use actors::{Channels, Port, ReorderBuffer};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A connection waits for its transaction before it goes on.
@@ -66,6 +66,8 @@ pub struct ActorSession<C: Channels> {
     touched: Vec<usize>,
     /// Whether the gathered batches hold parts of one command, so that they must take effect together.
     has_parts: bool,
+    /// Whether there are parts among them that were not told what the whole does, since nothing was recorded.
+    has_untold: bool,
     /// The sequence number up to which commands are gathered then.
     parts_until: u64,
     /// Batches with parts that are out, or back and not taken in.
@@ -118,6 +120,7 @@ impl<C: Channels> ActorSession<C> {
             gathering: (0..shards).map(|_| None).collect(),
             touched: Vec::new(),
             has_parts: false,
+            has_untold: false,
             parts_until: 0,
             parts_out: 0,
             left: Vec::new(),
@@ -201,17 +204,35 @@ impl<C: Channels> ActorSession<C> {
     /// Gives every part of a command that changes something the effect of the whole: whichever log survives restores
     /// all of it. A command that is not one step is logged part by part.
     fn note_whole(&mut self, command: &Command, seq: u64, args: Args<'_>, context: Context, shards: BTreeSet<usize>) {
-        if !command.is_write() || !self.engine.is_recording() || !self.engine.is_multi_key_atomic {
+        if !command.is_write() || !self.engine.is_multi_key_atomic {
             return;
         }
-        let mut effects = Effects::new(true);
-        effects.select(context.database.into());
-        effects.add(args.iter());
-        // It looks at nothing: its effect is the same whatever was there.
-        let participants: Vec<(usize, u64)> = shards.into_iter().map(|shard| (shard, 0)).collect();
-        let payload: Arc<[u8]> = joint_payload(fastrand::u64(..), &participants, effects.payload()).into();
-        for (shard, _) in participants {
+        if !self.engine.is_recording() {
+            self.has_untold = true;
+            return;
+        }
+        let shards: Vec<usize> = shards.into_iter().collect();
+        let payload = whole_payload(context, args.iter(), &shards);
+        for shard in shards {
             self.batch(shard).note_whole(seq, Arc::clone(&payload));
+        }
+    }
+
+    /// Does what [`note_whole`](Self::note_whole) does for what was taken on before anything was recorded.
+    #[cold]
+    fn note_missing_wholes(&mut self) {
+        let mut wholes: BTreeMap<u64, Whole> = BTreeMap::new();
+        for &shard in &self.touched {
+            let batch = self.gathering[shard].as_ref().expect("a touched shard has a batch");
+            for (seq, op, args) in batch.parts_without_whole() {
+                wholes.entry(seq).or_insert_with(|| Whole::of(op.context)).add(shard, op.id, args);
+            }
+        }
+        for (seq, Whole { context, words, shards }) in wholes {
+            let payload = whole_payload(context, words.iter().map(Vec::as_slice), &shards);
+            for shard in shards {
+                self.batch(shard).note_whole(seq, Arc::clone(&payload));
+            }
         }
     }
 
@@ -364,6 +385,13 @@ impl<C: Channels> ActorSession<C> {
         self.is_watched = false;
         let has_parts = std::mem::take(&mut self.has_parts);
         let is_group = has_parts && self.engine.is_multi_key_atomic;
+        let has_untold = std::mem::take(&mut self.has_untold);
+        let engine = has_untold.then(|| Arc::clone(&self.engine));
+        // Until the group has its place in the order of all commands.
+        let _sending = engine.as_ref().map(|engine| engine.control().begin_sending());
+        if engine.as_ref().is_some_and(|engine| engine.is_to_record()) {
+            self.note_missing_wholes();
+        }
         if has_parts {
             let holds_parts = |&&shard: &&usize| self.gathering[shard].as_ref().is_some_and(|batch| batch.has_parts());
             self.parts_out += self.touched.iter().filter(holds_parts).count();
@@ -577,6 +605,39 @@ impl<C: Channels> ActorSession<C> {
     }
 }
 
+/// A command over several shards, put together from its parts.
+struct Whole {
+    context: Context,
+    words: Vec<Vec<u8>>,
+    shards: Vec<usize>,
+}
+
+impl Whole {
+    fn of(context: Context) -> Self {
+        Self { context, words: Vec::new(), shards: Vec::new() }
+    }
+
+    /// Each part is the command with the keys of its shard, and what follows each; or the command as it is.
+    fn add(&mut self, shard: usize, id: CommandId, args: Args<'_>) {
+        let has_keys = commands::command(id).request == Request::MultiShard;
+        let known = if self.words.is_empty() { 0 } else { 1 };
+        if has_keys || known == 0 {
+            self.words.extend(args.from(known).iter().map(<[u8]>::to_vec));
+        }
+        self.shards.push(shard);
+    }
+}
+
+/// What a command over some shards does, as the record of each of them has it.
+fn whole_payload<'a>(context: Context, words: impl ExactSizeIterator<Item = &'a [u8]>, shards: &[usize]) -> Arc<[u8]> {
+    let mut effects = Effects::new(true);
+    effects.select(context.database.into());
+    effects.add(words);
+    // It looks at nothing: its effect is the same whatever was there.
+    let participants: Vec<(usize, u64)> = shards.iter().map(|&shard| (shard, 0)).collect();
+    joint_payload(fastrand::u64(..), &participants, effects.payload()).into()
+}
+
 /// A batch that its connection has back.
 #[inline]
 fn returned(mut batch: Box<Batch>) -> Box<Batch> {
@@ -727,6 +788,7 @@ impl<C: Channels> Session for ActorSession<C> {
         self.arriving = None;
         self.touched.drain(..).for_each(|shard| take_gathered(&mut self.gathering, shard).recycle());
         self.has_parts = false;
+        self.has_untold = false;
         self.parts_out = self.port.in_flight();
     }
 

@@ -57,6 +57,14 @@ fn wait_for_sync(master: &mut Client, replica: &mut Client) {
     });
 }
 
+/// Waits until the log has all of the data that has come: it is made anew behind a snapshot.
+fn wait_for_whole_log(replica: &mut Client) {
+    wait_until("the log is whole", || {
+        let info = info(replica);
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    });
+}
+
 /// All data, as a master and its replica tell it. Expired keys that are still there are in neither.
 #[track_caller]
 fn assert_same(master: &mut Client, replica: &mut Client) {
@@ -190,7 +198,8 @@ fn a_replica_has_what_its_master_had_and_what_it_writes() {
             assert_same(&mut theirs, &mut ours);
         }
         assert!(!server.log().contains("REPLICATION HAS ENDED"), "{}", server.log());
-        // And so does a start find it.
+        // And so does a start find it, once the log of the new data is whole.
+        wait_for_whole_log(&mut ours);
         let data = server.kill();
         let again = data.start(setup, &REPLICA);
         let mut ours = again.client();

@@ -1,0 +1,69 @@
+//! How recording begins while commands are on their way.
+//!
+//! What a command over several owners of keys does is recorded as one step: its parts are told what the whole does when
+//! it is sent, where changes are recorded. A command that was sent before that, and has its place in the order of all
+//! commands behind it, would be recorded by its parts: torn, and a FLUSHALL as one for each owner. So who begins to record
+//! announces it, and waits until those who had not heard of it have sent what they have:
+//!
+//! ```text
+//! connection:  begin_sending | is anything recorded, or announced? tell the parts | place the group | drop
+//! beginner:    announce | wait until nobody is sending who may have seen nothing | place the beginning
+//! ```
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Notify;
+
+/// Who is about to record, and who is sending.
+#[derive(Debug, Default)]
+pub(super) struct Announcements {
+    announced: AtomicUsize,
+    sending: AtomicUsize,
+    has_sent: Notify,
+}
+
+/// Recording is announced, until this is dropped.
+#[derive(Debug)]
+pub struct Announced<'a>(&'a Announcements);
+
+/// Something is being sent, until this is dropped.
+#[derive(Debug)]
+pub struct Sending<'a>(&'a Announcements);
+
+impl Announcements {
+    /// Announces that changes are about to be recorded, and waits until all that was sent by those who may not know of it
+    /// is on its way. The sequential orders make one of two things true: who sends finds the announcement, or is waited for.
+    pub(super) async fn announce(&self) -> Announced<'_> {
+        self.announced.fetch_add(1, Ordering::SeqCst);
+        let announced = Announced(self);
+        loop {
+            let has_sent = self.has_sent.notified();
+            if self.sending.load(Ordering::SeqCst) == 0 {
+                return announced;
+            }
+            has_sent.await;
+        }
+    }
+
+    pub(super) fn is_announced(&self) -> bool {
+        self.announced.load(Ordering::SeqCst) > 0
+    }
+
+    pub(super) fn begin_sending(&self) -> Sending<'_> {
+        self.sending.fetch_add(1, Ordering::SeqCst);
+        Sending(self)
+    }
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        self.0.announced.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        if self.0.sending.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_announced() {
+            self.0.has_sent.notify_waiters();
+        }
+    }
+}
