@@ -7,7 +7,7 @@ use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode_again, fram
 use super::replay::{Concern, GAP, Refusal, Replay, Share, Unfit};
 use super::scan::Scan;
 use super::stretch::Stretch;
-use crate::keyspace::{Databases, Joint};
+use crate::keyspace::{Databases, Joint, StreamPlace};
 use std::path::{Path, PathBuf};
 
 /// Bytes before the next joint record from which on a segment is worth a thread.
@@ -34,6 +34,8 @@ pub struct Totals {
     pub has_gap: bool,
     /// Changes that were left out for that.
     pub left_out: u64,
+    /// Where the data stands in the stream of a master, where the log says so.
+    pub place: Option<StreamPlace>,
 }
 
 /// Where a segment goes on.

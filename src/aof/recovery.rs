@@ -26,7 +26,7 @@ use super::stretch::Stretch;
 use super::write_buffer;
 use crate::base::parallel::in_parallel;
 use crate::base::routing::shard_of;
-use crate::keyspace::{Databases, Joint};
+use crate::keyspace::{Databases, Joint, StreamPlace};
 use crate::rdb::undump_functions;
 use crate::scripting::FUNCTIONS;
 use std::path::{Path, PathBuf};
@@ -66,6 +66,8 @@ pub struct Recovered {
     pub threads: Vec<LogThread>,
     /// The files that make the log up.
     pub manifest: Manifest,
+    /// Where the data stands in the stream of a master, where the log says so.
+    pub place: Option<StreamPlace>,
 }
 
 /// A part of a record that cannot be replayed, and that was passed over.
@@ -206,7 +208,9 @@ impl Begun {
                 totals.cut,
             );
         }
-        Recovered { stores, segments, joints, threads, manifest }
+        // Where something is missing the data is that of no place.
+        let place = totals.place.filter(|_| !totals.has_gap && totals.left_out == 0);
+        Recovered { stores, segments, joints, threads, manifest, place }
     }
 }
 
@@ -304,6 +308,8 @@ impl Chain<'_> {
                 })
             }));
         }
+        let places = readers.iter().map(|reader| &reader.replay).chain([&replay]).filter_map(Replay::place);
+        totals.place = places.fold(totals.place.take(), |place, told| Some(told.later(place)));
         totals.has_gap = replay.has_gap;
         totals.left_out += replay.left_out + readers.iter().map(|reader| reader.replay.left_out).sum::<u64>();
         let tails = readers.into_iter().map(|reader| reader.finish(self.log.disk, totals));

@@ -3,10 +3,12 @@
 use super::record::for_each_effect;
 use crate::base::routing::shard_of;
 use crate::commands::{self, CommandId, Flags};
-use crate::keyspace::{Effects, Joint, Keyspace, Segmented, hash_of};
+use crate::keyspace::{Effects, Joint, Keyspace, Segmented, StreamPlace, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
+use parking_lot::Mutex;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Runs logged effects over keyspaces in which nothing expires: expiry is in the log.
 pub struct Replay {
@@ -20,6 +22,8 @@ pub struct Replay {
     pub passes_over: bool,
     /// What was passed over since somebody took it.
     pub unfit: Vec<Unfit>,
+    /// Where the data stands in the stream of a master, as far as that was told.
+    place: Arc<Mutex<Option<StreamPlace>>>,
 }
 
 /// A part of a record that cannot be replayed.
@@ -75,12 +79,12 @@ impl Replay {
     /// Where nothing is missing.
     pub fn new() -> Self {
         let (spans, replies, unfit) = (Vec::new(), Vec::new(), Vec::new());
-        Self { spans, replies, has_gap: false, left_out: 0, passes_over: false, unfit }
+        Self { spans, replies, has_gap: false, left_out: 0, passes_over: false, unfit, place: Arc::default() }
     }
 
     /// For an owner of some of the keys: as strict as this.
     pub fn for_share(&self) -> Self {
-        Self { has_gap: self.has_gap, passes_over: self.passes_over, ..Self::new() }
+        Self { has_gap: self.has_gap, passes_over: self.passes_over, place: Arc::clone(&self.place), ..Self::new() }
     }
 
     /// Where something may be missing from the beginning.
@@ -89,13 +93,18 @@ impl Replay {
         Self { has_gap: true, ..Self::new() }
     }
 
+    /// Where the data stands in the stream of a master, as far as that was told.
+    pub fn place(&self) -> Option<StreamPlace> {
+        self.place.lock().clone()
+    }
+
     /// What in a record concerns an owner who has a share of the keys.
     pub fn concern(&mut self, effects: &[u8], share: Share) -> Concern {
         let (mut own, mut others, mut together) = (false, false, false);
         let read = for_each_effect(effects, &mut self.spans, |bytes, spans| {
             let args = Args::new(bytes, spans);
             match owner_of(args, share.owners) {
-                _ if is_select(args) => {}
+                _ if is_select(args) || StreamPlace::is_told_by(args) => {}
                 Some(owner) if owner == share.owner => own = true,
                 Some(_) => others = true,
                 None => together = true,
@@ -126,7 +135,7 @@ impl Replay {
     /// Applies the effects of one record; of several that concern one owner each, those of `own`. The error says what is
     /// wrong with it.
     pub fn apply(&mut self, effects: &[u8], store: Joint<'_>, own: Option<Share>) -> Result<(), Refusal> {
-        let Self { spans, replies, has_gap, left_out, passes_over, unfit } = self;
+        let Self { spans, replies, has_gap, left_out, passes_over, unfit, place } = self;
         const NO_EFFECTS: &str = "is no list of effects";
         if *passes_over && for_each_effect(effects, spans, |_, _| {}).is_none() {
             unfit.push(Unfit { effect: None, reason: NO_EFFECTS.to_owned() });
@@ -141,6 +150,11 @@ impl Replay {
             let args = Args::new(bytes, spans);
             let effect = next;
             next += 1;
+            if StreamPlace::is_told_by(args) {
+                let mut place = place.lock();
+                *place = StreamPlace::of_effect(args).map(|told| told.later(place.take())).or(place.take());
+                return;
+            }
             if outcome.is_err() || !is_own(args) {
                 return;
             }

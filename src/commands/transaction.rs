@@ -11,7 +11,7 @@ use super::keys::{database_id, database_number};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one};
 use crate::base::limits::IS_CLUSTER;
-use crate::keyspace::{Caller, Databases, Keyspace, LogMark, Store, Watch};
+use crate::keyspace::{Caller, Databases, Effects, Keyspace, LogMark, Store, StreamPlace, Watch};
 use crate::resp::{Args, FULL, Replies, Reply, Span};
 use crate::scripting::{FUNCTIONS, Libraries};
 use std::sync::Arc;
@@ -115,6 +115,8 @@ pub struct Transaction {
     receivers: Vec<Arc<AtomicUsize>>,
     /// What takes the place of all data before its commands run.
     replacement: Option<Replacement>,
+    /// Where the data stands in the stream of a master when it has run.
+    place: Option<StreamPlace>,
 }
 
 /// Data in place of all that there is: what a master has sent.
@@ -156,6 +158,11 @@ impl Transaction {
     pub fn of_master(context: Context, databases: usize) -> Self {
         let caller = Caller { is_master: true, ..Caller::default() };
         Self { context, databases, caller, reply_bytes_max: usize::MAX, ..Self::default() }
+    }
+
+    /// Notes, with what it changes, where the data stands in the stream of its master then.
+    pub fn note_place(&mut self, place: StreamPlace) {
+        self.place = Some(place);
     }
 
     /// All data that there is to be, in place of what there is.
@@ -297,6 +304,20 @@ impl Transaction {
 
     /// Runs it over a keyspace that has all of its keys.
     pub fn run<S: Store>(&mut self, keyspace: &mut Keyspace<S>) {
+        self.run_and_serve(keyspace);
+        self.tell_place(keyspace.effects());
+    }
+
+    /// What changes nothing leaves the data where it was. Where a command has failed it is that of no stream.
+    fn tell_place(&mut self, effects: &mut Effects) {
+        let Some(place) = self.place.take().filter(|_| !effects.payload().is_empty()) else { return };
+        match self.first_error() {
+            None => place.tell(effects),
+            Some(_) => StreamPlace::none_at(place.offset).tell(effects),
+        }
+    }
+
+    fn run_and_serve<S: Store>(&mut self, keyspace: &mut Keyspace<S>) {
         self.replies.clear();
         self.receivers.clear();
         if let Some(replacement) = self.replacement.take() {

@@ -20,7 +20,8 @@ const NUMBER: usize = size_of::<u32>();
 /// ```text
 /// effect: argument count u32 | (length u32 | bytes) for each argument     (little endian)
 /// ```
-/// A payload begins in database 0; the effect `SELECT n` says that those behind it concern another.
+/// A payload begins in database 0; the effect `SELECT n` says that those behind it concern another. What is told of the
+/// stream of a master is in [`super::StreamPlace`].
 #[derive(Debug, Default)]
 pub struct Effects {
     is_logged: bool,

@@ -5,6 +5,7 @@
 
 use super::link::Position;
 use super::{History, LinkState, Master, Replication, Role};
+use crate::keyspace::StreamPlace;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -33,6 +34,8 @@ struct State {
     /// Since when there is no link.
     down_since_ms: Option<u64>,
     transfer: Option<Transfer>,
+    /// Whether the log says where the data stands.
+    is_noted: bool,
 }
 
 /// A snapshot on its way from the master.
@@ -42,6 +45,13 @@ pub struct Transfer {
     pub bytes: Option<u64>,
     /// How much of it is here.
     pub received: u64,
+}
+
+impl Following {
+    /// Whether the owners of keys push what they change.
+    pub(super) fn is_fed(&self) -> bool {
+        *self.is_fed.borrow()
+    }
 }
 
 impl Default for Following {
@@ -108,6 +118,32 @@ impl Replication {
     /// Whether a stream goes on here that others have followed: what changes from now on has to be in it.
     pub fn is_to_be_fed(&self) -> bool {
         self.role() == Role::Master && self.stream.backlog().is_active && !*self.following.is_fed.borrow()
+    }
+
+    /// Whether the log says where the data stands in a stream that it is no longer of: what changes from now on is none of
+    /// its master's.
+    pub fn is_note_outdated(&self) -> bool {
+        self.role() == Role::Master && self.following.state.lock().is_noted
+    }
+
+    /// What the log is to say then, once.
+    pub fn take_outdated_note(&self) -> Option<StreamPlace> {
+        let is_outdated = self.is_note_outdated();
+        let mut state = self.following.state.lock();
+        (is_outdated && std::mem::take(&mut state.is_noted)).then(|| StreamPlace::none_at(self.offset()))
+    }
+
+    /// Where the data stands, for the log, which has it from now on. Nothing of a group is applied meanwhile.
+    pub fn place_to_note(&self) -> Option<StreamPlace> {
+        let (Position { id, offset }, database) = self.position()?;
+        self.following.state.lock().is_noted = true;
+        Some(StreamPlace { id: Some(id), offset, database })
+    }
+
+    /// Where it will stand behind a group that is to be applied, for the log.
+    pub fn place_behind(&self, end: u64, database: u16) -> StreamPlace {
+        self.following.state.lock().is_noted = true;
+        StreamPlace { id: Some(self.history().id), offset: end, database }
     }
 
     /// Waits until they do not.
@@ -194,7 +230,24 @@ impl Replication {
         self.stream.set_end(position.offset);
         self.stream.begin();
         self.set_history(History::new(position.id));
-        (state.is_of_stream, state.database) = (true, database);
+        (state.is_of_stream, state.database, state.is_noted) = (true, database, true);
+    }
+
+    /// The same for a master: its stream goes on there under the name that it has, and those who were there need no
+    /// snapshot.
+    pub fn restore_as_master(&self, Position { id, offset }: Position) {
+        self.stream.set_end(offset);
+        self.stream.begin();
+        self.set_history(History { second_id: id, second_offset: Some(offset + 1), ..self.history() });
+    }
+
+    /// Where the data stands when the server ends, where that is certain.
+    pub fn position_at_end(&self) -> Option<(Position, u16)> {
+        if self.role() != Role::Master {
+            return self.position();
+        }
+        let is_whole = self.stream.backlog().is_active && self.has_merged_all();
+        is_whole.then(|| (Position { id: self.history().id, offset: self.offset() }, 0))
     }
 
     /// The stream goes on under another name.

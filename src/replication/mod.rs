@@ -66,6 +66,8 @@ pub struct Replication {
     wants_mark: AtomicBool,
     /// Whether the feed was given up.
     is_given_up: AtomicBool,
+    /// Whether nothing is put into the stream but what changes.
+    is_quiet: AtomicBool,
     /// Rings those who wait for acknowledgements.
     acknowledged: Notify,
     /// Whether too few replicas are there for a write.
@@ -214,6 +216,7 @@ impl Replication {
             coordination: Notify::new(),
             wants_mark: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
+            is_quiet: AtomicBool::new(false),
             acknowledged: Notify::new(),
             lacks_replicas: AtomicBool::new(false),
             counts: Counts::default(),
@@ -332,6 +335,11 @@ impl Replication {
         self.wants_mark.swap(false, Ordering::AcqRel)
     }
 
+    /// Nothing is put into the stream any more but what changes: those who have what there is are where it ends.
+    pub fn be_quiet(&self) {
+        self.is_quiet.store(true, Ordering::Release);
+    }
+
     /// Puts a PING into the stream.
     pub fn ping(&self) {
         self.wants_ping.store(true, Ordering::Release);
@@ -366,6 +374,11 @@ impl Replication {
             replica.phase() == Phase::Online && has >= offset
         };
         self.replicas.lock().iter().filter(has_it).count() as u64
+    }
+
+    /// Whether the stream has all that was pushed.
+    pub fn has_merged_all(&self) -> bool {
+        !self.is_given_up() && self.following.is_fed() && self.settled.lock().fed == self.feed.pushed()
     }
 
     /// Waits until replicas may have more than they had when this was called, or it may be known what they are to have.
@@ -446,6 +459,9 @@ impl Replication {
             (&self.wants_ping, &[b"PING".as_slice()][..]),
             (&self.wants_acknowledgement, &[b"REPLCONF".as_slice(), b"GETACK", b"*"]),
         ] {
+            if self.is_quiet.load(Ordering::Acquire) {
+                return;
+            }
             // Before it is fulfilled: somebody who wishes meanwhile wishes again.
             if wish.swap(false, Ordering::AcqRel) && !merger.emit(words, &mut Output(self)) {
                 wish.store(true, Ordering::Release);

@@ -184,12 +184,10 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
         let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
         joints.begin(&segments);
-        Recovered { stores, segments, joints, threads, manifest: Manifest::default() }
+        Recovered { stores, segments, joints, threads, manifest: Manifest::default(), place: None }
     };
-    if let Err(error) = position::restore(server, &*ground.disk) {
-        tracing::warn!("Where this replica stood can't be read, it will ask for all data: {error}");
-    }
-    let Recovered { stores, segments, joints, threads, manifest } = recovered;
+    let Recovered { stores, segments, joints, threads, manifest, place } = recovered;
+    position::restore(server, &*ground.disk, place, &segments);
     must_fit_cluster(config, &stores)?;
     let disk = Arc::clone(&ground.disk);
     let log =
@@ -359,7 +357,6 @@ struct CannotEnd;
 /// Makes the last snapshot, where one is to be made; gives whether it was. What may change something waits meanwhile, and
 /// for good when it is on the disk.
 async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopRequest) -> Result<bool, CannotEnd> {
-    const FOR_EVER_MS: u64 = u64::MAX >> 1;
     if server.has_log() && server.rewriting.is_first() {
         if !request.is_forced {
             tracing::warn!("Writing initial AOF, can't exit.");
@@ -679,6 +676,8 @@ fn is_over_soft_limit(client: &Client, limit: OutputLimit, now_ms: u64) -> bool 
     now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000
 }
 
+/// For how long nothing changes where a server ends.
+const FOR_EVER_MS: u64 = u64::MAX >> 1;
 /// How often it is looked whether connections to replicas are all that is left.
 const LOOK_FOR_REPLICAS: Duration = Duration::from_millis(5);
 /// How long connections are waited for where a script keeps them from ending.
@@ -708,6 +707,8 @@ async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool
     let most = if busy::is_busy() { DRAIN_BESIDE_SCRIPT } else { DRAIN_MAX };
     let drained = tokio::time::timeout(most, wait_for_others_than_replicas(server, tasks)).await;
     if drained.is_ok() {
+        // Nor do keys expire any more, whose replicas are to be where this server ends.
+        server.pause.begin(Paused::Writes, FOR_EVER_MS);
         replication::let_catch_up(server).await;
     }
     close_all(Shutdown::Read);

@@ -1,4 +1,7 @@
-//! Where a replica stood in the stream of its master when it ended in order, so that it goes on there when it starts again.
+//! Where the data stood in a stream when the server ended, so that the stream goes on there when it starts again.
+//!
+//! What a replica applies is noted in its log with the change itself ([`StreamPlace`]), so one that was killed goes on, too.
+//! A server that ends in order notes where it was in a file: the log does not know of PINGs, nor of what a master sends.
 //!
 //! ```text
 //! replication.position:  name of the stream | offset | database | last epoch of the log      (words of one line)
@@ -6,45 +9,80 @@
 //! It is written when the log is on the disk as a whole, and taken away by the next start before anything changes: whoever
 //! finds it has the data that it tells of. The epoch says which log that is.
 
-use crate::aof::{Disk, replace};
+use crate::aof::{Disk, Segment, replace};
 use crate::config::Directive;
+use crate::keyspace::StreamPlace;
 use crate::replication::Role;
 use crate::replication::link::Position;
 use crate::state::Server;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const NAME: &str = "replication.position";
 
 /// Notes where the data stands that the log has, which has ended.
 pub fn keep(server: &Server, disk: &dyn Disk) {
-    let is_replica = matches!(server.replication.role(), Role::Replica(_));
-    let is_the_stream_s = is_replica && server.config.is_on(Directive::ReplicaReadOnly) && server.has_log();
-    let Some((Position { id, offset }, database)) = server.replication.position().filter(|_| is_the_stream_s) else {
+    let is_the_stream_s = is_of_a_stream(server) && server.has_log();
+    let Some((Position { id, offset }, database)) = server.replication.position_at_end().filter(|_| is_the_stream_s)
+    else {
         return;
     };
     let line = format!("{id} {offset} {database} {}\n", server.log_control.last_epoch());
     if let Err(error) = replace(disk, &dir(server), NAME, line.as_bytes()) {
-        tracing::warn!("Where this replica stood is not noted, it will ask for all data: {error}");
+        tracing::warn!("Where this server stood in the stream is not noted: {error}");
     }
 }
 
-/// Goes on where the last run has ended, if it did in order and this log is that one's.
-pub fn restore(server: &Server, disk: &dyn Disk) -> io::Result<()> {
+/// Goes on where the last run has ended, if it did in order and this log is that one's; a replica also where its log says
+/// that it was. A log whose data is changed from now on by others than a master is told that.
+pub fn restore(server: &Server, disk: &dyn Disk, logged: Option<StreamPlace>, segments: &[Arc<Segment>]) {
+    let kept = take(server, disk).unwrap_or_else(|error| {
+        tracing::warn!("Where this server stood in the stream can't be read: {error}");
+        None
+    });
+    let kept = kept.filter(|(_, _, epoch)| *epoch == server.log_control.found_epoch());
+    let of_log = logged.as_ref().and_then(|StreamPlace { id, offset, database }| {
+        let position = Position { id: id.clone()?, offset: *offset };
+        Some((position, *database))
+    });
+    let found = kept.map(|(position, database, _)| (position, database)).or(of_log);
+    let is_replica = matches!(server.replication.role(), Role::Replica(_));
+    if let Some((position, database)) = found.filter(|_| is_of_a_stream(server)) {
+        tracing::info!("The data is that of the stream {} up to {}", position.id, position.offset);
+        match is_replica {
+            true => return server.replication.restore(position, database),
+            false => {
+                server.replication.restore_as_master(position);
+                // Until all that changes is in the stream.
+                server.pause.begin_switch();
+            }
+        }
+    }
+    if let Some(StreamPlace { id: Some(_), offset, .. }) = logged {
+        let payload = StreamPlace::none_at(offset).payload();
+        segments.iter().for_each(|segment| segment.append_payload(&payload));
+    }
+}
+
+/// Whether nobody changes the data but a master, or the stream has all that this one changes.
+fn is_of_a_stream(server: &Server) -> bool {
+    let is_replica = matches!(server.replication.role(), Role::Replica(_));
+    match is_replica {
+        true => server.config.is_on(Directive::ReplicaReadOnly),
+        // Otherwise nobody can follow it.
+        false => server.config.number(Directive::MultiKey) == 0,
+    }
+}
+
+/// What the last run has noted, once.
+fn take(server: &Server, disk: &dyn Disk) -> io::Result<Option<(Position, u16, u64)>> {
     let path = dir(server).join(NAME);
-    let Some(bytes) = disk.read(&path)? else { return Ok(()) };
+    let Some(bytes) = disk.read(&path)? else { return Ok(None) };
     disk.remove(&path)?;
     disk.sync_dir(&dir(server))?;
-    let is_replica = matches!(server.replication.role(), Role::Replica(_));
-    match parse(&bytes) {
-        Some((position, database, epoch)) if is_replica && epoch == server.log_control.found_epoch() => {
-            tracing::info!("The data is that of the stream {} up to {}", position.id, position.offset);
-            server.replication.restore(position, database);
-            Ok(())
-        }
-        Some(_) => Ok(()),
-        None => Err(io::Error::new(ErrorKind::InvalidData, format!("{}: it is no position", path.display()))),
-    }
+    let invalid = || io::Error::new(ErrorKind::InvalidData, format!("{}: it is no position", path.display()));
+    parse(&bytes).map(Some).ok_or_else(invalid)
 }
 
 fn dir(server: &Server) -> PathBuf {

@@ -348,11 +348,14 @@ impl<E: Engine> Attempt<'_, E> {
 
     /// Applies a group; gives whether the master wants to know that.
     async fn apply(&self, session: &mut E::Session, group: Group) -> Result<bool, End> {
-        let Group { transaction, bytes, end, database, wants_acknowledgement } = group;
+        let Group { mut transaction, bytes, end, database, wants_acknowledgement } = group;
         let replication = &self.server.replication;
         let _turn = replication.turn().await;
         if !replication.begin_group(self.at, end) {
             return Err(End::Left);
+        }
+        if let Some(transaction) = &mut transaction {
+            transaction.note_place(replication.place_behind(end, database));
         }
         let refusal = match transaction {
             None => None,

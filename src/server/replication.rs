@@ -16,12 +16,15 @@ use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often it looks around.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the thread that writes a snapshot waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
+/// How long a server that ends waits until the last bytes of the stream are sent, and how often it looks.
+const SENT_MAX: Duration = Duration::from_secs(1);
+const LOOK_FOR_SENT: Duration = Duration::from_millis(1);
 /// The owner of keys on whose lane changes of libraries stand.
 const FUNCTIONS_LANE: usize = 0;
 
@@ -104,7 +107,15 @@ pub async fn let_catch_up(server: &Server) {
         }
     };
     if tokio::time::timeout(timeout, caught_up).await.is_err() {
-        tracing::warn!("Lagging replicas have not caught up within {} seconds", timeout.as_secs());
+        return tracing::warn!("Lagging replicas have not caught up within {} seconds", timeout.as_secs());
+    }
+    // So that they are where the stream ends, and go on there when this server comes again.
+    replication.be_quiet();
+    let is_sent =
+        || replication.replicas().iter().filter(|replica| is_online(replica)).all(|replica| replica.lag() == 0);
+    let begin = Instant::now();
+    while !is_sent() && begin.elapsed() < SENT_MAX {
+        tokio::time::sleep(LOOK_FOR_SENT).await;
     }
 }
 
@@ -129,7 +140,8 @@ impl<E: Engine> Tending<E> {
         if self.server.is_replica() {
             return self.look_as_replica(&replicas, now_ms).await;
         }
-        if replication.is_to_be_fed() && !self.is_synchronizing() {
+        let has_changed_sides = replication.is_to_be_fed() || replication.is_note_outdated();
+        if has_changed_sides && !self.is_synchronizing() {
             self.go_on_as_master().await;
         }
         let replication = &self.server.replication;
@@ -179,17 +191,29 @@ impl<E: Engine> Tending<E> {
         }
     }
 
-    /// A server that was promoted goes on with the stream that it followed: whatever its clients change is in it.
+    /// A server that was promoted goes on with the stream that it followed, if its data is of one: whatever its clients
+    /// change is in it. And its log says that the data is no longer that of its master.
     async fn go_on_as_master(&mut self) {
         // What its master has sent stands before.
         drop(self.server.replication.turn().await);
+        if let Some(place) = self.server.replication.take_outdated_note() {
+            let payload: Arc<[u8]> = place.payload().into();
+            let note = |segment: Arc<Segment>, payload: Arc<[u8]>| move || segment.append_payload(&payload);
+            self.at_one_point(|segment| Box::new(note(segment, Arc::clone(&payload)))).await;
+        }
+        if self.server.replication.is_to_be_fed() {
+            self.feed_what_changes().await;
+        }
+        self.server.pause.end_switch();
+    }
+
+    async fn feed_what_changes(&mut self) {
         let announced = self.server.log_control.announce_recording().await;
         let mark = self.server.replication.next_cut();
         self.at_one_point(|segment| Box::new(move || segment.begin_feed(mark))).await;
         drop(announced);
         _ = self.server.replication.passed(mark).await;
         self.set_fed(true);
-        self.server.pause.end_switch();
     }
 
     /// Begins a full synchronization of these replicas of a replica, if its link is up: with the data as it is between two

@@ -1,10 +1,10 @@
 //! When the log is rewritten, and how that went: BGREWRITEAOF, and by itself when the log has grown.
 
-use crate::aof::{Base, Layout, Rewrite, Rewriter};
+use crate::aof::{Layout, Rewrite, Rewriter};
 use crate::config::layout;
 use crate::config::{Config, Directive};
 use crate::engine::{Engine, ImagePart};
-use crate::keyspace::ImageSink;
+use crate::keyspace::{ImageSink, StreamPlace};
 use crate::snapshot::{IMAGE, SAVES};
 use crate::state::Server;
 use parking_lot::Mutex;
@@ -273,19 +273,27 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
     });
     thread.map_err(|error| format!("can't start a thread: {error}"))?;
     if let Ok(rewrite) = has_begun.await {
-        let parts = rewrite.bases().enumerate().map(|(index, base)| image_part(&rewrite, index, base));
+        // Of a replica the data is that between two groups of its master, and the log says which.
+        let turn = server.replication.turn().await;
+        let place = server.replication.place_to_note();
+        let parts = rewrite.bases().enumerate().map(|(index, base)| {
+            let segment = Arc::clone(&rewriter.segments()[index]);
+            let place = place.as_ref().filter(|_| index == 0).map(StreamPlace::payload);
+            let go_on = Arc::clone(&rewrite);
+            let at_moment = move || {
+                go_on.go_on(index);
+                place.iter().for_each(|place| segment.append_payload(place));
+            };
+            ImagePart { sink: Some(base as Arc<dyn ImageSink>), at_moment: Box::new(at_moment) }
+        });
         let announced = server.log_control.announce_recording().await;
         Arc::clone(engine).begin_image(parts.collect()).await;
         drop(announced);
+        drop(turn);
         Arc::clone(engine).walk_image().await;
         rewrite.end_walk();
     }
     has_ended.await.unwrap_or_else(|_| Err("its thread has ended".into()))
-}
-
-fn image_part(rewrite: &Arc<Rewrite>, index: usize, base: Arc<Base>) -> ImagePart {
-    let rewrite = Arc::clone(rewrite);
-    ImagePart { sink: Some(base as Arc<dyn ImageSink>), at_moment: Box::new(move || rewrite.go_on(index)) }
 }
 
 fn begin(rewriter: &Rewriter, epoch: u64, layout: &Layout) -> std::io::Result<Rewrite> {

@@ -39,7 +39,7 @@ impl Server {
         self.apply_role();
         self.refuse_takers();
         PRESSURE.look_again();
-        if self.replication.is_to_be_fed() {
+        if self.replication.is_to_be_fed() || self.replication.is_note_outdated() {
             // Whoever sees to it ends the switch.
             self.replication.coordinate();
         } else if !is_applying {

@@ -3,6 +3,7 @@
 mod chains;
 mod lies;
 mod load;
+mod restarts;
 mod sentinel;
 
 use crate::harness::{
@@ -534,50 +535,5 @@ fn newer_masters_are_followed() {
             theirs.value(&["HEXPIRE", "hash", "1000", "FIELDS", "1", "f"]);
             server.wait_for_log("REPLICATION HAS ENDED");
         }
-    }
-}
-
-#[test]
-fn a_replica_that_ended_in_order_goes_on_where_it_was_and_one_that_was_killed_takes_all_anew() {
-    for setup in EVERY_ENGINE {
-        println!("on {setup:?}");
-        let master = master();
-        let mut theirs = master.client();
-        let mut load = Load::new(seed());
-        load.send(&mut theirs, 500);
-        let server = replica_of(master.address(), setup, &[]);
-        let mut ours = server.client();
-        load.send(&mut theirs, 500);
-        theirs.expect("SELECT 5", "+OK\r\n");
-        theirs.expect("SET in five", "+OK\r\n");
-        assert_same(&mut theirs, &mut ours);
-        let port = master.address().port().to_string();
-        let flags = [&REPLICA[..], &["--replicaof", "127.0.0.1", &port]].concat();
-        // A server that has no whole log does not end.
-        server.wait_for_log("has begun");
-        let (_, data, before) = server.stop();
-        // The stream goes on in the database that it had selected.
-        theirs.expect("SET in 5", "+OK\r\n");
-        let server = data.start(setup, &flags);
-        let mut ours = server.client();
-        load.send(&mut theirs, 500);
-        assert_same(&mut theirs, &mut ours);
-        let figures = info(&mut theirs);
-        assert_eq!(figures["sync_full"], "1", "{before}{}", server.log());
-        assert_ne!(figures["sync_partial_ok"], "0", "{before}{}", server.log());
-        let server = server.kill().start(setup, &flags);
-        let mut ours = server.client();
-        assert_same(&mut theirs, &mut ours);
-        assert_eq!(info(&mut theirs)["sync_full"], "2");
-        server.wait_for_log("has begun");
-        // What was promoted in between, and has written, stands nowhere in that stream.
-        let (_, data, _) = server.stop();
-        let alone = data.start(setup, &REPLICA);
-        alone.client().expect("SET own data", "+OK\r\n");
-        let (_, data, _) = alone.stop();
-        let server = data.start(setup, &flags);
-        let mut ours = server.client();
-        assert_same(&mut theirs, &mut ours);
-        assert_eq!(info(&mut theirs)["sync_full"], "3");
     }
 }

@@ -1,0 +1,176 @@
+//! Who starts again goes on where it was: a replica however it ended, a master where it ended in order.
+
+use super::*;
+
+/// The flags of a replica that starts again.
+fn again(master: SocketAddr) -> Vec<String> {
+    let flags = [&REPLICA[..], &["--replicaof", "127.0.0.1"]].concat();
+    flags.into_iter().map(str::to_owned).chain([master.port().to_string()]).collect()
+}
+
+fn start(data: &Data, setup: Setup, flags: &[String]) -> Server {
+    data.start(setup, &flags.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn number(client: &mut Client, field: &str) -> u64 {
+    info(client)[field].parse().expect("it is a number")
+}
+
+#[test]
+fn a_replica_goes_on_where_it_was_whether_it_ended_in_order_or_was_killed() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = master();
+        let mut theirs = master.client();
+        let mut load = Load::new(seed());
+        load.send(&mut theirs, 500);
+        let mut server = replica_of(master.address(), setup, &[]);
+        let mut ours = server.client();
+        load.send(&mut theirs, 500);
+        theirs.expect("SELECT 5", "+OK\r\n");
+        theirs.expect("SET in five", "+OK\r\n");
+        assert_same(&mut theirs, &mut ours);
+        let flags = again(master.address());
+        wait_for_whole_log(&mut ours);
+        for round in 0..effort("RESTARTS", 4) {
+            let (before, data) = match round % 2 {
+                // What is on its way when it is killed comes again.
+                1 => {
+                    load.send(&mut theirs, 500);
+                    (server.log(), server.kill())
+                }
+                _ => {
+                    let (_, data, log) = server.stop();
+                    (log, data)
+                }
+            };
+            // The stream goes on in the database that it had selected.
+            theirs.expect(&format!("SET in {round}"), "+OK\r\n");
+            let partial = number(&mut theirs, "sync_partial_ok");
+            server = start(&data, setup, &flags);
+            let mut ours = server.client();
+            load.send(&mut theirs, 500);
+            assert_same(&mut theirs, &mut ours);
+            assert_eq!(number(&mut theirs, "sync_full"), 1, "round {round}: {before}{}", server.log());
+            assert!(number(&mut theirs, "sync_partial_ok") > partial, "round {round}: {before}{}", server.log());
+            if round == 1 {
+                // The log that is made anew says where it stands, too.
+                ours.call(&["BGREWRITEAOF"]);
+                wait_for_whole_log(&mut ours);
+            }
+        }
+        assert!(!server.log().contains("REPLICATION HAS ENDED"), "{}", server.log());
+    }
+}
+
+#[test]
+fn a_replica_that_was_killed_while_its_master_writes_has_all_of_it_once() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &MASTER);
+        let mut server = replica_of(master.address(), setup, &[]);
+        let (mut theirs, mut ours) = (master.client(), server.client());
+        assert_same(&mut theirs, &mut ours);
+        wait_for_whole_log(&mut ours);
+        let flags = again(master.address());
+        let rounds = effort("KILLS", 4);
+        for _ in 0..rounds {
+            let begun = number(&mut ours, "slave_repl_offset");
+            let data = std::thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let mut client = master.client();
+                    // What is applied twice, or not at all, shows.
+                    for count in 0..300 {
+                        let keys = [0, 1, 2].map(|at| format!("count:{}", (count + at) % 7));
+                        let add = |key: &String| vec!["INCR".to_owned(), key.clone()];
+                        let mut requests = vec![vec!["MULTI".to_owned()]];
+                        requests.extend(keys.iter().map(add));
+                        requests.push(vec!["RPUSH".to_owned(), "list".to_owned(), count.to_string()]);
+                        requests.push(vec!["EXEC".to_owned()]);
+                        client.pipeline(&requests);
+                    }
+                });
+                wait_until("some of it is there", || number(&mut ours, "slave_repl_offset") > begun + 2_000);
+                let data = server.kill();
+                writer.join().unwrap();
+                data
+            });
+            server = start(&data, setup, &flags);
+            ours = server.client();
+            assert_same(&mut theirs, &mut ours);
+            assert_eq!(number(&mut theirs, "sync_full"), 1, "{}", server.log());
+        }
+        assert!(number(&mut theirs, "sync_partial_ok") >= rounds as u64);
+        assert_eq!(number(&mut theirs, "sync_partial_err"), 0);
+    }
+}
+
+#[test]
+fn who_has_written_by_itself_goes_on_nowhere() {
+    for setup in ENGINES {
+        println!("on {setup:?}");
+        let master = master();
+        let mut theirs = master.client();
+        let mut load = Load::new(seed());
+        load.send(&mut theirs, 500);
+        let server = replica_of(master.address(), setup, &[]);
+        let mut ours = server.client();
+        assert_same(&mut theirs, &mut ours);
+        wait_for_whole_log(&mut ours);
+        let flags = again(master.address());
+        // It was promoted while it ran.
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        ours.expect("SET own data", "+OK\r\n");
+        let mut syncs = 1;
+        let mut data = server.kill();
+        for ends_in_order in [false, true] {
+            let server = start(&data, setup, &flags);
+            let mut ours = server.client();
+            assert_same(&mut theirs, &mut ours);
+            syncs += 1;
+            assert_eq!(number(&mut theirs, "sync_full"), syncs, "{}", server.log());
+            wait_for_whole_log(&mut ours);
+            // It was started as a master.
+            load.send(&mut theirs, 50);
+            assert_same(&mut theirs, &mut ours);
+            let alone = server.kill().start(setup, &REPLICA);
+            alone.client().expect("SET own data", "+OK\r\n");
+            data = if ends_in_order { alone.stop().1 } else { alone.kill() };
+        }
+        let server = start(&data, setup, &flags);
+        assert_same(&mut theirs, &mut server.client());
+        assert_eq!(number(&mut theirs, "sync_full"), syncs + 1, "{}", server.log());
+    }
+}
+
+#[test]
+fn replicas_of_a_master_that_has_ended_in_order_go_on_when_it_is_there_again() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &MASTER);
+        let mut theirs = master.client();
+        let mut load = Load::new(seed());
+        load.send(&mut theirs, 500);
+        let port = master.address().port().to_string();
+        let ours = replica_of(master.address(), setup, &["--appendonly", "no"]);
+        let real = RedisOracle::start_replica(&["--replicaof", "127.0.0.1", &port]);
+        assert_same(&mut theirs, &mut ours.client());
+        assert_same(&mut theirs, &mut real.client());
+        load.send(&mut theirs, 500);
+        let id = info(&mut theirs)["master_replid"].clone();
+        let (_, data, _) = master.stop();
+        // They look for it where it was.
+        let flags = [&MASTER[..], &["--port", &port]].concat();
+        let master = data.start(setup, &flags);
+        let mut theirs = master.client();
+        theirs.expect("SET written again", "+OK\r\n");
+        load.send(&mut theirs, 500);
+        assert_same(&mut theirs, &mut ours.client());
+        assert_same(&mut theirs, &mut real.client());
+        let figures = info(&mut theirs);
+        assert_eq!((&figures["sync_full"][..], &figures["sync_partial_ok"][..]), ("0", "2"), "{}", master.log());
+        // As in Redis: the stream has another name from there on.
+        assert_eq!(figures["master_replid2"], id);
+        assert_ne!(figures["master_replid"], id);
+    }
+}
