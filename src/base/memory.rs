@@ -82,6 +82,27 @@ pub fn statistics() -> Option<String> {
     None
 }
 
+/// A number or a truth that jemalloc tells by this name, as in `arenas.page`, or where a text stands; nothing where it has
+/// none.
+#[cfg(feature = "jemalloc")]
+pub fn value_of(name: &[u8]) -> Option<i64> {
+    let name = [name, b"\0"].concat();
+    if name.iter().filter(|&&byte| byte == 0).count() > 1 {
+        return None;
+    }
+    let name = name.name();
+    let wide = || Access::<u64>::read(name).ok().map(u64::cast_signed);
+    let narrow = || Access::<u32>::read(name).ok().map(i64::from);
+    let truth = || Access::<bool>::read(name).ok().map(i64::from);
+    wide().or_else(narrow).or_else(truth)
+}
+
+/// Another allocator tells nothing by name.
+#[cfg(not(feature = "jemalloc"))]
+pub fn value_of(_: &[u8]) -> Option<i64> {
+    None
+}
+
 /// Gives what is free back to the system at once; false where that failed. An allocator that is not asked does so as it
 /// likes.
 #[cfg(feature = "jemalloc")]

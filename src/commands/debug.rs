@@ -8,6 +8,7 @@ use super::text::text_of;
 use super::{CommandError, Outcome};
 use crate::base::clock::milliseconds;
 use crate::base::limits::{EXPIRES_ACTIVELY, TRUSTS_PAYLOADS};
+use crate::base::memory;
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Databases, Entry, Keyspace, Limit, Node, Object, Store, Value};
 use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
@@ -31,7 +32,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
             request: Request::Joint,
             group: Group::Server,
             since: "1.0.0",
-            syntax: "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SET-DISABLE-DENY-SCRIPTS <0 | 1> | SET-SKIP-CHECKSUM-VALIDATION <0 | 1> | SLEEP seconds | HELP>",
+            syntax: "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | MALLCTL name | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SET-DISABLE-DENY-SCRIPTS <0 | 1> | SET-SKIP-CHECKSUM-VALIDATION <0 | 1> | SLEEP seconds | HELP>",
             complexity: "as the subcommand",
             summary: "For tests of clients; see enable-debug-command.",
             is_internal: true,
@@ -70,7 +71,7 @@ impl OpenLog {
     }
 }
 
-const HELP: [&str; 27] = [
+const HELP: [&str; 29] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DIGEST",
     "    Output a hex signature representing the current DB content.",
@@ -80,6 +81,8 @@ const HELP: [&str; 27] = [
     "    Reply with an error of these words.",
     "LOADAOF",
     "    Write the log out, and replace the data by what the log gives back.",
+    "MALLCTL <name>",
+    "    Show a number that the allocator tells by this name.",
     "OBJECT <key>",
     "    Show how the value of a key is stored.",
     "PROTOCOL <type>",
@@ -121,6 +124,10 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         2 if args.is(1, "LOADAOF") => {
             load_log(keyspace)?;
             reply.ok();
+        }
+        3 if args.is(1, "MALLCTL") => {
+            let unknown = CommandError::Text("ERR No such file or directory");
+            reply.integer(memory::value_of(&args[2]).ok_or(unknown)?);
         }
         3 if args.is(1, "OBJECT") => {
             let second = keyspace.second();

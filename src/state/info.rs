@@ -135,6 +135,8 @@ fn clients_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
 
 fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let memory = crate::base::memory::read();
+    // At once, so that what the log writes meanwhile is in both or in neither.
+    let uncounted = server.uncounted_memory();
     let kept = server.replication.stream.backlog();
     let buffers = |client: &Arc<Client>| client.query_bytes.load(Ordering::Relaxed) + client.unread_bytes();
     let of_clients: u64 = server.clients.list().iter().map(buffers).sum();
@@ -175,7 +177,7 @@ fn memory_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("rss_overhead_bytes", &difference(memory.resident, memory.mapped)),
         ("mem_fragmentation_ratio", &ratio(memory.resident, memory.allocated)),
         ("mem_fragmentation_bytes", &difference(memory.resident, memory.allocated)),
-        ("mem_not_counted_for_evict", &server.uncounted_memory()),
+        ("mem_not_counted_for_evict", &uncounted),
         ("mem_clients_normal", &of_clients),
         ("mem_clients_slaves", &kept.len.saturating_sub(kept.size)),
         ("mem_replication_backlog", &kept.len.min(kept.size)),

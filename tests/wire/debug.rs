@@ -125,3 +125,17 @@ fn an_error_has_the_words_that_were_asked_for() {
         client.expect("DEBUG ERROR \"two\\r\\nlines\"", "-two  lines\r\n");
     }
 }
+
+#[test]
+fn the_allocator_tells_a_number_by_its_name() {
+    let server = Server::start(EVERY_ENGINE[0], &["--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    client.expect("DEBUG MALLCTL arenas.page", ":4096\r\n");
+    // Of 32 bits, and true or false.
+    assert!(client.value(&["DEBUG", "MALLCTL", "arenas.nbins"]).integer() > 10);
+    client.expect("DEBUG MALLCTL config.stats", ":1\r\n");
+    for unknown in ["arenas.none", "", "arenas.page\0"] {
+        let reply = client.value(&["DEBUG", "MALLCTL", unknown]);
+        assert_eq!(reply.text(), "ERR No such file or directory", "{unknown:?}");
+    }
+}
