@@ -14,8 +14,10 @@ use crate::resp::{Args, Reply, Span, quoted};
 use ahash::AHashMap;
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
+use mlua::state::{GcIncParams, GcMode};
 use mlua::{
-    Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState,
+    Either, Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value,
+    VmState,
 };
 use scoped_tls_hkt::scoped_thread_local;
 use std::borrow::Cow;
@@ -28,6 +30,9 @@ use std::time::{Duration, Instant};
 const MEMORY_MAX: usize = 256 * 1024 * 1024;
 /// A state that has more than this in use after a script is thrown away: what a large script took is given back at once.
 const MEMORY_KEPT: usize = 16 * 1024 * 1024;
+/// The collector starts again when so many percent of what it has left are in use: twice what Lua has by itself, since a
+/// state is small.
+const GC_PAUSE: i32 = 400;
 /// Instructions between two looks at the time.
 const LOOK_EVERY: u32 = 10_000;
 /// Arguments of a command that a script calls at most, in bytes.
@@ -157,6 +162,8 @@ struct Interpreter {
     watch: Rc<RefCell<Option<Watch>>>,
     kept: Kept,
     compiled: AHashMap<Sha, Slot>,
+    /// The script that ran last, which is often the next.
+    last: Option<(Sha, Function)>,
     /// Lists of what libraries have registered, by their numbers.
     callbacks: AHashMap<u64, Slot>,
     /// How often the libraries had been changed when those that are gone were forgotten last.
@@ -229,7 +236,9 @@ const LIBRARY_CHUNK: &str = "@user_function";
 impl Interpreter {
     fn new(flushes: u64) -> Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
-        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        // A panic passes `xpcall` all the same: whoever takes what it caught for a value goes on with it.
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE)));
         let names =
             [lua.create_string(SCRIPT_CHUNK)?, lua.create_string(LIBRARY_CHUNK)?, lua.create_string(OWN_CHUNK)?];
         let watch: Rc<RefCell<Option<Watch>>> = Rc::default();
@@ -267,6 +276,7 @@ impl Interpreter {
             watch,
             kept,
             compiled: AHashMap::new(),
+            last: None,
             callbacks: AHashMap::new(),
             changes: 0,
             loading,
@@ -279,6 +289,17 @@ impl Interpreter {
 
     /// The function of a script, compiled where this thread has not seen it.
     fn compiled(&mut self, script: &Script) -> std::result::Result<Function, String> {
+        if let Some((sha, function)) = &self.last
+            && *sha == script.sha
+        {
+            return Ok(function.clone());
+        }
+        let function = self.compiled_once(script)?;
+        self.last = Some((script.sha, function.clone()));
+        Ok(function)
+    }
+
+    fn compiled_once(&mut self, script: &Script) -> std::result::Result<Function, String> {
         if let Some(&slot) = self.compiled.get(&script.sha) {
             return self.kept.get(slot).map_err(not_kept);
         }
@@ -423,6 +444,11 @@ fn end_if_killed(watch: &RefCell<Option<Watch>>) -> Result<()> {
     }
 }
 
+/// Bytes that are a string in Lua: text goes onto its stack at once.
+fn text(bytes: &[u8]) -> Either<&str, Text<'_>> {
+    std::str::from_utf8(bytes).map_or(Either::Right(Text(bytes)), Either::Left)
+}
+
 /// Bytes that are a string in Lua.
 struct Text<'a>(&'a [u8]);
 
@@ -433,7 +459,7 @@ impl IntoLua for Text<'_> {
 }
 
 fn list(lua: &Lua, args: Args<'_>) -> Result<Table> {
-    lua.create_sequence_from(args.iter().map(Text))
+    lua.create_sequence_from(args.iter().map(text))
 }
 
 scoped_thread_local! {
@@ -548,8 +574,7 @@ fn handled(lua: &Lua, error: Value) -> Result<Value> {
             }
         }
     };
-    // Between what failed and this there is the function of the library that calls it.
-    if let Some(Place { source, line, .. }) = raising::place(lua, 2, true) {
+    if let Some(Place { source, line, .. }) = raising::place(lua, 1, true) {
         table.raw_set("source", source)?;
         table.raw_set("line", line.map_or(-1, |line| line as i64))?;
     }
