@@ -73,6 +73,10 @@ impl Replication {
     pub fn follow(&self, host: String, port: u16, now_ms: u64) -> bool {
         let mut state = self.following.state.lock();
         state.down_since_ms = Some(now_ms);
+        if self.role() == Role::Master {
+            // Those who follow this server have what it has only when that is its new master's.
+            self.stream.cut_all();
+        }
         self.set_role(Role::Replica(Master { host, port, link: LinkState::Connect }));
         self.note_change();
         state.applying.is_some()
@@ -86,10 +90,12 @@ impl Replication {
         let before = self.history();
         let end = state.applying.unwrap_or(self.offset());
         let is_of_stream = std::mem::take(&mut state.is_of_stream);
-        self.set_history(match is_of_stream {
-            true => History { id, second_id: before.id, second_offset: Some(end + 1) },
-            false => History::new(id),
-        });
+        match is_of_stream {
+            true => self.set_history(History { id, second_id: before.id, second_offset: Some(end + 1) }),
+            // It was master a moment ago, and nothing has come of what it was to be: its stream goes on.
+            false if self.following.is_fed() => {}
+            false => self.set_history(History::new(id)),
+        }
         state.transfer = None;
         self.note_change();
         // Those who followed it too go on here, and learn the new name.
@@ -260,6 +266,13 @@ impl Replication {
             self.stream.cut_all();
         }
         self.stream.begin();
+    }
+
+    /// A master that follows another has all in its stream that it has changed: where its new master knows that stream, it
+    /// goes on there.
+    pub fn keep_own_position(&self) {
+        let mut state = self.following.state.lock();
+        (state.is_of_stream, state.database) = (true, 0);
     }
 
     /// The data is that of no stream: it cannot go on anywhere.

@@ -9,6 +9,7 @@
 //! ```
 
 mod encode;
+mod failover;
 mod floats;
 mod following;
 pub mod link;
@@ -17,6 +18,7 @@ mod pipe;
 mod replicas;
 mod stream;
 
+pub use failover::Failover;
 pub use following::{Following, Transfer};
 pub use pipe::{Outlet, Pipe, Pipes, Taken};
 pub use replicas::{Filter, Introduction, Phase, Replica, Start};
@@ -76,6 +78,8 @@ pub struct Replication {
     pub counts: Counts,
     /// What it knows as a replica.
     following: Following,
+    /// The failover that is going on.
+    failover: Mutex<Option<Failover>>,
 }
 
 /// What has happened, for INFO.
@@ -221,6 +225,7 @@ impl Replication {
             lacks_replicas: AtomicBool::new(false),
             counts: Counts::default(),
             following: Following::default(),
+            failover: Mutex::default(),
         }
     }
 
@@ -459,7 +464,7 @@ impl Replication {
             (&self.wants_ping, &[b"PING".as_slice()][..]),
             (&self.wants_acknowledgement, &[b"REPLCONF".as_slice(), b"GETACK", b"*"]),
         ] {
-            if self.is_quiet.load(Ordering::Acquire) {
+            if self.is_quiet.load(Ordering::Acquire) || self.role() != Role::Master {
                 return;
             }
             // Before it is fulfilled: somebody who wishes meanwhile wishes again.

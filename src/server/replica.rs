@@ -16,7 +16,7 @@ use crate::engine::{Engine, Session};
 use crate::keyspace::Databases;
 use crate::rdb;
 use crate::replication::link::{Answer, Failure, Group, Introduction, Link, Position, StreamReader};
-use crate::replication::{LinkState, Master, Role, Transfer};
+use crate::replication::{Failover, LinkState, Master, Role, Transfer};
 use crate::resp::Output;
 use crate::scripting::Libraries;
 use crate::state::Server;
@@ -138,6 +138,9 @@ impl<E: Engine> Attempt<'_, E> {
         tracing::info!("Connecting to MASTER {}", self.name());
         let begun = self.server.replication.position();
         let (mut link, answer) = self.unless_left(self.begin(begun.as_ref().map(|(position, _)| position))).await??;
+        if let Some(Failover { is_in_progress: true, .. }) = self.server.replication.failover() {
+            self.server.end_failover();
+        }
         let database = match (answer, begun) {
             (Answer::Snapshot(position), _) => {
                 tracing::info!("Full resync from master: {}:{}", position.id, position.offset);
@@ -190,8 +193,16 @@ impl<E: Engine> Attempt<'_, E> {
         };
         let mut link = Link::connect(&self.master.host, self.master.port, silence_max).await?;
         tracing::info!("MASTER <-> REPLICA sync started");
-        let answer = link.introduce(&who, position).await?;
-        Ok((link, answer))
+        let takes_over = self.server.replication.failover().is_some();
+        match link.introduce(&who, position, takes_over).await {
+            Ok(answer) => Ok((link, answer)),
+            Err(failure) => {
+                if takes_over && !matches!(failure, Failure::Io(_)) {
+                    self.server.abort_failover("Failover target rejected psync request");
+                }
+                Err(failure)
+            }
+        }
     }
 
     /// Takes a snapshot in, and loads it aside.

@@ -8,7 +8,9 @@ use crate::engine::{Engine, ImagePart};
 use crate::keyspace::{Effects, ImageSink};
 use crate::pubsub::Relay;
 use crate::rdb::{self, FileKeys, FileWriter};
-use crate::replication::{Filter, History, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start};
+use crate::replication::{
+    Failover, Filter, History, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
+};
 use crate::scripting::{FUNCTIONS, Libraries, Watcher};
 use crate::snapshot::{IMAGE, SnapshotWriter, Target};
 use crate::state::{Server, node_id};
@@ -20,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// How often it looks around.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same while a replica is to take over, and writes wait.
+const LOOK_OFTEN: Duration = Duration::from_millis(10);
 /// How long the thread that writes a snapshot waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// How long a server that ends waits until the last bytes of the stream are sent, and how often it looks.
@@ -48,7 +52,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     loop {
         tokio::select! {
             () = tending.server.replication.needs_coordination() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(if tending.server.replication.failover().is_some() { LOOK_OFTEN } else { LOOK }) => {}
         }
         tending.look().await;
     }
@@ -162,6 +166,9 @@ impl<E: Engine> Tending<E> {
         if self.is_fed && self.server.replication.take_wish_for_mark() {
             self.put_mark().await;
         }
+        if let Some(failover) = self.server.replication.failover() {
+            self.look_at_failover(failover, now_ms).await;
+        }
         self.server.look_at_replicas();
         self.note_lags(&replicas);
         self.end_silent(&replicas, now_ms);
@@ -172,16 +179,17 @@ impl<E: Engine> Tending<E> {
         }
     }
 
-    /// A server that follows another passes its stream on, and has none of its own: what was to be sent of that ends, and so
-    /// do those who took it.
+    /// A server that follows another passes its stream on, and has none of its own: what was to be sent of that ends.
     async fn look_as_replica(&mut self, replicas: &[Arc<Replica>], now_ms: u64) {
         self.attended_ms = now_ms;
         if self.is_fed && !self.is_synchronizing() {
-            self.server.replication.stream.finish();
             let mark = self.server.replication.next_cut();
             self.at_one_point(|segment| Box::new(move || segment.end_feed(mark))).await;
             // Nothing of it is merged any more.
-            _ = self.server.replication.passed(mark).await;
+            match self.server.replication.passed(mark).await {
+                Some(_) => self.server.replication.keep_own_position(),
+                None => self.server.replication.stream.finish(),
+            }
             self.set_fed(false);
         }
         self.end_silent(replicas, now_ms);
@@ -205,6 +213,28 @@ impl<E: Engine> Tending<E> {
             self.feed_what_changes().await;
         }
         self.server.pause.end_switch();
+    }
+
+    /// Hands the role over when a replica has all, or time is up.
+    async fn look_at_failover(&self, failover: Failover, now_ms: u64) {
+        let Server { replication, .. } = &*self.server;
+        if failover.until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
+            return match failover.target.clone().filter(|_| failover.is_forced) {
+                Some((host, port)) => {
+                    tracing::info!("FAILOVER to {host}:{port} time out exceeded, failing over.");
+                    self.server.hand_over(failover, host, port);
+                }
+                None => self.server.abort_failover("Replica never caught up before timeout"),
+            };
+        }
+        // What clients have sent before it began is in the stream behind this.
+        let cut = replication.next_cut();
+        self.at_one_point(|segment| Box::new(move || segment.begin_feed(cut))).await;
+        _ = replication.passed(cut).await;
+        if let Some((host, port)) = replication.replica_with_all(failover.target.as_ref()) {
+            tracing::info!("Failover target {host}:{port} is synced, failing over.");
+            self.server.hand_over(failover, host, port);
+        }
     }
 
     async fn feed_what_changes(&mut self) {

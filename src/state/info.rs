@@ -398,7 +398,7 @@ fn replication_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let backlog = server.replication.stream.backlog();
     section.extend(good_replicas(server));
     section.extend(fields([
-        ("master_failover_state", &"no-failover"),
+        ("master_failover_state", &server.replication.failover_state()),
         ("master_replid", &history.id),
         ("master_replid2", &history.second_id),
         ("master_repl_offset", &server.replication.offset()),

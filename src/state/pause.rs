@@ -29,6 +29,8 @@ pub struct Pause {
     is_final: AtomicBool,
     /// Whether the role of the server changes: what may write waits for what the last master has sent.
     is_switching: AtomicBool,
+    /// Whether a replica is to take over: what may write waits for that.
+    is_failing_over: AtomicBool,
     state: Mutex<Option<(Paused, u64)>>,
     ended: Notify,
 }
@@ -51,7 +53,7 @@ impl Pause {
     pub fn end(&self) {
         *self.state.lock() = None;
         FROZEN_UNTIL_MS.store(0, Ordering::Relaxed);
-        self.is_on.store(self.is_switching.load(Ordering::Acquire), Ordering::Release);
+        self.is_on.store(self.waits_for_role(), Ordering::Release);
         self.ended.notify_waiters();
     }
 
@@ -66,6 +68,23 @@ impl Pause {
     pub fn end_switch(&self) {
         self.is_switching.store(false, Ordering::Release);
         self.ended.notify_waiters();
+    }
+
+    /// Lets what may write wait until [`end_failover`](Self::end_failover).
+    pub fn begin_failover(&self) {
+        let _state = self.state.lock();
+        self.is_failing_over.store(true, Ordering::Release);
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Lets it go on.
+    pub fn end_failover(&self) {
+        self.is_failing_over.store(false, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    fn waits_for_role(&self) -> bool {
+        self.is_switching.load(Ordering::Acquire) || self.is_failing_over.load(Ordering::Acquire)
     }
 
     /// What waits is never run; connections that have such requests end.
@@ -87,7 +106,7 @@ impl Pause {
 
     #[cold]
     fn holds_now(&self, may_write: impl FnOnce() -> bool) -> bool {
-        let is_switching = self.is_switching.load(Ordering::Acquire);
+        let is_switching = self.waits_for_role();
         match self.now() {
             Some((Paused::All, _)) => true,
             Some((Paused::Writes, _)) => may_write(),
@@ -100,7 +119,7 @@ impl Pause {
         let now_ms = uptime_ms();
         let state = self.state.lock();
         let now = state.filter(|&(_, until)| until > now_ms);
-        if now.is_none() && !self.is_switching.load(Ordering::Acquire) {
+        if now.is_none() && !self.waits_for_role() {
             self.is_on.store(false, Ordering::Release);
         }
         now
@@ -114,7 +133,7 @@ impl Pause {
                 return;
             }
             let Some((_, until_ms)) = self.now() else {
-                if !self.is_switching.load(Ordering::Acquire) {
+                if !self.waits_for_role() {
                     break;
                 }
                 ended.await;

@@ -7,7 +7,7 @@ use crate::base::pressure::PRESSURE;
 use crate::commands::{CommandId, Flags, command};
 use crate::config::Directive;
 use crate::keyspace::{BECAME_REPLICA, DueKeys};
-use crate::replication::{LinkState, Role};
+use crate::replication::{Failover, LinkState, Role};
 use crate::resp::CommandError;
 use std::sync::atomic::Ordering;
 
@@ -27,6 +27,37 @@ impl Server {
     /// Is a master from now on.
     pub fn promote(&self) {
         self.switch(|| self.replication.promote(node_id::random()), String::new());
+    }
+
+    /// Begins to hand the role over to a replica: what may write waits until that is over.
+    pub fn begin_failover(&self, failover: Failover) {
+        self.pause.begin_failover();
+        self.replication.set_failover(failover);
+    }
+
+    /// Follows the replica that takes over, unless somebody has ended that meanwhile.
+    pub fn hand_over(&self, failover: Failover, host: String, port: u16) {
+        let target = Some((host.clone(), port));
+        self.replication.set_failover(Failover { target, is_in_progress: true, ..failover });
+        self.follow(host, port);
+    }
+
+    /// Another has taken over.
+    pub fn end_failover(&self) {
+        self.replication.end_failover();
+        self.pause.end_failover();
+    }
+
+    /// Nobody takes over: this server is master, as it was.
+    pub fn abort_failover(&self, reason: &str) {
+        let Some(Failover { target, is_in_progress, .. }) = self.replication.failover() else { return };
+        // Before anybody can see that it has ended.
+        if is_in_progress && self.is_replica() {
+            self.promote();
+        }
+        self.end_failover();
+        let target = target.map_or("any replica".to_owned(), |(host, port)| format!("{host}:{port}"));
+        tracing::info!("FAILOVER to {target} aborted: {reason}");
     }
 
     /// Changes the role. What may write waits meanwhile, and for as long as something is still applied that the last master

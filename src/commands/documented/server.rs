@@ -6,6 +6,7 @@ use super::{Described, block, integer, key, one_of, pattern, string, token};
 pub const COMMANDS: &[Described] = &[
     ("psync", &[string("replicationid"), integer("offset")]),
     ("replicaof", &[one_of("args", &[block("host-port", &[string("host"), integer("port")]), block("no-one", &[token("no", "NO"), token("one", "ONE")])])]),
+    ("failover", &[block("target", &[string("host"), integer("port"), token("force", "FORCE").optional()]).after("TO").optional(), token("abort", "ABORT").optional(), integer("milliseconds").after("TIMEOUT").optional()]),
     ("slaveof", &[one_of("args", &[block("host-port", &[string("host"), integer("port")]), block("no-one", &[token("no", "NO"), token("one", "ONE")])])]),
     ("info", &[string("section").repeated().optional()]),
     ("shutdown", &[one_of("save-selector", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(), token("now", "NOW").since("7.0.0").optional(), token("force", "FORCE").since("7.0.0").optional(), token("abort", "ABORT").since("7.0.0").optional()]),

@@ -6,8 +6,22 @@ use crate::keyspace::Store;
 const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE);
 
 /// The rows of the commands here.
-pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 2] {
+pub(in crate::commands) const fn rows<S: Store>() -> [Row<S>; 3] {
     [
+        Row {
+            run: Run::Connection,
+            command: Command {
+                name: "failover",
+                arity: -1,
+                flags: FLAGS,
+                group: Group::Server,
+                since: "6.2.0",
+                syntax: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
+                complexity: "O(1)",
+                summary: "Hands the role of master over to a replica that has everything.",
+                ..Command::NONE
+            },
+        },
         Row {
             run: Run::Connection,
             command: Command {

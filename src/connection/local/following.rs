@@ -1,15 +1,20 @@
-//! REPLICAOF: whom the server follows.
+//! REPLICAOF: whom the server follows; FAILOVER: who takes over.
 
 use super::LocalCall;
+use crate::base::clock::uptime_ms;
 use crate::commands::Outcome;
+use crate::commands::arguments::integer;
 use crate::config::Directive;
-use crate::replication::Role;
+use crate::replication::{Failover, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 
 /// REPLICAOF host port | NO ONE, and SLAVEOF: O(1). What it begins goes on behind its reply.
 pub fn replicaof(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if call.server.config.is_on(Directive::ClusterEnabled) {
         return Err(CommandError::Text("ERR REPLICAOF not allowed in cluster mode."));
+    }
+    if call.server.replication.failover().is_some() {
+        return Err(CommandError::Text("ERR REPLICAOF not allowed while failing over."));
     }
     match args.is(1, "NO") && args.is(2, "ONE") {
         true => promote(call),
@@ -45,4 +50,73 @@ fn is_followed(call: &LocalCall<'_>, host: &str, port: u16) -> bool {
         Role::Master => false,
         Role::Replica(master) => master.host.eq_ignore_ascii_case(host) && master.port == port,
     }
+}
+
+/// FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]: O(1). What it begins goes on behind its reply.
+pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    if call.server.config.is_on(Directive::ClusterEnabled) {
+        const TEXT: &str = "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.";
+        return Err(CommandError::Text(TEXT));
+    }
+    let replication = &call.server.replication;
+    if args.len() == 2 && args.is(1, "ABORT") {
+        if replication.failover().is_none() {
+            return Err(CommandError::Text("ERR No failover in progress."));
+        }
+        call.server.abort_failover("Failover manually aborted");
+        reply.ok();
+        return Ok(());
+    }
+    let wish = wish_for_failover(args)?;
+    if replication.failover().is_some() {
+        return Err(CommandError::Text("ERR FAILOVER already in progress."));
+    }
+    if call.server.is_replica() {
+        return Err(CommandError::Text("ERR FAILOVER is not valid when server is a replica."));
+    }
+    if replication.replicas().is_empty() {
+        return Err(CommandError::Text("ERR FAILOVER requires connected replicas."));
+    }
+    if wish.is_forced && (wish.until_ms.is_none() || wish.target.is_none()) {
+        const TEXT: &str = "ERR FAILOVER with force option requires both a timeout and target HOST and IP.";
+        return Err(CommandError::Text(TEXT));
+    }
+    match &wish.target {
+        Some((host, port)) => {
+            let replica = replication.replica_at(host, *port);
+            let replica = replica.ok_or(CommandError::Text("ERR FAILOVER target HOST and PORT is not a replica."))?;
+            if replica.phase() != Phase::Online {
+                return Err(CommandError::Text("ERR FAILOVER target replica is not online."));
+            }
+            tracing::info!("FAILOVER requested to {host}:{port}.");
+        }
+        None => tracing::info!("FAILOVER requested to any replica."),
+    }
+    call.server.begin_failover(wish);
+    reply.ok();
+    Ok(())
+}
+
+fn wish_for_failover(args: Args<'_>) -> Result<Failover, CommandError> {
+    let mut wish = Failover { target: None, until_ms: None, is_forced: false, is_in_progress: false };
+    let mut at = 1;
+    while at < args.len() {
+        if args.is(at, "TIMEOUT") && at + 1 < args.len() && wish.until_ms.is_none() {
+            let timeout_ms = u64::try_from(integer(&args[at + 1])?).ok().filter(|timeout_ms| *timeout_ms > 0);
+            let timeout_ms = timeout_ms.ok_or(CommandError::Text("ERR FAILOVER timeout must be greater than 0"))?;
+            wish.until_ms = Some(uptime_ms().saturating_add(timeout_ms));
+            at += 1;
+        } else if args.is(at, "TO") && at + 2 < args.len() && wish.target.is_none() {
+            // One that is none is nobody's.
+            let port = u16::try_from(integer(&args[at + 2])?).unwrap_or_default();
+            wish.target = Some((quoted(&args[at + 1], usize::MAX), port));
+            at += 2;
+        } else if args.is(at, "FORCE") && !wish.is_forced {
+            wish.is_forced = true;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    Ok(wish)
 }

@@ -23,6 +23,7 @@ const FUNCTIONS: &[(&str, LocalFn)] = &[
     ("sync", replication::sync),
     ("psync", replication::psync),
     ("replconf", replication::replconf),
+    ("failover", following::failover),
     ("replicaof", following::replicaof),
     ("slaveof", following::replicaof),
     ("waitaof", waiting::waitaof),

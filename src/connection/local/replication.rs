@@ -10,6 +10,8 @@ use crate::resp::{Args, CommandError, Reply, quoted};
 
 /// Bytes of an address at most, as in Redis.
 const ADDRESS_LEN_MAX: usize = 255;
+/// Bytes of the name of a stream that are shown.
+const ID_SHOWN: usize = 64;
 
 /// ROLE: O(1)
 pub fn role(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -54,8 +56,8 @@ pub fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -
 ///
 /// What it replies is what the link sends.
 pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    if args.len() > 3 {
-        return Err(CommandError::Text("ERR PSYNC FAILOVER is not known to this server"));
+    if args.len() > 3 && args.is(3, "FAILOVER") {
+        take_over(call, &args[1])?;
     }
     let (id, next) = (&args[1], integer(&args[2])?);
     let asks = id != b"?";
@@ -65,8 +67,25 @@ pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
     attach(call, Wish::Psync { is_refused: asks && place.is_none(), place })
 }
 
+/// Becomes a master, since the one that this server follows asks for that.
+fn take_over(call: &LocalCall<'_>, id: &[u8]) -> Outcome {
+    tracing::info!("Failover request received for replid {}.", quoted(id, ID_SHOWN));
+    if !call.server.is_replica() {
+        return Err(CommandError::Text("ERR PSYNC FAILOVER can't be sent to a master."));
+    }
+    if !id.eq_ignore_ascii_case(call.server.replication.history().id.as_bytes()) {
+        return Err(CommandError::Text("ERR PSYNC FAILOVER replid must match my replid."));
+    }
+    call.server.promote();
+    tracing::info!("MASTER MODE enabled (failover request from '{}')", call.client.address);
+    Ok(())
+}
+
 /// Makes a replica of the connection, when all of its replies are out.
 fn attach(call: &mut LocalCall<'_>, wish: Wish) -> Outcome {
+    if call.server.replication.failover().is_some() {
+        return Err(CommandError::Text("NOMASTERLINK Can't SYNC while failing over"));
+    }
     // A replica passes on what it is sent, while it is sent something.
     if call.server.replication.link().is_some_and(|link| link != LinkState::Connected) {
         return Err(CommandError::Text("NOMASTERLINK Can't SYNC while not connected with my master"));

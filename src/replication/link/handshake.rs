@@ -66,8 +66,13 @@ impl fmt::Display for Failure {
 const ID_LEN: usize = 40;
 
 impl Link {
-    /// Introduces a replica and asks for the stream from `position` on, or for everything.
-    pub async fn introduce(&mut self, who: &Introduction, position: Option<&Position>) -> Result<Answer, Failure> {
+    /// Introduces a replica and asks for the stream from `position` on, or for everything; or has the other take over.
+    pub async fn introduce(
+        &mut self,
+        who: &Introduction,
+        position: Option<&Position>,
+        takes_over: bool,
+    ) -> Result<Answer, Failure> {
         self.greet().await?;
         self.authenticate(who).await?;
         self.configure(&[b"listening-port", who.port.to_string().as_bytes()]).await?;
@@ -75,7 +80,7 @@ impl Link {
             self.configure(&[b"ip-address", who.address.as_bytes()]).await?;
         }
         self.configure(&[b"capa", b"eof", b"capa", b"psync2"]).await?;
-        self.ask(position).await
+        self.ask(position, takes_over).await
     }
 
     /// A master that wants a password first, or that nobody may ask, replies with an error that says so.
@@ -116,12 +121,14 @@ impl Link {
         Ok(())
     }
 
-    async fn ask(&mut self, position: Option<&Position>) -> Result<Answer, Failure> {
+    /// With the word FAILOVER the other, a replica, becomes a master first.
+    async fn ask(&mut self, position: Option<&Position>, takes_over: bool) -> Result<Answer, Failure> {
         let (id, offset) = match position {
             Some(Position { id, offset }) => (id.as_str(), (offset + 1).to_string()),
             None => ("?", "-1".to_owned()),
         };
-        self.send(&[b"PSYNC", id.as_bytes(), offset.as_bytes()]).await?;
+        let words: [&[u8]; 4] = [b"PSYNC", id.as_bytes(), offset.as_bytes(), b"FAILOVER"];
+        self.send(if takes_over { &words } else { &words[..3] }).await?;
         answer(&self.line().await?)
     }
 }

@@ -1,6 +1,7 @@
 //! What a replica of ours is: the data of its master, a real redis-server, whatever happens to the link between them.
 
 mod chains;
+mod failover;
 mod lies;
 mod load;
 mod restarts;

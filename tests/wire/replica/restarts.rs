@@ -12,7 +12,7 @@ fn start(data: &Data, setup: Setup, flags: &[String]) -> Server {
     data.start(setup, &flags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn number(client: &mut Client, field: &str) -> u64 {
+pub fn number(client: &mut Client, field: &str) -> u64 {
     info(client)[field].parse().expect("it is a number")
 }
 

@@ -1,0 +1,80 @@
+//! FAILOVER: a master hands its role over to a replica that has everything.
+//!
+//! ```text
+//! none ── FAILOVER ──> waiting-for-sync ── a replica has all ──> failover-in-progress ── it takes over ──> none
+//!                            └── ABORT, time is up ──────────────────────┴── ABORT, it refuses ──> none, and master
+//! ```
+//! What may write waits until it is over. While it is in progress the server follows its replica, and asks that for the
+//! stream with the word FAILOVER, which makes it a master.
+
+use super::{Phase, Replica, Replication};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A failover that is going on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failover {
+    /// The replica, once it is known which.
+    pub target: Option<(String, u16)>,
+    /// Uptime in milliseconds when it is over, where it has a time.
+    pub until_ms: Option<u64>,
+    /// Whether the replica takes over then though it lacks something.
+    pub is_forced: bool,
+    /// Whether the replica is asked to take over.
+    pub is_in_progress: bool,
+}
+
+impl Replication {
+    /// The failover that is going on.
+    pub fn failover(&self) -> Option<Failover> {
+        self.failover.lock().clone()
+    }
+
+    /// The word of INFO.
+    pub fn failover_state(&self) -> &'static str {
+        match self.failover() {
+            None => "no-failover",
+            Some(Failover { is_in_progress: false, .. }) => "waiting-for-sync",
+            Some(_) => "failover-in-progress",
+        }
+    }
+
+    /// Begins one; or goes on with it. Nothing but changes is put into the stream meanwhile, so that a replica that has all
+    /// of them is where it ends.
+    pub fn set_failover(&self, failover: Failover) {
+        self.is_quiet.store(true, Ordering::Release);
+        *self.failover.lock() = Some(failover);
+        self.coordinate();
+    }
+
+    /// Ends it; gives what it was.
+    pub fn end_failover(&self) -> Option<Failover> {
+        let ended = self.failover.lock().take();
+        if ended.is_some() {
+            self.is_quiet.store(false, Ordering::Release);
+        }
+        ended
+    }
+
+    /// The replica that is reached by this address.
+    pub fn replica_at(&self, host: &str, port: u16) -> Option<Arc<Replica>> {
+        let is_it = |replica: &Arc<Replica>| {
+            let address = replica.introduction.address.as_deref();
+            replica.introduction.port == port && address.is_some_and(|address| address.eq_ignore_ascii_case(host))
+        };
+        self.replicas().into_iter().find(is_it)
+    }
+
+    /// A replica that has all of the stream, among all or that at an address; with its address.
+    pub fn replica_with_all(&self, target: Option<&(String, u16)>) -> Option<(String, u16)> {
+        let candidates = match target {
+            Some((host, port)) => self.replica_at(host, *port).into_iter().collect(),
+            None => self.replicas(),
+        };
+        let has_all = |replica: &Arc<Replica>| {
+            replica.phase() == Phase::Online && self.has_merged_all() && replica.acknowledged() == self.offset()
+        };
+        let found = candidates.into_iter().find(has_all)?;
+        Some((found.introduction.address.clone()?, found.introduction.port))
+    }
+}

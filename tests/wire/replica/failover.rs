@@ -1,0 +1,224 @@
+//! FAILOVER: the role of master goes to a replica that has everything, with ours and real servers on either side.
+
+use super::restarts::number;
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A server of ours, or a real one.
+enum Node {
+    Ours(Server),
+    Real(RedisOracle),
+}
+
+impl Node {
+    fn start(setup: Option<Setup>) -> Self {
+        match setup {
+            Some(setup) => Self::Ours(Server::start(setup, &MASTER)),
+            None => Self::Real(master()),
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Ours(server) => server.address(),
+            Self::Real(server) => server.address(),
+        }
+    }
+
+    fn client(&self) -> Client {
+        match self {
+            Self::Ours(server) => server.client(),
+            Self::Real(server) => server.client(),
+        }
+    }
+
+    fn role(&self) -> String {
+        info(&mut self.client())["role"].clone()
+    }
+}
+
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Counts up on a server until it is over, or is told that it is none to write to; gives how often that was acknowledged.
+fn count_up(node: &Node, is_over: &AtomicBool) -> u64 {
+    let mut client = node.client();
+    let mut count = 0;
+    while !is_over.load(Ordering::SeqCst) {
+        match client.value(&["INCR", "count"]) {
+            Value::Integer(_) => count += 1,
+            refused => {
+                assert!(format!("{refused:?}").contains("READONLY"), "{refused:?}");
+                break;
+            }
+        }
+    }
+    count
+}
+
+fn wait_for_online(master: &mut Client) {
+    wait_until("the replica is online", || {
+        info(master).get("slave0").is_some_and(|replica| replica.contains("state=online"))
+    });
+}
+
+fn hand_over(from: &Node, to: &Node) {
+    let mut client = from.client();
+    let port = to.address().port().to_string();
+    wait_for_online(&mut client);
+    assert_eq!(client.value(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "60000"]).text(), "OK");
+    wait_until("the failover ends", || info(&mut client)["master_failover_state"] == "no-failover");
+    assert_eq!((from.role(), to.role()), ("slave".into(), "master".into()));
+}
+
+/// One node hands over to the other and back, while a client writes.
+fn check(first: Option<Setup>, second: Option<Setup>) {
+    println!("{first:?} to {second:?} and back");
+    let nodes = [Node::start(first), Node::start(second)];
+    follow(&mut nodes[1].client(), nodes[0].address());
+    assert_same(&mut nodes[0].client(), &mut nodes[1].client());
+    nodes[0].client().expect("INCR count", ":1\r\n");
+    let mut acknowledged = 1;
+    for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+        let (from, to) = (&nodes[from], &nodes[to]);
+        let (full, partial) = (number(&mut to.client(), "sync_full"), number(&mut to.client(), "sync_partial_ok"));
+        let is_over = AtomicBool::new(false);
+        let before = acknowledged;
+        let counted = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            // It ends when the test fails, too.
+            let _ending = Ending(&is_over);
+            scope.spawn(|| counted.store(count_up(from, &is_over), Ordering::SeqCst));
+            let mut client = from.client();
+            wait_until("some writes", || {
+                client.value(&["GET", "count"]).text().parse::<u64>().is_ok_and(|n| n > before)
+            });
+            hand_over(from, to);
+        });
+        acknowledged += counted.load(Ordering::SeqCst);
+        // Nothing that was acknowledged is lost, and nobody takes a snapshot.
+        assert_same(&mut to.client(), &mut from.client());
+        assert_eq!(to.client().value(&["GET", "count"]).text(), acknowledged.to_string());
+        assert_eq!(number(&mut to.client(), "sync_full"), full);
+        assert_eq!(number(&mut to.client(), "sync_partial_ok"), partial + 1);
+    }
+}
+
+#[test]
+fn servers_of_ours_hand_over_to_each_other_and_nothing_is_lost() {
+    for setup in EVERY_ENGINE {
+        check(Some(setup), Some(setup));
+    }
+}
+
+#[test]
+fn servers_of_ours_and_real_ones_hand_over_to_each_other_and_nothing_is_lost() {
+    for setup in ENGINES {
+        check(Some(setup), None);
+        check(None, Some(setup));
+    }
+}
+
+#[test]
+fn a_failover_that_cannot_be_is_refused_in_the_words_of_redis() {
+    let real = master();
+    let real_replica = RedisOracle::start_replica(&["--replicaof", "127.0.0.1", &real.address().port().to_string()]);
+    for setup in ENGINES {
+        let ours = Server::start(setup, &MASTER);
+        let replica = replica_of(ours.address(), setup, &["--appendonly", "no"]);
+        let none = Server::start(setup, &[]);
+        assert_same(&mut ours.client(), &mut replica.client());
+        assert_same(&mut real.client(), &mut real_replica.client());
+        let mut pairs =
+            [(ours.client(), real.client(), "master"), (replica.client(), real_replica.client(), "replica")];
+        for (ours, theirs, role) in &mut pairs {
+            for line in [
+                "FAILOVER ABORT",
+                "FAILOVER NOW",
+                "FAILOVER TO 127.0.0.1",
+                "FAILOVER TO 127.0.0.1 x",
+                "FAILOVER TO 127.0.0.1 1",
+                "FAILOVER TO nohost 6379 TIMEOUT 10",
+                "FAILOVER TIMEOUT 0",
+                "FAILOVER TIMEOUT -1",
+                "FAILOVER TIMEOUT x",
+                "FAILOVER FORCE TIMEOUT 10",
+                "FAILOVER FORCE FORCE",
+                "FAILOVER TO 127.0.0.1 1 FORCE",
+                "FAILOVER ABORT TIMEOUT 10",
+                "PSYNC 0000000000000000000000000000000000000000 1 FAILOVER",
+            ] {
+                // A master that is asked for all of it says so itself.
+                if line.starts_with("PSYNC") && *role == "master" {
+                    continue;
+                }
+                let words: Vec<&str> = line.split(' ').collect();
+                let [ours, theirs] = [&mut *ours, &mut *theirs].map(|client| client.call(&words));
+                assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "{line} on a {role}");
+            }
+        }
+        let words = ["PSYNC", &"0".repeat(40), "1", "FAILOVER"];
+        assert_eq!(ours.client().call(&words), real.client().call(&words));
+        let mut alone = none.client();
+        alone.expect("FAILOVER", "-ERR FAILOVER requires connected replicas.\r\n");
+    }
+}
+
+#[test]
+fn a_failover_ends_by_its_time_or_by_abort_and_writes_go_on() {
+    for setup in ENGINES {
+        let ours = Server::start(setup, &MASTER);
+        let proxy = Proxy::to(ours.address());
+        let replica = replica_of(proxy.address(), setup, &["--appendonly", "no"]);
+        let (mut client, mut theirs) = (ours.client(), replica.client());
+        assert_same(&mut client, &mut theirs);
+        wait_for_online(&mut client);
+        proxy.stall();
+        client.expect("SET late 1", "+OK\r\n");
+        let port = replica.address().port().to_string();
+        client.expect(&format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 200"), "+OK\r\n");
+        client.expect("FAILOVER", "-ERR FAILOVER already in progress.\r\n");
+        client.expect("REPLICAOF NO ONE", "-ERR REPLICAOF not allowed while failing over.\r\n");
+        // It waits until the failover has ended.
+        client.expect("SET later 1", "+OK\r\n");
+        assert_eq!(info(&mut client)["master_failover_state"], "no-failover");
+        assert!(ours.log().contains("aborted: Replica never caught up before timeout"), "{}", ours.log());
+        client.expect(&format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 600000"), "+OK\r\n");
+        let mut writer = ours.client();
+        writer.send(b"SET latest 1\r\n");
+        assert!(writer.is_silent());
+        client.expect("GET later", "$1\r\n1\r\n");
+        assert_eq!(info(&mut client)["master_failover_state"], "waiting-for-sync");
+        client.expect("FAILOVER ABORT", "+OK\r\n");
+        assert_eq!(writer.reply(), b"+OK\r\n");
+        proxy.resume();
+        assert_same(&mut client, &mut theirs);
+        assert_eq!((number(&mut client, "sync_full"), info(&mut client)["role"].as_str()), (1, "master"));
+    }
+}
+
+#[test]
+fn a_replica_that_refuses_to_take_over_leaves_the_master_as_it_was() {
+    for setup in ENGINES {
+        let ours = Server::start(setup, &MASTER);
+        let real = RedisOracle::start_replica(&["--replicaof", "127.0.0.1", &ours.address().port().to_string()]);
+        let (mut client, mut target) = (ours.client(), real.client());
+        assert_same(&mut client, &mut target);
+        wait_for_online(&mut client);
+        target.expect("ACL SETUSER default -psync", "+OK\r\n");
+        client.expect(&format!("FAILOVER TO 127.0.0.1 {}", real.address().port()), "+OK\r\n");
+        ours.wait_for_log("aborted: Failover target rejected psync request");
+        wait_until("the end", || info(&mut client)["master_failover_state"] == "no-failover");
+        client.expect("SET after 1", "+OK\r\n");
+        assert_eq!(info(&mut client)["role"], "master");
+        target.expect("ACL SETUSER default +psync", "+OK\r\n");
+        assert_same(&mut client, &mut target);
+        // It comes again, and needs no snapshot.
+        assert_eq!(number(&mut client, "sync_full"), 1, "{}", ours.log());
+    }
+}
