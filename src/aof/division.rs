@@ -203,7 +203,7 @@ mod tests {
             record(&mut log, &["SET x 1", &stop]);
             record(&mut log, &["SET y 1"]);
 
-            let mut parts = Databases::of_part(16, 0, 1).split(OWNERS);
+            let mut parts = Databases::of_part(&std::sync::Arc::default(), 16, 0, 1).split(OWNERS);
             let progress = Progress::new("log".into(), log.len() as u64, &LogControl::new(FsyncPolicy::No));
             let run = Run { bytes: &log, shard: (0, 1), progress: &progress };
             let from = Cursor { position: 0, records: 0, replayed: 0, epoch: 0 };

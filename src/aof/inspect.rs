@@ -12,7 +12,7 @@ use super::stretch::Stretch;
 use super::write_buffer;
 use crate::base::parallel::cores;
 use crate::commands;
-use crate::keyspace::Databases;
+use crate::keyspace::{Databases, Instance};
 use crate::resp::Args;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
@@ -258,7 +258,7 @@ pub struct Rehearsal {
 
 /// Recovers the log as a server does, without a change on the disk. The error is the server's.
 pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String> {
-    let (stores, cuts) = read_only(dir, boot, now_ms, None)?;
+    let (stores, cuts) = read_only(&Arc::default(), dir, boot, now_ms, None)?;
     let databases = stores.iter().map(|store| store.tables().len()).max().unwrap_or(0);
     Ok(Rehearsal { keys: stores.iter().map(Databases::keys).sum(), databases, cuts })
 }
@@ -266,17 +266,22 @@ pub fn rehearse(dir: &Path, boot: &str, now_ms: u64) -> Result<Rehearsal, String
 /// What of the log cannot be replayed, and would be passed over. The error says what else a server refuses it for.
 pub fn find_unfit(dir: &Path, boot: &str, now_ms: u64) -> Result<Vec<PassedOver>, String> {
     let mut passed_over = Vec::new();
-    read_only(dir, boot, now_ms, Some(&mut passed_over))?;
+    read_only(&Arc::default(), dir, boot, now_ms, Some(&mut passed_over))?;
     Ok(passed_over)
 }
 
 /// What the log of a running server gives back: DEBUG LOADAOF. The caller keeps all from appending to the segments, to
 /// which nothing else has appended. The error is for whoever asked.
-pub fn read_back(dir: &Path, boot: &str, segments: &[Arc<Segment>]) -> Result<Vec<Databases>, String> {
+pub fn read_back(
+    instance: &Arc<Instance>,
+    dir: &Path,
+    boot: &str,
+    segments: &[Arc<Segment>],
+) -> Result<Vec<Databases>, String> {
     if !segments.iter().all(|segment| segment.write_all_out()) {
         return Err("the log cannot be written".into());
     }
-    let (stores, cuts) = read_only(dir, boot, 0, None)?;
+    let (stores, cuts) = read_only(instance, dir, boot, 0, None)?;
     if cuts.is_empty() { Ok(stores) } else { Err(format!("the log has whole records up to {cuts:?} only")) }
 }
 
@@ -284,6 +289,7 @@ pub fn read_back(dir: &Path, boot: &str, segments: &[Arc<Segment>]) -> Result<Ve
 type Cuts = Vec<(PathBuf, u64)>;
 
 fn read_only(
+    instance: &Arc<Instance>,
     dir: &Path,
     boot: &str,
     now_ms: u64,
@@ -297,7 +303,17 @@ fn read_only(
     let layout = last.map_or(Layout { engine: "mutex".into(), shards: 1 }, |last| last.layout.clone());
     let control = LogControl::new(FsyncPolicy::No);
     let (boot, threads) = (boot.to_owned(), cores());
-    let log = Log { disk: &disk, dir, layout, databases: DATABASES_MAX, threads, boot, now_ms, control };
+    let log = Log {
+        disk: &disk,
+        dir,
+        layout,
+        databases: DATABASES_MAX,
+        threads,
+        boot,
+        now_ms,
+        control,
+        instance: Arc::clone(instance),
+    };
     let recovered = recover_noting(&log, passed_over)?;
     for thread in recovered.threads {
         thread.finish()?;

@@ -26,7 +26,7 @@ use super::stretch::Stretch;
 use super::write_buffer;
 use crate::base::parallel::in_parallel;
 use crate::base::routing::shard_of;
-use crate::keyspace::{Databases, Joint, StreamPlace};
+use crate::keyspace::{Databases, Instance, Joint, StreamPlace};
 use crate::rdb::undump_functions;
 use crate::scripting::FUNCTIONS;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,8 @@ pub struct Log<'a> {
     pub now_ms: u64,
     /// What its segments have in common.
     pub control: LogControl,
+    /// The server whose data it is.
+    pub instance: Arc<Instance>,
 }
 
 /// What recovery gives the engine.
@@ -147,16 +149,16 @@ fn begin(
     mut passed_over: Option<&mut Vec<PassedOver>>,
 ) -> Result<Begun, String> {
     let since = Instant::now();
-    let Log { disk, dir, databases, .. } = *log;
+    let Log { disk, dir, .. } = *log;
     strays::must_be_known(disk, dir, &manifest)?;
     write_buffer::settle(disk, dir, &manifest)?;
     let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != log.boot;
     let mut totals = Totals::default();
-    let mut stores = empty_stores(databases, 1);
+    let mut stores = empty_stores(log, 1);
     let last = manifest.chains().len().saturating_sub(1);
     let mut tails = Vec::new();
     for (index, entry) in manifest.chains().to_vec().iter().enumerate() {
-        stores = divide(stores, databases, entry.layout.shards);
+        stores = divide(stores, log, entry.layout.shards);
         // Every chain but the last was on the disk before the next began.
         let may_have_lost_power = may_have_lost_power && index == last;
         let passed = passed_over.is_some().then(Vec::new);
@@ -168,7 +170,7 @@ fn begin(
         let known = tails.iter().map(|tail: &Tail| Known { salt: tail.salt, len: tail.len as u64 });
         manifest.note_known(index, known.collect());
     }
-    stores = divide(stores, databases, log.layout.shards);
+    stores = divide(stores, log, log.layout.shards);
 
     log.control.begin_epochs_after(totals.epoch);
     let epoch = log.control.next_epoch(log.now_ms);
@@ -225,16 +227,16 @@ fn sync_chain(log: &Log<'_>, chain: &ChainEntry) -> Result<(), String> {
     })
 }
 
-fn empty_stores(databases: usize, count: usize) -> Vec<Databases> {
-    (0..count).map(|index| Databases::of_part(databases, index, count)).collect()
+fn empty_stores(log: &Log<'_>, count: usize) -> Vec<Databases> {
+    (0..count).map(|index| Databases::of_part(&log.instance, log.databases, index, count)).collect()
 }
 
 /// Moves every node to the owner it has among `shards`.
-fn divide(stores: Vec<Databases>, databases: usize, shards: usize) -> Vec<Databases> {
+fn divide(stores: Vec<Databases>, log: &Log<'_>, shards: usize) -> Vec<Databases> {
     if stores.len() == shards {
         return stores;
     }
-    let mut divided = empty_stores(databases, shards);
+    let mut divided = empty_stores(log, shards);
     for store in stores {
         for (database, node) in store.into_nodes() {
             let target = &mut divided[shard_of(node.key(), shards)];

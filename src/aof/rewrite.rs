@@ -18,6 +18,8 @@ use super::record::{BEGIN_LEN, Note, SEGMENT_HEADER, Salt, frame_note_onto, segm
 use super::segment::{FileEnd, NextFile, Segment};
 use super::unfinished;
 use super::write_buffer;
+use crate::commands::Services;
+use crate::keyspace::Instance;
 use crate::scripting::{FUNCTIONS, Libraries};
 use parking_lot::Mutex;
 use std::io;
@@ -36,6 +38,7 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 /// What rewrites the log of a server that runs, and its manifest.
 #[derive(Debug)]
 pub struct Rewriter {
+    services: Arc<Services>,
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     manifest: Mutex<Manifest>,
@@ -45,9 +48,22 @@ pub struct Rewriter {
 }
 
 impl Rewriter {
-    /// For a log that was recovered, in a directory that the caller keeps.
-    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest, segments: Vec<Arc<Segment>>) -> Self {
-        Self { disk, dir, manifest: Mutex::new(manifest), segments, _lock: None }
+    /// For a log of a server that was recovered, in a directory that the caller keeps.
+    pub fn new(
+        instance: &Instance,
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        manifest: Manifest,
+        segments: Vec<Arc<Segment>>,
+    ) -> Self {
+        Self {
+            services: Arc::clone(Services::of(instance)),
+            disk,
+            dir,
+            manifest: Mutex::new(manifest),
+            segments,
+            _lock: None,
+        }
     }
 
     /// Keeps the directory for as long as it is there.
@@ -140,7 +156,8 @@ impl Rewriter {
         file.sync()?;
         let file = write_buffer::append_buffered(&*self.disk, &increment, salt)?;
         let next = NextFile { increment: chain.last, path: increment, file };
-        let base = Arc::new(Base::new(Records::new(salt), self.new_file(&base, salt)?, SEGMENT_HEADER as u64));
+        let (file, backlog) = (self.new_file(&base, salt)?, Arc::clone(&self.services.saves.backlog));
+        let base = Arc::new(Base::new(Records::new(salt), file, SEGMENT_HEADER as u64, backlog));
         Ok(Part { segment: Arc::clone(segment), salt, next: Mutex::new(Some(next)), records: Mutex::new(None), base })
     }
 

@@ -5,14 +5,13 @@ use super::flag_sets::ADMIN;
 use super::float::Extended;
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::text::text_of;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, services};
 use crate::base::clock::milliseconds;
 use crate::base::limits::{EXPIRES_ACTIVELY, TRUSTS_PAYLOADS};
 use crate::base::memory;
 use crate::keyspace::values::stream::StreamId;
-use crate::keyspace::{Databases, Entry, Keyspace, Limit, Node, Object, Store, Value};
+use crate::keyspace::{Databases, Entry, Instance, Keyspace, Limit, Node, Object, Store, Value};
 use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
-use crate::snapshot::SAVES;
 use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -51,7 +50,7 @@ pub struct OpenLog(Mutex<Option<Arc<dyn ReadBack>>>);
 /// What can be read back from where it was written.
 pub trait ReadBack: Debug + Send + Sync {
     /// The data that it holds, in as many parts as there are owners. The caller has all shards. O(bytes of the log)
-    fn read_back(&self) -> Result<Vec<Databases>, String>;
+    fn read_back(&self, instance: &Arc<Instance>) -> Result<Vec<Databases>, String>;
 }
 
 impl OpenLog {
@@ -65,9 +64,9 @@ impl OpenLog {
         *self.0.lock() = None;
     }
 
-    fn read_back(&self) -> Result<Vec<Databases>, String> {
+    fn read_back(&self, instance: &Arc<Instance>) -> Result<Vec<Databases>, String> {
         let log = self.0.lock();
-        log.as_ref().ok_or("there is no log: appendonly is no")?.read_back()
+        log.as_ref().ok_or("there is no log: appendonly is no")?.read_back(instance)
     }
 }
 
@@ -199,7 +198,7 @@ fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {
     if !keyspace.effects().payload().is_empty() {
         return Err(CommandError::Text("ERR DEBUG LOADAOF is not allowed behind changes of its own transaction"));
     }
-    let stores = LOG.read_back().map_err(|reason| CommandError::Owned(format!("ERR {reason}")))?;
+    let stores = LOG.read_back(keyspace.instance()).map_err(|reason| CommandError::Owned(format!("ERR {reason}")))?;
     keyspace.replace_all(stores.into_iter().flat_map(Databases::into_nodes));
     tracing::warn!("Append Only File loaded by DEBUG LOADAOF");
     Ok(())
@@ -210,8 +209,9 @@ fn reload<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
     if args.len() > 2 {
         return Err(CommandError::Text("ERR DEBUG RELOAD has no options here: it saves, flushes and loads"));
     }
-    SAVES.save(keyspace).map_err(|_| CommandError::Text("ERR"))?;
-    let nodes = SAVES.load(keyspace.databases()).map_err(|reason| {
+    let saves = Arc::clone(&services(keyspace).saves);
+    saves.save(keyspace).map_err(|_| CommandError::Text("ERR"))?;
+    let nodes = saves.load(keyspace.databases()).map_err(|reason| {
         tracing::error!("DEBUG RELOAD: {reason}");
         CommandError::Text("ERR Error trying to load the RDB dump")
     })?;

@@ -3,7 +3,6 @@
 //! What changes the libraries runs over all shards, as a script does: it has a place in the order of all commands, and in
 //! a transaction. They are on the disk before anybody calls them.
 
-use super::Outcome;
 use super::access;
 use super::arguments::integer;
 use super::flag_sets::{BESIDE_SCRIPTS, LIBRARIES, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
@@ -11,6 +10,7 @@ use super::introspection::help;
 use super::lookup::container;
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::scripting::{self, Called};
+use super::{Outcome, Services};
 use crate::base::glob;
 use crate::keyspace::{Keyspace, Store};
 use crate::rdb;
@@ -292,14 +292,14 @@ fn change(change: impl FnOnce(&mut Libraries) -> Result<(), String>) -> Outcome 
 }
 
 /// FUNCTION DUMP: O(N), N = bytes of the libraries
-pub fn dump(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn dump(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let libraries = FUNCTIONS.libraries();
     reply.bulk(&rdb::dump_functions(libraries.sources()));
     Ok(())
 }
 
 /// FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]: O(N), N = functions
-pub fn list(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn list(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (mut has_code, mut pattern) = (false, None);
     let mut position = 2;
     while position < args.len() {
@@ -352,7 +352,7 @@ fn write_library(library: &Library, has_code: bool, reply: &mut Reply<'_>) {
 }
 
 /// FUNCTION STATS: O(1)
-pub fn stats(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn stats(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if busy::is_busy() && busy::runs_script() {
         return Err(CommandError::Text(busy::BUSY));
     }
@@ -384,7 +384,7 @@ pub fn stats(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 /// FUNCTION KILL: O(1)
-pub fn kill(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn kill(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     busy::kill(true).map_err(CommandError::Text)?;
     reply.ok();
     Ok(())

@@ -4,7 +4,7 @@ use super::access;
 use super::flag_sets::{READ, WRITE, WRITE_FAST};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::text::mark_built;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, Services};
 use crate::keyspace::values::hyperloglog::{self, Corrupt, Encoding, Union};
 use crate::keyspace::{Class, Keyspace, NewValue, Node, Store, Value};
 use crate::resp::{Args, Reply, quoted};
@@ -296,7 +296,7 @@ pub fn pfdebug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 }
 
 /// PFSELFTEST: O(1), but long
-pub fn pfselftest(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn pfselftest(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let failed = |reason: String| CommandError::Owned(format!("TESTFAILED {reason}"));
     hyperloglog::self_test(&mut fastrand::Rng::new()).map_err(failed)?;
     reply.ok();

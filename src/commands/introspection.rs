@@ -10,7 +10,7 @@ use super::flag_sets::STATUS;
 use super::lookup::{find, find_row, find_subcommand};
 use super::row::{Categories, Command, Flags, Group, Keys, OptionKeys, Request, Response, Row, Run};
 use super::table::{COMMANDS, command};
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, Services};
 use crate::base::glob;
 use crate::keyspace::Store;
 use crate::resp::{Args, Reply};
@@ -165,23 +165,23 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
 }
 
 /// COMMAND: O(N), N = commands
-pub fn command_all(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_all(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.array(top_level().count());
     top_level().for_each(|row| write_info(row, reply));
     Ok(())
 }
 
 /// COMMAND COUNT: O(1)
-pub fn command_count(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_count(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.count(top_level().count());
     Ok(())
 }
 
 /// COMMAND INFO [command-name [command-name ...]]: O(N), N = commands named
-pub fn command_info(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_info(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     if names.is_empty() {
-        return command_all(args, reply);
+        return command_all(services, args, reply);
     }
     reply.array(names.len());
     for name in names.iter() {
@@ -199,7 +199,7 @@ fn top_level() -> impl Iterator<Item = &'static Command> + Clone {
 }
 
 /// CLIENT HELP, COMMAND HELP, CONFIG HELP: O(N), N = subcommands
-pub fn help(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn help(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let name = String::from_utf8_lossy(&args[0]).to_uppercase();
     let container = find(&args[0]).map(command).expect("its subcommand was found");
     let rows = subcommands_of(container).filter_map(|row| Some((row, row.container()?.1)));
@@ -421,7 +421,7 @@ fn write_text(field: &str, text: &str, reply: &mut Reply<'_>) {
 }
 
 /// COMMAND DOCS [command-name [command-name ...]]: O(N), N = commands named
-pub fn command_docs(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_docs(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     if names.is_empty() {
         write_docs_of_all(top_level(), reply);
@@ -469,7 +469,7 @@ fn write_docs(row: &Command, reply: &mut Reply<'_>) {
 }
 
 /// COMMAND GETKEYS command [arg [arg ...]]: O(N), N = arguments
-pub fn command_getkeys(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_getkeys(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
     let positions = row_with_keys(request)?.keys.positions(request);
     reply.array(positions.clone().count());
@@ -478,7 +478,7 @@ pub fn command_getkeys(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 /// COMMAND GETKEYSANDFLAGS command [arg [arg ...]]: O(N), N = arguments
-pub fn command_getkeysandflags(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_getkeysandflags(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let request = args.from(2);
     let row = row_with_keys(request)?;
     let access = access::of_request(row, request);
@@ -519,7 +519,7 @@ fn find_of_request(request: Args<'_>) -> Option<&'static Command> {
 }
 
 /// COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]: O(N), N = commands
-pub fn command_list(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn command_list(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let filter = Filter::parse(args.from(2))?;
     let names = COMMANDS.iter().filter(|row| filter.lets_pass(row)).map(|row| row.name);
     reply.array(names.clone().count());

@@ -5,11 +5,11 @@ use super::arguments::{integer, is};
 use super::cluster::must_have_databases;
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE};
 use super::row::{Categories, Command, Flags, Group, Keys, OtherDatabase, Request, Response, Row, Run};
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, services};
 use crate::base::glob;
 use crate::keyspace::{Class, Keyspace, Store, Value};
 use crate::resp::{Args, Reply};
-use crate::snapshot::SAVES;
+use std::sync::Arc;
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 15] {
@@ -495,7 +495,8 @@ pub fn flushall<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
     let before = keyspace.dirty();
     keyspace.clear_all();
     let changes = keyspace.dirty() - before;
-    SAVES.save_flush(keyspace, changes);
+    let saves = Arc::clone(&services(keyspace).saves);
+    saves.save_flush(keyspace, changes);
     reply.ok();
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Finding a command by its name.
 
-use super::Outcome;
 use super::row::{Command, Subcommands};
 use super::table::{COMMANDS, CommandId, command};
+use super::{Outcome, Services};
 use crate::base::narrowing::size;
 use crate::resp::{Args, CommandError, Reply, quoted};
 use std::sync::LazyLock;
@@ -92,7 +92,7 @@ fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
 }
 
 /// A container without a subcommand: its arity keeps requests from getting here.
-pub fn container(args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+pub fn container(_services: &Services, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     Err(CommandError::Arity(String::from_utf8_lossy(&args[0]).to_lowercase()))
 }
 

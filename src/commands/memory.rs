@@ -7,7 +7,7 @@ use super::access;
 use super::flag_sets::{READ, STATUS};
 use super::lookup::container;
 use super::row::{Command, Group, Keys, Request, Row, Run};
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, Services};
 use crate::base::narrowing::{size, whole_u64};
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{Hash, Keyspace, List, ListNode, Node, Object, Set, SortedSet, Store, Stream, Value};
@@ -210,7 +210,7 @@ fn of_stream(stream: &Stream, samples: usize) -> usize {
 }
 
 /// MEMORY DOCTOR: O(1)
-pub fn doctor(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn doctor(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const MB: u64 = 1 << 20;
     let memory = crate::base::memory::read();
     let ratio = memory.resident as f64 / memory.allocated.max(1) as f64;
@@ -225,14 +225,14 @@ pub fn doctor(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 /// MEMORY MALLOC-STATS: O(1)
-pub fn malloc_stats(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn malloc_stats(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let statistics = crate::base::memory::statistics();
     reply.verbatim(statistics.as_deref().unwrap_or("Stats not supported for the current allocator"));
     Ok(())
 }
 
 /// MEMORY PURGE: O(N), N = free memory
-pub fn purge(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn purge(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     if !crate::base::memory::purge() {
         return Err(CommandError::Text("ERR Error purging dirty pages"));
     }
@@ -241,7 +241,7 @@ pub fn purge(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 /// MEMORY HELP: O(1)
-pub fn help(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn help(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: [&str; 13] = [
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",

@@ -36,6 +36,7 @@ mod row;
 mod saving;
 mod scan;
 pub mod scripting;
+mod services;
 mod sets;
 mod sort;
 mod sorted_sets;
@@ -50,6 +51,7 @@ pub use lookup::{find, find_of, subcommand};
 use row::OtherDatabase;
 pub use row::{Command, Flags, Group, Request, Response};
 pub use scan::{joined as joined_pages, pages};
+pub use services::{Services, services};
 pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};
 pub use transaction::{Bounds, Ending, Replacement, Transaction, Watched};
 

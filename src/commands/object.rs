@@ -4,7 +4,7 @@ use super::access;
 use super::flag_sets::{READ, STATUS};
 use super::lookup::container;
 use super::row::{Command, Group, Keys, Request, Row, Run};
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, Services};
 use crate::keyspace::{Keyspace, Node, Policy, Store, Value};
 use crate::resp::{Args, Reply};
 
@@ -164,7 +164,7 @@ fn references(node: &Node) -> i64 {
 }
 
 /// OBJECT HELP: O(1)
-pub fn help(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn help(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: [&str; 13] = [
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",

@@ -1,17 +1,16 @@
 //! The shape of a row of the command table.
 
 use super::access::Access;
-use super::{Outcome, debug, scripting, sort};
+use super::{Outcome, Services, debug, scripting, sort};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply, parse_i64};
-use crate::snapshot::SAVES;
 use std::ops::Range;
 
 /// A command over the keyspace.
 pub type CommandFn<S> = fn(&mut Keyspace<S>, Args<'_>, &mut Reply<'_>) -> Outcome;
 
-/// A command that needs nothing but its arguments.
-pub type PlainFn = fn(Args<'_>, &mut Reply<'_>) -> Outcome;
+/// A command that needs neither keys nor its connection.
+pub type PlainFn = fn(&Services, Args<'_>, &mut Reply<'_>) -> Outcome;
 
 /// A row of the command table: a command, and the function that runs it on a store of this kind.
 pub struct Row<S: Store> {
@@ -25,7 +24,7 @@ pub struct Row<S: Store> {
 pub enum Run<S: Store> {
     /// A function over the keyspace.
     Keyspace(CommandFn<S>),
-    /// A function of its arguments.
+    /// A function of its arguments, and of what the server has.
     Plain(PlainFn),
     /// A function that needs the connection, which has a table of its own.
     Connection,
@@ -200,16 +199,16 @@ impl Command {
 
     /// Whether a request for it may wait, so that its reply may come later than those of requests that follow.
     #[inline]
-    pub fn defers(&self, args: Args<'_>) -> bool {
-        self.flags.has(Flags::DEFERS) && self.defers_now(args)
+    pub fn defers(&self, args: Args<'_>, services: &Services) -> bool {
+        self.flags.has(Flags::DEFERS) && self.defers_now(args, services)
     }
 
     /// Whether this request for it may wait, where some may.
     #[cold]
-    fn defers_now(&self, args: Args<'_>) -> bool {
+    fn defers_now(&self, args: Args<'_>, services: &Services) -> bool {
         match self.name {
             // Where nothing is to be saved, each shard does its part.
-            "flushall" => SAVES.saves_flushes(),
+            "flushall" => services.saves.saves_flushes(),
             _ => self.keys.streams_from == 0 || ReadingOptions::of(args).block_at.is_some(),
         }
     }

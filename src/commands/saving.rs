@@ -2,10 +2,11 @@
 
 use super::flag_sets::STATUS;
 use super::row::{Categories, Command, Flags, Group, Keys, Request, Row, Run};
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, Services, services};
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
-use crate::snapshot::{NotSaved, SAVES};
+use crate::snapshot::{NotSaved, Saves};
+use std::sync::Arc;
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
@@ -60,7 +61,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 3] {
 
 /// SAVE: O(N), N = bytes of all keys
 pub fn save<S: Store>(keyspace: &mut Keyspace<S>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    SAVES.save(keyspace).map_err(refusal)?;
+    let saves = Arc::clone(&services(keyspace).saves);
+    saves.save(keyspace).map_err(refusal)?;
     reply.ok();
     Ok(())
 }
@@ -72,14 +74,15 @@ pub fn bgsave<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     if args.len() > 1 && !may_wait {
         return Err(CommandError::Syntax);
     }
+    let saves = Arc::clone(&services(keyspace).saves);
     if keyspace.is_caller_in_exec() {
-        if SAVES.is_saving() {
+        if saves.is_saving() {
             return Err(refusal(NotSaved::Busy));
         }
-        return schedule(reply);
+        return schedule(&saves, reply);
     }
-    match SAVES.save_in_background(keyspace) {
-        Err(NotSaved::InTheWay) if may_wait => schedule(reply),
+    match saves.save_in_background(keyspace) {
+        Err(NotSaved::InTheWay) if may_wait => schedule(&saves, reply),
         saved => {
             saved.map_err(refusal)?;
             reply.simple("Background saving started");
@@ -88,8 +91,8 @@ pub fn bgsave<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
     }
 }
 
-fn schedule(reply: &mut Reply<'_>) -> Outcome {
-    SAVES.schedule();
+fn schedule(saves: &Saves, reply: &mut Reply<'_>) -> Outcome {
+    saves.schedule();
     reply.simple("Background saving scheduled");
     Ok(())
 }
@@ -106,7 +109,7 @@ fn refusal(reason: NotSaved) -> CommandError {
 }
 
 /// LASTSAVE: O(1)
-pub fn lastsave(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    reply.integer(SAVES.last_save_s() as i64);
+pub fn lastsave(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.integer(services.saves.last_save_s() as i64);
     Ok(())
 }

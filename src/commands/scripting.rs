@@ -11,7 +11,7 @@ use super::introspection::help;
 use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
-use super::{CommandId, Context, Outcome, command, publishes, run_one};
+use super::{CommandId, Context, Outcome, Services, command, publishes, run_one};
 use crate::base::limits::IS_CLUSTER;
 use crate::base::pressure::PRESSURE;
 use crate::keyspace::{Keyspace, Store};
@@ -639,7 +639,7 @@ pub fn load<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 }
 
 /// SCRIPT EXISTS sha1 [sha1 ...]: O(N), N = scripts named
-pub fn exists(args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn exists(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     reply.array(names.len());
     // As they are written: in capital letters none exists.
@@ -659,7 +659,7 @@ pub fn flush<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 }
 
 /// SCRIPT KILL: O(1)
-pub fn kill(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn kill(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     busy::kill(false).map_err(CommandError::Text)?;
     reply.ok();
     Ok(())
@@ -689,7 +689,7 @@ mod tests {
         let foreign =
             (0..).map(|number| format!("k{number}")).find(|other| shard_of(other.as_bytes(), 2) != 0).unwrap();
         let own = (0..).map(|number| format!("k{number}")).find(|other| shard_of(other.as_bytes(), 2) == 0).unwrap();
-        let databases = Databases::of_part(16, 0, 2);
+        let databases = Databases::of_part(&Arc::default(), 16, 0, 2);
         let mut keyspace = Keyspace::new(databases, 1, fastrand::Rng::with_seed(1), Effects::new(true));
         let mut run = |call: &str, keys: [&str; 2]| {
             let script = format!("redis.call('set', KEYS[1], 1) return {call}");

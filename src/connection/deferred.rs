@@ -10,7 +10,6 @@ use crate::engine::Session;
 use crate::keyspace::{Caller, Wait, Waiter};
 use crate::replication::{Reach, Replication};
 use crate::resp::{Args, CommandError, Output, Reply};
-use crate::snapshot::SAVES;
 use crate::state::Server;
 use crate::state::clients::Client;
 use crate::state::stopping::Stop;
@@ -142,7 +141,7 @@ pub fn begin<S: Session>(
         "watch" if S::IS_LOADING => return begin_early_watch(parties, id, args, out.buffer()),
         "watch" => Ok((watching(parties.state, args), None)),
         name @ ("save" | "bgsave" | "flushall") => {
-            SAVES.note_changes(parties.server.metrics().keyspace.changes);
+            parties.server.services.saves.note_changes(parties.server.metrics().keyspace.changes);
             Ok((Caller { saves: name == "flushall", ..Caller::default() }, None))
         }
         _ if command.flags.has(commands::Flags::BLOCKING) => {

@@ -748,7 +748,7 @@ impl<S: Session> Requests<S> {
                 if (is_about_messages || command.flags.has(Flags::TELLS)) && session.replied() < session.taken_on() {
                     return false;
                 }
-                let defers = command.defers(args);
+                let defers = command.defers(args, &server.services);
                 let is_local = command.request == Request::Local && !defers;
                 if server.pubsub.notified() != Class::NONE && !is_local && !session.keeps_events_in_order(id, args) {
                     return false;
@@ -832,7 +832,9 @@ fn is_for_engine(
     state: &ConnectionState,
     server: &Server,
 ) -> bool {
-    accepted.as_ref().is_ok_and(|(_, command)| command.request != Request::Local && !command.defers(args))
+    accepted
+        .as_ref()
+        .is_ok_and(|(_, command)| command.request != Request::Local && !command.defers(args, &server.services))
         && state.multi.is_none()
         && !server.pause.holds(|| true)
         && !server.pubsub.has_monitors()

@@ -3,6 +3,7 @@
 use super::deadlines::Deadlines;
 use super::eviction::Evictable;
 use super::imaging::{ImageSink, Imaging, STEP, Spot};
+use super::instance::Instance;
 use super::listeners::Listeners;
 use super::segmented::Segmented;
 use super::store::{Store, Table};
@@ -21,13 +22,21 @@ pub struct Databases {
     count: usize,
     part: (usize, usize),
     imaging: Imaging,
+    instance: Arc<Instance>,
 }
 
 impl Databases {
-    /// `count` empty databases, for part `index` of `parts`.
-    pub fn of_part(count: usize, index: usize, parts: usize) -> Self {
+    /// `count` empty databases of a server, for part `index` of `parts`.
+    pub fn of_part(instance: &Arc<Instance>, count: usize, index: usize, parts: usize) -> Self {
         let tables = vec![Segmented::of_part(index, parts)];
-        Self { tables, selected: 0, count, part: (index, parts), imaging: Imaging::default() }
+        Self {
+            tables,
+            selected: 0,
+            count,
+            part: (index, parts),
+            imaging: Imaging::default(),
+            instance: Arc::clone(instance),
+        }
     }
 
     /// The selected table.
@@ -76,7 +85,8 @@ impl Databases {
             return vec![self];
         }
         let (index, count) = self.part;
-        let mut parts: Vec<Self> = (0..owners).map(|_| Self::of_part(self.count, index, count)).collect();
+        let mut parts: Vec<Self> =
+            (0..owners).map(|_| Self::of_part(&self.instance, self.count, index, count)).collect();
         parts.iter_mut().for_each(|part| part.tables.clear());
         for table in self.tables {
             parts.iter_mut().zip(table.split(owners)).for_each(|(part, table)| part.tables.push(table));
@@ -125,6 +135,11 @@ impl Databases {
 }
 
 impl Store for Databases {
+    #[inline]
+    fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
     #[inline]
     fn select(&mut self, database: usize) {
         self.selected = database;
@@ -288,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_key_lives_in_the_database_that_was_selected() {
-        let mut databases = Databases::of_part(16, 0, 1);
+        let mut databases = Databases::of_part(&Arc::default(), 16, 0, 1);
         databases.insert_node(3, Node::new(b"k", NewValue::Integer(1), None));
         assert!(holds(&mut databases, 3, b"k"));
         assert!([0, 1, 2, 4].into_iter().all(|other| !holds(&mut databases, other, b"k")));
@@ -298,7 +313,7 @@ mod tests {
     #[test]
     fn databases_that_were_divided_are_what_they_were_when_united() {
         for owners in [1, 2, 7, 256] {
-            let mut databases = Databases::of_part(16, 0, 1);
+            let mut databases = Databases::of_part(&Arc::default(), 16, 0, 1);
             let keys: Vec<String> = (0..1000).map(|number| format!("key:{number}")).collect();
             for (number, key) in keys.iter().enumerate() {
                 let expire_at = number.is_multiple_of(3).then_some(number as u64);
@@ -310,7 +325,7 @@ mod tests {
                 let is_own = |node: &Node| Segmented::owner_of(hash_of(node.key()), owners) == owner;
                 part.tables.iter().for_each(|table| table.for_each(&mut |node| assert!(is_own(node))));
             }
-            let mut united = Databases::of_part(16, 0, 1);
+            let mut united = Databases::of_part(&Arc::default(), 16, 0, 1);
             parts.into_iter().for_each(|part| united.unite(part));
             assert_eq!(united.keys(), keys.len());
             let has = |(number, key): (usize, &String)| holds(&mut united, number % 5, key.as_bytes());
@@ -323,7 +338,7 @@ mod tests {
 
     #[test]
     fn databases_swap_their_nodes_and_deadlines() {
-        let mut databases = Databases::of_part(16, 0, 1);
+        let mut databases = Databases::of_part(&Arc::default(), 16, 0, 1);
         databases.insert_node(0, Node::new(b"a", NewValue::Integer(1), Some(9)));
         databases.insert_node(2, Node::new(b"b", NewValue::Integer(1), Some(5)));
         assert_eq!(databases.first_deadline(), Some((2, (5, hash_of(b"b")))));

@@ -4,6 +4,7 @@ use super::databases::Databases;
 use super::deadlines::Deadlines;
 use super::hashing::hash_of;
 use super::imaging::ImageSink;
+use super::instance::Instance;
 use super::listeners::Listeners;
 use super::segmented::Segmented;
 use super::store::{Store, Table};
@@ -68,6 +69,10 @@ impl<'a> Joint<'a> {
 }
 
 impl Store for Joint<'_> {
+    fn instance(&self) -> &Arc<Instance> {
+        self.stores[0].instance()
+    }
+
     fn select(&mut self, database: usize) {
         self.stores.iter_mut().for_each(|store| store.select(database));
     }

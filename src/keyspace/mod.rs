@@ -11,6 +11,7 @@ mod encoding_limits;
 mod eviction;
 mod hashing;
 mod imaging;
+mod instance;
 mod joint;
 mod listeners;
 mod notices;
@@ -31,6 +32,7 @@ pub use encoding_limits::{Limit, NodeLimit};
 pub use eviction::{Evictable, draw as draw_evictable};
 pub use hashing::{ProcessHash, hash_of};
 pub use imaging::{Encode, ImageSink, Imaging, STEP as IMAGE_STEP, Spot as ImageSpot};
+pub use instance::Instance;
 pub use joint::Joint;
 pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
 pub use notices::{Class, Notice, Notices};
@@ -284,6 +286,12 @@ impl<S: Store> Keyspace<S> {
         let result = act(self);
         self.select(selected);
         result
+    }
+
+    /// What the keyspaces of the same server have in common.
+    #[inline]
+    pub fn instance(&self) -> &Arc<Instance> {
+        self.store.instance()
     }
 
     /// Where the nodes live.

@@ -2,12 +2,15 @@
 
 use super::deadlines::Deadlines;
 use super::imaging::ImageSink;
+use super::instance::Instance;
 use super::listeners::Listeners;
 use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
 /// Access to the nodes of several databases, of which one is selected: whatever a [`Table`] is asked concerns that one.
 pub trait Store: Table {
+    /// What the stores of one server have in common.
+    fn instance(&self) -> &Arc<Instance>;
     /// Selects a database, one of those that there are.
     fn select(&mut self, database: usize);
     /// The database that is selected.

@@ -11,7 +11,12 @@ use proptest::prelude::*;
 const KEY: &[u8] = b"key";
 
 fn keyspace() -> Keyspace<Databases> {
-    Keyspace::new(Databases::of_part(16, 0, 1), 1_000, fastrand::Rng::with_seed(1), Effects::new(false))
+    Keyspace::new(
+        Databases::of_part(&std::sync::Arc::default(), 16, 0, 1),
+        1_000,
+        fastrand::Rng::with_seed(1),
+        Effects::new(false),
+    )
 }
 
 /// The payload of what was put into a keyspace.

@@ -6,7 +6,7 @@ use crate::config::Directive;
 use crate::engine::{Engine, ImagePart, Session};
 use crate::keyspace::{Caller, ImageSink};
 use crate::resp::{Args, Output, Span};
-use crate::snapshot::{Begun, IMAGE, SAVES, SavePoint};
+use crate::snapshot::{Begun, SavePoint, Saves};
 use crate::state::Server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,19 +22,20 @@ const LOOK_FOR_END: Duration = Duration::from_millis(5);
 /// Does what is to be done, until the runtime ends.
 pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     let mut looked = Instant::now();
+    let saves = &server.services.saves;
     loop {
         // Whatever it was that woke this, all of it is looked at.
         tokio::select! {
             () = server.rewriting.wait_for_request() => {}
-            () = SAVES.wait_for_request() => {}
+            () = saves.wait_for_request() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
-        if let Some(begun) = SAVES.take_begun() {
-            finish_snapshot(begun, &engine).await;
+        if let Some(begun) = saves.take_begun() {
+            finish_snapshot(saves, begun, &engine).await;
         }
         server.log_switch.end_if_unwanted(&server, &engine).await;
         server.rewriting.rewrite_if_due(&server, &engine).await;
-        if SAVES.is_scheduled() && IMAGE.take() {
+        if saves.is_scheduled() && saves.image.take() {
             save_as_scheduled(&server, &engine).await;
         }
         if looked.elapsed() < LOOK_FOR_CHANGES {
@@ -42,7 +43,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
         }
         looked = Instant::now();
         if let Some(SavePoint { seconds, changes }) = save_point_due(&server)
-            && IMAGE.take()
+            && saves.image.take()
         {
             tracing::info!("{changes} changes in {seconds} seconds. Saving...");
             save_as_scheduled(&server, &engine).await;
@@ -55,8 +56,9 @@ fn save_point_due(server: &Server) -> Option<SavePoint> {
     if server.config.number(Directive::Save) == 0 {
         return None;
     }
-    let changes = || server.metrics().keyspace.changes.saturating_sub(SAVES.changes_saved());
-    SAVES.elapsed_ms().and_then(|elapsed_ms| server.config.save_points().due(elapsed_ms, changes))
+    let saves = &server.services.saves;
+    let changes = || server.metrics().keyspace.changes.saturating_sub(saves.changes_saved());
+    saves.elapsed_ms().and_then(|elapsed_ms| server.config.save_points().due(elapsed_ms, changes))
 }
 
 /// Makes a snapshot as SAVE does, after the one that is being made; gives whether it is on the disk.
@@ -73,7 +75,7 @@ pub async fn save<E: Engine>(server: &Server, engine: &Arc<E>) -> bool {
 
 async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
     const NAME: &[u8] = b"SAVE";
-    SAVES.note_changes(server.metrics().keyspace.changes);
+    server.services.saves.note_changes(server.metrics().keyspace.changes);
     let id = commands::find_of(Args::new(NAME, &[Span::new(0, NAME.len())])).ok().flatten().expect("it is a command");
     let bounds = Bounds { databases: server.config.size(Directive::Databases), reply_bytes_max: usize::MAX };
     let args = [Span::new(0, NAME.len())];
@@ -94,22 +96,23 @@ async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
 
 /// Makes a snapshot that had to wait.
 async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
-    let changes = server.metrics().keyspace.changes;
-    if let Some(begun) = SAVES.begin_scheduled(server.clock.now_ms(), changes) {
+    let (saves, changes) = (&server.services.saves, server.metrics().keyspace.changes);
+    if let Some(begun) = saves.begin_scheduled(server.clock.now_ms(), changes) {
         let part =
             || ImagePart { sink: Some(Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>), at_moment: Box::new(|| ()) };
         Arc::clone(engine).begin_image((0..engine.owners()).map(|_| part()).collect()).await;
-        finish_snapshot(begun, engine).await;
+        finish_snapshot(saves, begun, engine).await;
     } else {
-        IMAGE.give_back();
+        saves.image.give_back();
     }
 }
 
 /// Walks over the keys of an image that was begun.
-async fn finish_snapshot<E: Engine>(mut begun: Begun, engine: &Arc<E>) {
+async fn finish_snapshot<E: Engine>(saves: &Arc<Saves>, mut begun: Begun, engine: &Arc<E>) {
     begun.start_writing();
     Arc::clone(engine).walk_image().await;
-    IMAGE.give_back();
+    saves.image.give_back();
     begun.snapshot.end_walk();
-    beside_the_runtime(|| SAVES.end(begun)).await;
+    let saves = Arc::clone(saves);
+    beside_the_runtime(move || saves.end(begun)).await;
 }

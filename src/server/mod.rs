@@ -17,6 +17,7 @@ use crate::base::memory;
 use crate::base::parallel::cores;
 use crate::base::pressure::PRESSURE;
 use crate::base::ticks;
+use crate::commands::Services;
 use crate::config::logging::{LogFile, Seldom};
 use crate::config::{
     Config, Directive, OutputLimit, apply_limits, boot_id, fit_maxclients, layout, log_dir, or_default, snapshot_path,
@@ -24,12 +25,12 @@ use crate::config::{
 };
 use crate::connection;
 use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, Logs, MutexEngine, Session};
-use crate::keyspace::{Databases, Table};
+use crate::keyspace::{Databases, Instance, Table};
 use crate::rdb;
 use crate::replication::Replication;
 use crate::scripting::{FUNCTIONS, busy};
 use crate::server::pid_file::PidFile;
-use crate::snapshot::{FileId, SAVES};
+use crate::snapshot::FileId;
 use crate::state::clients::{Client, Clients};
 use crate::state::listening::{Accepted, Listening};
 use crate::state::log_switch::{self, LogSwitch};
@@ -163,6 +164,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
             boot: ground.boot.clone(),
             now_ms: clock.now_ms(),
             control: control.clone(),
+            instance: Arc::clone(&server.instance),
         };
         remove_beginning(&*ground.disk, &dir)?;
         takeover::take_over(&Place {
@@ -178,7 +180,8 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         tables.for_each(|table| table.for_each(&mut |node| node.begin_use(second)));
         recovered
     } else {
-        let mut stores: Vec<_> = (0..shards).map(|index| Databases::of_part(databases, index, shards)).collect();
+        let mut stores: Vec<_> =
+            (0..shards).map(|index| Databases::of_part(&server.instance, databases, index, shards)).collect();
         load_snapshot(server, &*ground.disk, &mut stores)?;
         let joints = Arc::new(Joints::default());
         let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
@@ -190,8 +193,9 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     position::restore(server, &*ground.disk, place, &segments);
     must_fit_cluster(config, &stores)?;
     let disk = Arc::clone(&ground.disk);
-    let log =
-        lock.map(|lock| Arc::new(Rewriter::new(Arc::clone(&disk), dir, manifest, segments.clone()).keeping(lock)));
+    let log = lock.map(|lock| {
+        Arc::new(Rewriter::new(&server.instance, Arc::clone(&disk), dir, manifest, segments.clone()).keeping(lock))
+    });
     let place = log_switch::Place { disk, boot: ground.boot.clone(), segments: segments.clone() };
     server.log_switch.begin(place, log.clone());
     log.into_iter().for_each(|log| server.rewriting.begin(log));
@@ -255,7 +259,7 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
         path.display(),
         loaded.summary.origin()
     );
-    SAVES.note_loaded(id, loaded.keys, loaded.expired);
+    server.services.saves.note_loaded(id, loaded.keys, loaded.expired);
     Ok(())
 }
 
@@ -307,7 +311,7 @@ impl Start {
         assert!(server.engine.set(engine.clone()).is_ok(), "there is one engine");
         loaded.send_replace(Some(Arc::clone(&engine)));
 
-        SAVES.begin_at(snapshot_path(&server.config), server.clock.clone());
+        server.services.saves.begin_at(snapshot_path(&server.config), server.clock.clone());
         announce(&server);
         server.supervisor.ready();
         tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
@@ -333,12 +337,12 @@ impl Start {
         server.replication.end();
         drain(&server, &tasks, &logs, is_saved).await;
         // What was on its way when it was made.
-        let changed = || server.metrics().keyspace.changes > SAVES.changes_saved();
+        let changed = || server.metrics().keyspace.changes > server.services.saves.changes_saved();
         let saved = if is_saved && changed() { background::save(&server, &engine).await } else { true };
         // The log's own threads write and sync; this one has nothing else left to run.
         let finished = logs.finish(server.log_switch.take());
         server.rewriting.end_log(|| false);
-        SAVES.give_up();
+        server.services.saves.give_up();
         finished?;
         position::keep(&server, &*disk_at_end);
         if !saved {
@@ -397,6 +401,8 @@ fn name_of_node(config: &Config) -> Result<String, String> {
 
 fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock) -> Result<Arc<Server>, String> {
     fit_maxclients(&config)?;
+    let instance = Arc::new(Instance::default());
+    let services = Arc::clone(Services::of(&instance));
     let server = Arc::new(Server {
         clients: Clients::default(),
         stats: Stats::default(),
@@ -413,9 +419,9 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         listening,
         threads,
         log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
-        rewriting: Rewriting::default(),
+        rewriting: Rewriting::new(Arc::clone(&services.saves)),
         log_switch: LogSwitch::default(),
-        pause: Pause::default(),
+        pause: Pause::new(Arc::clone(&services.saves.backlog)),
         stop: Arc::default(),
         slow_log: SlowLog::default(),
         latency: Arc::default(),
@@ -426,6 +432,8 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         base: Mutex::default(),
         clock,
         config,
+        instance,
+        services,
     });
     connection::serve_scripts(&server);
     if let Some((host, port)) = server.config.master() {

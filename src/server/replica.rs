@@ -250,9 +250,11 @@ impl<E: Engine> Attempt<'_, E> {
     /// Loads a snapshot into stores for the engine's owners.
     async fn load(&self, path: PathBuf, position: Position) -> Result<Aside, End> {
         let (owners, databases) = (self.engine.owners(), self.server.config.size(Directive::Databases));
+        let instance = Arc::clone(&self.server.instance);
         let load = move || -> Result<Aside, String> {
             let bytes = Input::open(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
-            let mut stores: Vec<_> = (0..owners).map(|index| Databases::of_part(databases, index, owners)).collect();
+            let mut stores: Vec<_> =
+                (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect();
             // What has expired is the master's to remove.
             let loaded = rdb::load(&bytes, &mut stores, 0, &|_| ())?;
             let libraries = Libraries::of(loaded.summary.libraries.iter().map(AsRef::as_ref))?;

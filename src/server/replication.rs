@@ -12,7 +12,7 @@ use crate::replication::{
     Failover, Filter, History, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
 };
 use crate::scripting::{FUNCTIONS, Libraries, Watcher};
-use crate::snapshot::{IMAGE, SnapshotWriter, Target};
+use crate::snapshot::{SnapshotWriter, Target};
 use crate::state::{Server, node_id};
 use std::io;
 use std::net::Shutdown;
@@ -174,7 +174,7 @@ impl<E: Engine> Tending<E> {
         self.end_silent(&replicas, now_ms);
         self.ping(&replicas, now_ms);
         let waiting = self.waiting(&replicas, now_ms);
-        if !waiting.is_empty() && !self.is_synchronizing() && IMAGE.take() {
+        if !waiting.is_empty() && !self.is_synchronizing() && self.server.services.saves.image.take() {
             self.synchronize(waiting);
         }
     }
@@ -250,7 +250,7 @@ impl<E: Engine> Tending<E> {
     /// groups of the stream that it follows, which go on to them as they come.
     fn synchronize_from_replica(&mut self, replicas: Vec<Arc<Replica>>) {
         let is_up = self.server.replication.link() == Some(LinkState::Connected);
-        if !is_up || !IMAGE.take() {
+        if !is_up || !self.server.services.saves.image.take() {
             return;
         }
         self.is_synchronizing.store(true, Ordering::Release);
@@ -382,7 +382,9 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     let stream = turn.is_some().then(|| OfStream { database, libraries: FUNCTIONS.libraries() });
     let keys = FileKeys::at(if turn.is_some() { 0 } else { now_ms });
     let target = SnapshotForReplicas { pipes: whole.clone(), created_s: now_ms / 1000, stream, file: None };
-    let snapshot = Arc::new(SnapshotWriter::new(keys, target, 0).giving_up_at(bytes_max));
+    let snapshot = Arc::new(
+        SnapshotWriter::new(keys, target, 0, Arc::clone(&server.services.saves.backlog)).giving_up_at(bytes_max),
+    );
     let wants_keys = replicas.iter().any(|replica| replica.introduction.filter.is_none());
     let sink = || wants_keys.then(|| Arc::clone(&snapshot) as Arc<dyn ImageSink>);
     let place = match turn {
@@ -403,7 +405,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     let writing = Arc::clone(&snapshot);
     on_thread(&whole.clone(), move || write(&writing, &whole));
     Arc::clone(engine).walk_image().await;
-    IMAGE.give_back();
+    server.services.saves.image.give_back();
     snapshot.end_walk();
 }
 

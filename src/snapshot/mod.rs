@@ -7,6 +7,5 @@ mod turn;
 mod writer;
 
 pub use save_points::{SavePoint, SavePoints};
-pub use saves::{Begun, FileId, NotSaved, Refusal, SAVES, name_aside};
-pub use turn::IMAGE;
-pub use writer::{BACKLOG, SnapshotWriter, Target};
+pub use saves::{Begun, FileId, NotSaved, Refusal, Saves, name_aside};
+pub use writer::{Backlog, SnapshotWriter, Target};

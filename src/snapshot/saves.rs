@@ -8,8 +8,8 @@
 //! another name first.
 
 use super::save_points::RETRY_MS;
-use super::turn::IMAGE;
-use super::writer::{SnapshotWriter, Target};
+use super::turn::Turn;
+use super::writer::{Backlog, SnapshotWriter, Target};
 use crate::base::clock::{Clock, uptime, uptime_ms};
 use crate::keyspace::{ImageSink, Keyspace, Node, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
@@ -27,12 +27,13 @@ use tokio::sync::Notify;
 /// How long the writing waits for more at most.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The snapshots of this process, which has one server: commands know no server.
-pub static SAVES: Saves = Saves::none();
-
-/// Where snapshots go, and how the last ones went.
+/// The snapshots of a server: where they go, and how the last ones went.
 #[derive(Debug)]
 pub struct Saves {
+    /// Who takes an image of the server's keys: one at a time.
+    pub image: Turn,
+    /// The server's snapshot writers in which too much waits.
+    pub backlog: Arc<Backlog>,
     target: Mutex<PathBuf>,
     clock: Mutex<Clock>,
     is_saving: AtomicBool,
@@ -104,15 +105,17 @@ pub enum NotSaved {
     Failed,
 }
 
-impl Saves {
+impl Default for Saves {
     /// None yet.
-    const fn none() -> Self {
+    fn default() -> Self {
         Self {
+            image: Turn::default(),
+            backlog: Arc::default(),
             target: Mutex::new(PathBuf::new()),
             clock: Mutex::new(Clock::System),
             is_saving: AtomicBool::new(false),
             is_scheduled: AtomicBool::new(false),
-            bell: Notify::const_new(),
+            bell: Notify::new(),
             has_failed: AtomicBool::new(false),
             is_given_up: Mutex::new(false),
             last_save_s: AtomicU64::new(0),
@@ -132,7 +135,9 @@ impl Saves {
             loaded_expired: AtomicU64::new(0),
         }
     }
+}
 
+impl Saves {
     /// Whether snapshots are made by themselves, and whether writes are refused where the last one failed.
     pub fn set_policy(&self, has_points: bool, stops_writes: bool, refusal: Refusal) {
         self.has_points.store(has_points, Ordering::Relaxed);
@@ -155,7 +160,7 @@ impl Saves {
 
     /// All data is gone, in so many changes: where snapshots are made by themselves, it is to be gone from there, too. In a
     /// transaction, and while another is made, that is done right after it.
-    pub fn save_flush<S: Store>(&'static self, keyspace: &mut Keyspace<S>, changes: u64) {
+    pub fn save_flush<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>, changes: u64) {
         if keyspace.is_replaying() || !self.saves_flushes() {
             return;
         }
@@ -255,7 +260,7 @@ impl Saves {
 
     /// Makes a snapshot; it is on the disk when this returns. That it cannot be written refuses no writes, as in Redis:
     /// whoever asked for it hears so. O(N)
-    pub fn save<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
+    pub fn save<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
         let mut begun = self.begin(keyspace.now_ms())?;
         begun.start_writing();
         for database in 0..keyspace.store().in_use() {
@@ -271,14 +276,14 @@ impl Saves {
 
     /// Begins a snapshot of all keys as they are now, in a store of all shards; it is made behind the caller's back.
     /// O(databases)
-    pub fn save_in_background<S: Store>(&'static self, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
+    pub fn save_in_background<S: Store>(self: &Arc<Self>, keyspace: &mut Keyspace<S>) -> Result<(), NotSaved> {
         if self.is_saving() {
             return Err(NotSaved::Busy);
         }
-        if !IMAGE.take() {
+        if !self.image.take() {
             return Err(NotSaved::InTheWay);
         }
-        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| IMAGE.give_back())?;
+        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| self.image.give_back())?;
         keyspace.store_mut().begin_image(Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>);
         *self.begun.lock() = Some(begun);
         self.bell.notify_one();
@@ -306,7 +311,7 @@ impl Saves {
     }
 
     /// Begins the snapshot that waits for its turn, with so many changes before it; none if that cannot be.
-    pub fn begin_scheduled(&'static self, now_ms: u64, changes: u64) -> Option<Begun> {
+    pub fn begin_scheduled(self: &Arc<Self>, now_ms: u64, changes: u64) -> Option<Begun> {
         self.note_changes(changes);
         let begun = self.begin(now_ms);
         if !matches!(begun, Err(NotSaved::Busy)) {
@@ -316,7 +321,7 @@ impl Saves {
     }
 
     /// Begins a snapshot: its keys are put into what this gives.
-    fn begin(&'static self, now_ms: u64) -> Result<Begun, NotSaved> {
+    fn begin(self: &Arc<Self>, now_ms: u64) -> Result<Begun, NotSaved> {
         if self.is_saving.swap(true, Ordering::AcqRel) {
             return Err(NotSaved::Busy);
         }
@@ -324,9 +329,14 @@ impl Saves {
         self.last_try_ms.store(uptime_ms(), Ordering::Relaxed);
         let unfinished = Unfinished { loaded: self.loaded.lock().clone(), ..self.unfinished() };
         let path = unfinished.path.clone();
-        let file =
-            SnapshotFile { saves: self, path, created_s: now_ms / 1000, libraries: FUNCTIONS.libraries(), file: None };
-        let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0));
+        let file = SnapshotFile {
+            saves: Arc::clone(self),
+            path,
+            created_s: now_ms / 1000,
+            libraries: FUNCTIONS.libraries(),
+            file: None,
+        };
+        let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0, Arc::clone(&self.backlog)));
         Ok(Begun { snapshot, unfinished, writing: None, started: Instant::now() })
     }
 
@@ -432,7 +442,7 @@ type Writing = std::thread::JoinHandle<Result<u64, String>>;
 /// The file of a snapshot, which is made by the thread that writes it: who begins a snapshot has the locks of all keys.
 #[derive(Debug)]
 pub struct SnapshotFile {
-    saves: &'static Saves,
+    saves: Arc<Saves>,
     path: PathBuf,
     created_s: u64,
     /// Those of the moment at which it was begun.
@@ -533,35 +543,35 @@ mod tests {
 
     #[test]
     fn the_last_save_was_when_it_ended() {
-        static MINE: Saves = Saves::none();
+        let saves = Arc::new(Saves::default());
         let dir = tempfile::tempdir().expect("a temporary directory");
         let now_us = Arc::new(AtomicU64::new(1_000_000_000));
         let clock = Clock::Manual(Arc::clone(&now_us));
-        MINE.begin_at(dir.path().join("dump.rdb"), clock.clone());
-        assert_eq!(MINE.last_save_s(), 1000);
+        saves.begin_at(dir.path().join("dump.rdb"), clock.clone());
+        assert_eq!(saves.last_save_s(), 1000);
         now_us.store(2_000_000_000, Ordering::Relaxed);
-        let mut begun = MINE.begin_scheduled(clock.now_ms(), 0).expect("it begins");
+        let mut begun = saves.begin_scheduled(clock.now_ms(), 0).expect("it begins");
         begun.start_writing();
         now_us.store(2_030_000_000, Ordering::Relaxed);
-        assert_eq!(MINE.last_save_s(), 1000);
+        assert_eq!(saves.last_save_s(), 1000);
         // The clock was set forward; how long it takes is measured by another.
-        assert!((0..30).contains(&MINE.takes_s()), "{} s", MINE.takes_s());
-        assert!(MINE.takes_s_at(uptime().as_secs() + 3600) >= 3600);
+        assert!((0..30).contains(&saves.takes_s()), "{} s", saves.takes_s());
+        assert!(saves.takes_s_at(uptime().as_secs() + 3600) >= 3600);
         begun.snapshot.end_walk();
-        assert!(MINE.end(begun));
-        assert_eq!(MINE.last_save_s(), 2030);
+        assert!(saves.end(begun));
+        assert_eq!(saves.last_save_s(), 2030);
     }
 
     #[test]
     fn no_file_is_made_when_the_server_has_given_up() {
-        static MINE: Saves = Saves::none();
+        let saves = Arc::new(Saves::default());
         let dir = tempfile::tempdir().expect("a temporary directory");
-        MINE.begin_at(dir.path().join("dump.rdb"), Clock::System);
-        let mut begun = MINE.begin_scheduled(1, 0).expect("it begins");
-        MINE.give_up();
+        saves.begin_at(dir.path().join("dump.rdb"), Clock::System);
+        let mut begun = saves.begin_scheduled(1, 0).expect("it begins");
+        saves.give_up();
         begun.start_writing();
         begun.snapshot.end_walk();
-        assert!(!MINE.end(begun));
+        assert!(!saves.end(begun));
         assert_eq!(dir.path().read_dir().expect("a directory").count(), 0);
     }
 }

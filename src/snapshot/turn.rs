@@ -2,11 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Who takes an image of the keys of this process, which has one keyspace: one at a time.
-pub static IMAGE: Turn = Turn(AtomicBool::new(false));
-
 /// Something that one at a time may do.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Turn(AtomicBool);
 
 impl Turn {

@@ -2,13 +2,14 @@
 //!
 //! The walk over the keys pauses while much waits to be written. Keys that change before their turn do not wait, for who
 //! changes them may not wait for a disk; where too much has gathered, connections take on no commands that may change
-//! more, until it is written ([`BACKLOG`]). A writer that has failed takes keys as before, and forgets
+//! more, until it is written ([`Backlog`]). A writer that has failed takes keys as before, and forgets
 //! them: the image goes on to its end, which is what the next one begins from.
 
 use crate::keyspace::{Encode, ImageSink, Node};
 use parking_lot::{Condvar, Mutex};
 use std::fmt::{Debug, Display};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -22,11 +23,8 @@ const SYNC_STEP: usize = 8 * 1024 * 1024;
 /// Buffers above this size are given back when they were written.
 const BUFFER_KEPT: usize = 1024 * 1024;
 
-/// Whether too much waits in some writer of this process, which has one keyspace.
-pub static BACKLOG: Backlog = Backlog { full: AtomicUsize::new(0), ended: Notify::const_new() };
-
-/// Snapshot writers in which too much waits.
-#[derive(Debug)]
+/// The snapshot writers of a server in which too much waits.
+#[derive(Debug, Default)]
 pub struct Backlog {
     full: AtomicUsize,
     ended: Notify,
@@ -89,6 +87,7 @@ pub struct SnapshotWriter<E, T> {
 struct Queue<E> {
     bytes: Vec<u8>,
     encoder: E,
+    backlog: Arc<Backlog>,
     /// Whether it is part of the backlog.
     is_full: bool,
 }
@@ -96,8 +95,8 @@ struct Queue<E> {
 impl<E> Queue<E> {
     fn set_full(&mut self, is_full: bool) {
         match (std::mem::replace(&mut self.is_full, is_full), is_full) {
-            (false, true) => BACKLOG.begin(),
-            (true, false) => BACKLOG.end(),
+            (false, true) => self.backlog.begin(),
+            (true, false) => self.backlog.end(),
             _ => {}
         }
     }
@@ -118,10 +117,10 @@ struct Out<T> {
 }
 
 impl<E: Encode, T: Target> SnapshotWriter<E, T> {
-    /// A writer for a file that has `len` bytes.
-    pub fn new(encoder: E, target: T, len: u64) -> Self {
+    /// A writer for a file that has `len` bytes, of a server with this backlog.
+    pub fn new(encoder: E, target: T, len: u64, backlog: Arc<Backlog>) -> Self {
         Self {
-            queue: Mutex::new(Queue { bytes: Vec::new(), encoder, is_full: false }),
+            queue: Mutex::new(Queue { bytes: Vec::new(), encoder, backlog, is_full: false }),
             waiting: AtomicUsize::new(0),
             file: Mutex::new(Out { target, buffer: Vec::new(), len, unsynced: 0 }),
             error: Mutex::default(),
@@ -281,7 +280,7 @@ impl<E: Encode, T: Target> ImageSink for SnapshotWriter<E, T> {
 mod tests {
     use super::*;
     use crate::keyspace::NewValue;
-    use std::sync::Arc;
+    use crate::snapshot::Saves;
 
     /// A key is a megabyte.
     #[derive(Debug)]
@@ -311,24 +310,24 @@ mod tests {
 
     #[test]
     fn who_puts_keys_in_never_writes_and_writes_wait_while_too_many_wait() {
-        let users = Users::default();
-        let writer = SnapshotWriter::new(Large, users.clone(), 0);
+        let (users, saves) = (Users::default(), Arc::new(Saves::default()));
+        let writer = SnapshotWriter::new(Large, users.clone(), 0, Arc::clone(&saves.backlog));
         let node = Node::new(b"key", NewValue::Integer(1), None);
         let puts = |count: usize| (0..count).for_each(|_| writer.put(0, &node));
         puts(7);
-        assert!(!BACKLOG.is_full() && !writer.has_room());
+        assert!(!saves.backlog.is_full() && !writer.has_room());
         puts(13);
         assert_eq!(*users.0.lock(), [], "it was written by who put it in");
-        assert!(BACKLOG.is_full(), "nothing keeps more from changing");
-        let pause = crate::state::pause::Pause::default();
+        assert!(saves.backlog.is_full(), "nothing keeps more from changing");
+        let pause = crate::state::pause::Pause::new(Arc::clone(&saves.backlog));
         assert!(pause.holds(|| true) && !pause.holds(|| false));
 
         std::thread::scope(|scope| drop(scope.spawn(|| writer.write_out())));
         assert_eq!(users.0.lock().len(), 2, "it was written, and synced");
-        assert!(!BACKLOG.is_full() && writer.has_room() && !pause.holds(|| true));
+        assert!(!saves.backlog.is_full() && writer.has_room() && !pause.holds(|| true));
         puts(8);
-        assert!(BACKLOG.is_full());
+        assert!(saves.backlog.is_full());
         writer.fail(&"the disk is gone");
-        assert!(!BACKLOG.is_full() && writer.has_room());
+        assert!(!saves.backlog.is_full() && writer.has_room());
     }
 }

@@ -9,7 +9,6 @@ use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
 use crate::rdb::REDIS_VERSION;
 use crate::replication::{Introduction, LinkState, Master, Phase, Replica, Role, Transfer};
 use crate::scripting::{self, FUNCTIONS, SCRIPTS};
-use crate::snapshot::SAVES;
 use crate::state::Server;
 use crate::state::clients::Client;
 use crate::stats::calls::{self, Figures};
@@ -247,9 +246,9 @@ fn difference(of: u64, to: u64) -> i128 {
 fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
     let sum = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).sum::<u64>();
     let worst = |figure: fn(&crate::aof::SegmentMetrics) -> u64| metrics.segments.iter().map(figure).max().unwrap_or(0);
-    let changes = metrics.keyspace.changes.saturating_sub(SAVES.changes_saved());
+    let changes = metrics.keyspace.changes.saturating_sub(server.services.saves.changes_saved());
     let rewriting = server.rewriting.metrics();
-    let (loaded_keys, loaded_expired) = SAVES.loaded();
+    let (loaded_keys, loaded_expired) = server.services.saves.loaded();
     let mut persistence = fields([
         ("loading", &u8::from(server.is_loading())),
         ("async_loading", &0),
@@ -259,12 +258,12 @@ fn persistence_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("current_cow_size_age", &0),
         ("current_fork_perc", &"0.00"),
         ("rdb_changes_since_last_save", &changes),
-        ("rdb_bgsave_in_progress", &u8::from(SAVES.is_saving())),
-        ("rdb_last_save_time", &SAVES.last_save_s()),
-        ("rdb_last_bgsave_status", &if SAVES.has_failed() { "err" } else { "ok" }),
-        ("rdb_last_bgsave_time_sec", &SAVES.took_s()),
-        ("rdb_current_bgsave_time_sec", &SAVES.takes_s()),
-        ("rdb_saves", &SAVES.count()),
+        ("rdb_bgsave_in_progress", &u8::from(server.services.saves.is_saving())),
+        ("rdb_last_save_time", &server.services.saves.last_save_s()),
+        ("rdb_last_bgsave_status", &if server.services.saves.has_failed() { "err" } else { "ok" }),
+        ("rdb_last_bgsave_time_sec", &server.services.saves.took_s()),
+        ("rdb_current_bgsave_time_sec", &server.services.saves.takes_s()),
+        ("rdb_saves", &server.services.saves.count()),
         // Nothing is forked.
         ("rdb_last_cow_size", &0),
         ("rdb_last_load_keys_expired", &loaded_expired),

@@ -14,7 +14,7 @@ use crate::commands::debug::{LOG, ReadBack};
 use crate::config::Directive;
 use crate::config::log_dir;
 use crate::engine::{Engine, ImagePart};
-use crate::keyspace::Databases;
+use crate::keyspace::{Databases, Instance};
 use crate::snapshot::name_aside;
 use crate::state::Server;
 use parking_lot::Mutex;
@@ -60,8 +60,8 @@ struct Files {
 }
 
 impl ReadBack for Files {
-    fn read_back(&self) -> Result<Vec<Databases>, String> {
-        read_back(&self.dir, &self.boot, &self.segments)
+    fn read_back(&self, instance: &Arc<Instance>) -> Result<Vec<Databases>, String> {
+        read_back(instance, &self.dir, &self.boot, &self.segments)
     }
 }
 
@@ -95,7 +95,8 @@ impl LogSwitch {
         *kept = None;
         let manifest = Manifest::of_chains(place.boot.clone(), Vec::new());
         let lock = take_empty(&dir)?;
-        let rewriter = Rewriter::new(Arc::clone(&place.disk), dir, manifest, place.segments.clone()).keeping(lock);
+        let rewriter = Rewriter::new(&server.instance, Arc::clone(&place.disk), dir, manifest, place.segments.clone())
+            .keeping(lock);
         Ok(Arc::clone(kept.insert(Arc::new(rewriter))))
     }
 

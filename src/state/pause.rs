@@ -1,12 +1,13 @@
 //! CLIENT PAUSE: connections take on no requests for a time. What they have taken on goes on. Keys whose time comes are
 //! not seen, as ever, but removed when the pause is over: nothing changes meanwhile.
 //!
-//! What may change something also waits while too much of an image waits to be written ([`crate::snapshot::BACKLOG`]).
+//! What may change something also waits while too much of an image waits to be written ([`Backlog`]).
 
 use crate::base::clock::uptime_ms;
 use crate::base::limits::FROZEN_UNTIL_MS;
-use crate::snapshot::BACKLOG;
+use crate::snapshot::Backlog;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -21,8 +22,9 @@ pub enum Paused {
 }
 
 /// Whether connections are paused; times are those of [`uptime_ms`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pause {
+    backlog: Arc<Backlog>,
     /// Whether they may be: all that is looked at for each request.
     is_on: AtomicBool,
     /// Whether what waits is never to run: the server ends, and has made its last snapshot.
@@ -36,6 +38,19 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// None; what may change something waits where this backlog is full.
+    pub fn new(backlog: Arc<Backlog>) -> Self {
+        Self {
+            backlog,
+            is_on: AtomicBool::new(false),
+            is_final: AtomicBool::new(false),
+            is_switching: AtomicBool::new(false),
+            is_failing_over: AtomicBool::new(false),
+            state: Mutex::default(),
+            ended: Notify::new(),
+        }
+    }
+
     /// Lets requests wait for so long. Of two pauses the wider counts, for as long as the longer.
     pub fn begin(&self, paused: Paused, time_ms: u64) {
         let mut state = self.state.lock();
@@ -101,7 +116,7 @@ impl Pause {
     /// Whether a request waits that may change something, or not.
     #[inline]
     pub fn holds(&self, may_write: impl FnOnce() -> bool) -> bool {
-        (self.is_on.load(Ordering::Acquire) || BACKLOG.is_full()) && self.holds_now(may_write)
+        (self.is_on.load(Ordering::Acquire) || self.backlog.is_full()) && self.holds_now(may_write)
     }
 
     #[cold]
@@ -110,7 +125,7 @@ impl Pause {
         match self.now() {
             Some((Paused::All, _)) => true,
             Some((Paused::Writes, _)) => may_write(),
-            None => (is_switching || BACKLOG.is_full()) && may_write(),
+            None => (is_switching || self.backlog.is_full()) && may_write(),
         }
     }
 
@@ -143,6 +158,6 @@ impl Pause {
             // However it ends: it is looked at again.
             let _ = tokio::time::timeout(Duration::from_millis(left), ended).await;
         }
-        BACKLOG.ended().await;
+        self.backlog.ended().await;
     }
 }

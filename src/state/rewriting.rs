@@ -5,7 +5,7 @@ use crate::config::layout;
 use crate::config::{Config, Directive};
 use crate::engine::{Engine, ImagePart};
 use crate::keyspace::{ImageSink, StreamPlace};
-use crate::snapshot::{IMAGE, SAVES};
+use crate::snapshot::Saves;
 use crate::state::Server;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ const RETRY_MAX: Duration = Duration::from_secs(3600);
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// The rewriting of a server's log.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rewriting {
+    saves: Arc<Saves>,
     /// Once the log has been read, where there is one, or is to be one.
     rewriter: Mutex<Option<Arc<Rewriter>>>,
     /// Whether what is requested, or runs, is a log that ends when it is whole: the configuration has none.
@@ -81,6 +82,17 @@ pub struct RewritingMetrics {
 }
 
 impl Rewriting {
+    /// None yet, of a server with these snapshots.
+    pub fn new(saves: Arc<Saves>) -> Self {
+        Self {
+            saves,
+            rewriter: Mutex::default(),
+            is_for_once: AtomicBool::new(false),
+            state: Mutex::default(),
+            bell: Notify::new(),
+        }
+    }
+
     /// The log has been read: from now on it may be rewritten.
     pub fn begin(&self, rewriter: Arc<Rewriter>) {
         self.state.lock().base_size = rewriter.segments().iter().map(|segment| segment.base_bytes()).sum();
@@ -132,7 +144,7 @@ impl Rewriting {
     /// Asks for the log to be rewritten.
     pub fn request(&self) -> Requested {
         let mut state = self.state.lock();
-        let is_saving = SAVES.is_saving();
+        let is_saving = self.saves.is_saving();
         if state.began.is_some() || (state.is_requested && !is_saving) {
             return Requested::Running;
         }
@@ -150,7 +162,7 @@ impl Rewriting {
     pub fn metrics(&self) -> RewritingMetrics {
         let state = self.state.lock();
         let seconds = |took: Option<Duration>| took.map_or(-1, |took| took.as_secs() as i64);
-        let is_blocked = state.is_requested && SAVES.is_saving();
+        let is_blocked = state.is_requested && self.saves.is_saving();
         RewritingMetrics {
             // A request that nothing keeps waiting runs, for those who ask.
             is_running: state.began.is_some() || (state.is_requested && !is_blocked),
@@ -189,7 +201,7 @@ impl Rewriting {
                 "Background AOF rewrite finished successfully: {before} bytes before, {written} in the base"
             );
         }
-        IMAGE.give_back();
+        self.saves.image.give_back();
         match &outcome {
             Ok(_) if is_first => server.log_switch.note_begun(&rewriter),
             Err(_) if is_first => server.log_switch.abandon(server, engine, &rewriter).await,
@@ -206,7 +218,7 @@ impl Rewriting {
         let mut state = self.state.lock();
         let is_due =
             state.is_requested || if is_first { !state.is_too_early() } else { state.has_grown(self.size(), config) };
-        if SAVES.is_saving() || !is_due || !IMAGE.take() {
+        if self.saves.is_saving() || !is_due || !self.saves.image.take() {
             return false;
         }
         state.is_requested = false;

@@ -14,15 +14,16 @@ use crate::base::memory;
 use crate::base::narrowing::whole_u64;
 use crate::base::pressure::{Look, PRESSURE};
 use crate::base::ticks;
+use crate::commands::Services;
 use crate::config::logging::Seldom;
 use crate::config::{Config, Directive, apply_limits, clients_that_fit, snapshot_path};
 use crate::engine::{EngineMetrics, Metered};
-use crate::keyspace::{DueKeysRule, Policy};
+use crate::keyspace::{DueKeysRule, Instance, Policy};
 use crate::pubsub::PubSub;
 use crate::replication::{ReplicaLimits, Replication, Role};
 use crate::resp::CommandError;
 use crate::scripting::busy;
-use crate::snapshot::{Refusal, SAVES};
+use crate::snapshot::Refusal;
 use crate::stats::latency;
 use crate::stats::slow_log::{Slow, SlowLog};
 use crate::stats::{calls, stages};
@@ -35,6 +36,10 @@ use std::time::{Duration, Instant};
 pub struct Server {
     /// The configuration.
     pub config: Config,
+    /// What its keyspaces have in common.
+    pub instance: Arc<Instance>,
+    /// What its commands need of it: those of the instance.
+    pub services: Arc<Services>,
     /// The connections that are open.
     pub clients: Clients,
     /// Counts of what has happened.
@@ -124,7 +129,7 @@ impl Server {
     /// Lets changes of the configuration take effect where values are kept for speed.
     pub fn apply_config(&self) {
         self.log_control.set_policy(self.config.choice(Directive::Appendfsync));
-        SAVES.aim_at(snapshot_path(&self.config));
+        self.services.saves.aim_at(snapshot_path(&self.config));
         self.config.apply_limits();
         self.config.apply_policy();
         limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
@@ -150,7 +155,7 @@ impl Server {
         calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
         stages::SAMPLE.store(self.config.narrow(Directive::StagesSample), Ordering::Relaxed);
         let control = self.log_control.clone();
-        SAVES.set_policy(
+        self.services.saves.set_policy(
             self.config.number(Directive::Save) > 0,
             self.config.is_on(Directive::StopWritesOnBgsaveError),
             Refusal(Box::new(move |is_refused| control.set_failed_snapshot(is_refused))),

@@ -6,7 +6,13 @@ use crate::aof::{FileEnd, Rewriter, begin_import};
 const FAILURES: [Failure; 3] = [Failure::Broken, Failure::Full, Failure::Short];
 
 fn rewriter(disk: &SimDisk, log: &Recovered) -> Rewriter {
-    Rewriter::new(Arc::new(disk.clone()), dir().to_owned(), log.manifest.clone(), log.segments.clone())
+    Rewriter::new(
+        &crate::keyspace::Instance::default(),
+        Arc::new(disk.clone()),
+        dir().to_owned(),
+        log.manifest.clone(),
+        log.segments.clone(),
+    )
 }
 
 /// What a server does that stops; the error says what it says.
@@ -60,6 +66,7 @@ fn import(disk: &SimDisk) -> Result<(), String> {
         boot: BOOT.into(),
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::No),
+        instance: Arc::default(),
     })?;
     write_keys(&log);
     let rewriter = rewriter(disk, &log);

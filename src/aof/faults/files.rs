@@ -75,6 +75,7 @@ fn open(dir: &Path, shards: usize) -> Result<Recovered, String> {
         boot: BOOT.into(),
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::Everysec),
+        instance: Arc::default(),
     })
 }
 
@@ -109,7 +110,13 @@ fn write(log: &Recovered, numbers: std::ops::Range<usize>) {
 }
 
 fn rewriter(log: &Recovered, dir: &Path) -> Rewriter {
-    Rewriter::new(Arc::new(SystemDisk), dir.to_owned(), log.manifest.clone(), log.segments.clone())
+    Rewriter::new(
+        &crate::keyspace::Instance::default(),
+        Arc::new(SystemDisk),
+        dir.to_owned(),
+        log.manifest.clone(),
+        log.segments.clone(),
+    )
 }
 
 /// What a server does that stops.

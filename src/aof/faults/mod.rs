@@ -59,6 +59,7 @@ fn recover_in(disk: &SimDisk, boot: &str) -> Result<Recovered, String> {
         boot: boot.into(),
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::Everysec),
+        instance: Arc::default(),
     })
 }
 
@@ -261,7 +262,7 @@ fn with_tags(command: &str) -> String {
 }
 
 fn naive_state<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<String> {
-    let mut stores = [Databases::of_part(DATABASES, 0, 1)];
+    let mut stores = [Databases::of_part(&Arc::default(), DATABASES, 0, 1)];
     let mut replay = Replay::tolerant();
     for change in changes {
         replay.apply(&change.effects, Joint::new(1, stores.iter_mut().enumerate()), None).expect("they are effects");

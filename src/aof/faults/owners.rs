@@ -14,6 +14,7 @@ fn recover_with(disk: &SimDisk, threads: usize) -> Result<Recovered, String> {
         boot: BOOT.into(),
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::No),
+        instance: Arc::default(),
     })
 }
 

@@ -18,6 +18,7 @@ pub(super) fn state_in(dir: &Path) -> Result<Vec<String>, String> {
         boot: BOOT.into(),
         now_ms: NOW_MS,
         control: LogControl::new(FsyncPolicy::No),
+        instance: Arc::default(),
     })?;
     recovered.threads.into_iter().for_each(end);
     Ok(describe(&mut recovered.stores))

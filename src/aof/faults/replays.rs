@@ -138,7 +138,8 @@ fn choose(template: &str, random: &mut fastrand::Rng) -> String {
 }
 
 pub(super) fn stores(count: usize) -> Vec<Databases> {
-    (0..count).map(|index| Databases::of_part(DATABASES, index, count)).collect()
+    let instance = Arc::default();
+    (0..count).map(|index| Databases::of_part(&instance, DATABASES, index, count)).collect()
 }
 
 /// Runs commands as one step, and gives what they log.

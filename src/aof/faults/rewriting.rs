@@ -44,7 +44,7 @@ impl Scenario {
         let writer = Writer::start();
         let disk = Arc::new(writer.disk.clone());
         let (manifest, segments) = (writer.log.manifest.clone(), writer.log.segments.clone());
-        let rewriter = Rewriter::new(disk, dir().to_owned(), manifest, segments);
+        let rewriter = Rewriter::new(&crate::keyspace::Instance::default(), disk, dir().to_owned(), manifest, segments);
         let mut scenario =
             Self { writer, rewriter, states: vec![Vec::new()], acknowledged: 0, synced: 0, marks: vec![0] };
         STEPS[..STEPS_BEFORE].iter().for_each(|step| scenario.step(step));
@@ -297,7 +297,7 @@ fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
     for (database, table) in writer.log.stores[0].tables().iter().enumerate() {
         table.for_each(&mut |node| records.encode(&mut bytes, database, node).expect("it fits"));
     }
-    let mut stores = [Databases::of_part(DATABASES, 0, 1)];
+    let mut stores = [Databases::of_part(&Arc::default(), DATABASES, 0, 1)];
     let mut replay = Replay::new();
     let (mut rest, mut count) = (&bytes[..], 0);
     while let Frame::Record(payload, len) = decode(rest, salt) {

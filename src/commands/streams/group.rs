@@ -1,7 +1,7 @@
 //! Groups of consumers: XGROUP, XACK.
 
 use super::super::arguments::integer;
-use super::super::{CommandError, Outcome};
+use super::super::{CommandError, Outcome, Services};
 use super::log::{Owner, tell_given};
 use super::{INVALID_ID, id, ids, shown, unknown_arguments};
 use crate::keyspace::values::stream::{Group, StreamId};
@@ -166,7 +166,7 @@ pub fn xack<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 }
 
 /// XGROUP HELP: O(1)
-pub fn xgroup_help(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn xgroup_help(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     super::info::write_help(
         "XGROUP",
         &[

@@ -1,7 +1,7 @@
 //! What is known of a stream: XINFO.
 
 use super::super::arguments::integer;
-use super::super::{CommandError, Outcome};
+use super::super::{CommandError, Outcome, Services};
 use super::{shown, unknown_arguments, write_all, write_entries, write_entry, write_id};
 use crate::keyspace::values::stream::{Consumer, Entry, Group, StreamId};
 use crate::keyspace::{Keyspace, Store, Stream};
@@ -165,7 +165,7 @@ fn write_bytes(field: &str, bytes: &[u8], reply: &mut Reply<'_>) {
 }
 
 /// XINFO HELP: O(1)
-pub fn xinfo_help(_args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn xinfo_help(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let lines = [
         "CONSUMERS <key> <groupname>",
         "    Show consumers of <groupname>.",

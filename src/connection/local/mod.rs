@@ -184,7 +184,7 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
     call.client.last_command.store(id.0, Ordering::Relaxed);
     let began_at = ticks::now();
     let outcome = match plain_function(id) {
-        Some(function) => function(args, reply),
+        Some(function) => function(&call.server.services, args, reply),
         None => functions::of(id)(call, args, reply),
     };
     let took = ticks::now().saturating_sub(began_at);

@@ -24,8 +24,8 @@ use crate::base::parallel::in_parallel;
 use crate::base::pressure::PRESSURE;
 use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Transaction};
 use crate::keyspace::{
-    Deadlines, DueKeysRule, Effects, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store, Table,
-    hash_of,
+    Deadlines, DueKeysRule, Effects, Instance, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store,
+    Table, hash_of,
 };
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
@@ -62,14 +62,15 @@ struct Database {
     sides: Sides,
     /// The image of all databases.
     imaging: Arc<SharedImaging>,
+    instance: Arc<Instance>,
 }
 
 impl Database {
     /// A database with room for so many keys.
-    fn new(shards: usize, keys: usize, imaging: Arc<SharedImaging>) -> Self {
+    fn new(shards: usize, keys: usize, imaging: Arc<SharedImaging>, instance: Arc<Instance>) -> Self {
         let map = Map::with_capacity_and_hasher_and_shard_amount(keys, ProcessHash, shards);
         let parts = (0..shards).map(|_| Mutex::default()).collect();
-        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, imaging }
+        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, imaging, instance }
     }
 
     /// Where the keys of a hash live: the number of the shard of the map.
@@ -139,7 +140,7 @@ impl DashmapEngine {
             databases: (0..store.databases())
                 .map(|number| {
                     let keys = store.tables().get(number).map_or(0, Table::len);
-                    Database::new(shards, keys, Arc::clone(&imaging))
+                    Database::new(shards, keys, Arc::clone(&imaging), Arc::clone(store.instance()))
                 })
                 .collect(),
             is_multi_key_atomic: foundation.is_multi_key_atomic,

@@ -9,7 +9,8 @@
 use super::super::prefetch::{Fetch, GROUP};
 use super::{Database, Side};
 use crate::keyspace::{
-    Deadlines, Evictable, Homes, IMAGE_STEP, ImageSink, Listeners, Node, Store, Table, draw_evictable, hash_of, walk,
+    Deadlines, Evictable, Homes, IMAGE_STEP, ImageSink, Instance, Listeners, Node, Store, Table, draw_evictable,
+    hash_of, walk,
 };
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
 use hashbrown_for_dashmap::raw::RawTable;
@@ -290,6 +291,11 @@ fn lock(databases: &[Database], (number, index): Part, is_writable: bool) -> Gua
 }
 
 impl Store for View<'_> {
+    #[inline]
+    fn instance(&self) -> &Arc<Instance> {
+        &self.databases[self.selected].instance
+    }
+
     fn select(&mut self, database: usize) {
         self.selected = database;
     }

@@ -21,7 +21,7 @@ use crate::base::parallel::cores;
 use crate::base::routing::shard_of;
 use crate::config::{CommandLineEnd, Config, Directive, apply_limits, boot_id, layout, log_dir};
 use crate::engine::Logs;
-use crate::keyspace::{Databases, Keyspace, Node, Store};
+use crate::keyspace::{Databases, Instance, Keyspace, Node, Store};
 use crate::rdb::{self, FileKey, FileSummary, too_few_databases, twice};
 use crate::scripting::FUNCTIONS;
 use redis_log::RedisLog;
@@ -52,7 +52,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
     if !is_unfinished && !Manifest::read(&SystemDisk, &dir)?.chains().is_empty() {
         return Err(format!("{} holds a log already; import makes a new one", dir.display()));
     }
-    let mut import = Import::new(config.size(Directive::Databases));
+    let mut import = Import::new(&Arc::default(), config.size(Directive::Databases));
     import.read(&path)?;
     let _lock = DirLock::take(&dir)?;
     takeover::forget(&dir)?;
@@ -82,8 +82,8 @@ struct Import {
 }
 
 impl Import {
-    fn new(databases: usize) -> Self {
-        let stores = Databases::of_part(databases, 0, 1);
+    fn new(instance: &Arc<Instance>, databases: usize) -> Self {
+        let stores = Databases::of_part(instance, databases, 0, 1);
         // A key that expired does so once everything is read.
         Self {
             keyspace: Keyspace::of_replay(stores),
@@ -187,6 +187,7 @@ impl Import {
             boot: boot.clone(),
             now_ms: clock.now_ms(),
             control: control.clone(),
+            instance: Arc::clone(self.keyspace.instance()),
         };
         let (recovered, removed) = begin_import(&log).map_err(|reason| remove_what_is_left(&log, reason))?;
         if removed > 0 {
@@ -201,7 +202,8 @@ impl Import {
         });
         // What is not whole is named by no manifest.
         let is_whole = written.is_ok();
-        let rewriter = || Arc::new(Rewriter::new(Arc::clone(disk), dir.clone(), manifest, segments));
+        let rewriter =
+            || Arc::new(Rewriter::new(self.keyspace.instance(), Arc::clone(disk), dir.clone(), manifest, segments));
         let logs = Logs { threads, control: control.clone(), clock };
         let finished = logs.finish(is_whole.then(rewriter)).map_err(|reason| match control.failure() {
             Some(failure) => format!("can't write the log in {}: {failure}", dir.display()),
@@ -384,6 +386,7 @@ mod tests {
             boot: "boot".into(),
             now_ms: 1_800_000_000_000,
             control: LogControl::new(FsyncPolicy::No),
+            instance: Arc::default(),
         })
         .expect("a server starts");
         let shards = recovered.stores.len();
@@ -418,7 +421,7 @@ mod tests {
             let dir = tempfile::tempdir().expect("a temporary directory");
             let path = dir.path().join("appendonly.aof");
             std::fs::write(&path, &log).expect("written");
-            let mut import = Import::new(DATABASES);
+            let mut import = Import::new(&Arc::default(), DATABASES);
             import.payloads = KeyPayloads::with_limits(PIECE, PIECE);
             import.read(&path).expect("it is a log");
             let wanted = describe(&mut import.keyspace);

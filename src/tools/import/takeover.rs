@@ -127,7 +127,7 @@ impl Source {
     }
 
     fn take_over(&self, place: &Place<'_>) -> Result<(), String> {
-        let mut import = Import::new(place.log.databases);
+        let mut import = Import::new(&place.log.instance, place.log.databases);
         tracing::info!("There is no log of this server yet: taking over {}", self.path().display());
         self.read_into(&mut import, place).map_err(|reason| self.refusal(&reason))?;
         let moves = self.moves(place).map_err(|reason| self.refusal(&reason))?;
