@@ -26,7 +26,7 @@ use super::stretch::Stretch;
 use super::write_buffer;
 use crate::base::parallel::in_parallel;
 use crate::base::routing::shard_of;
-use crate::keyspace::{Databases, Instance, Joint, StreamPlace};
+use crate::keyspace::{Databases, Instance, Joint, Settings, StreamPlace};
 use crate::rdb::undump_functions;
 use crate::scripting::FUNCTIONS;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ fn load_functions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()
         |reason: &str| format!("{}: {reason}. Refusing to start without the functions in it", path.display());
     let payload = disk.read(&path).map_err(|error| describe(&error.to_string()))?;
     let payload = payload.ok_or_else(|| describe("the manifest names it, and it is not there"))?;
-    let sources = undump_functions(&payload).map_err(describe)?;
+    let sources = undump_functions(&payload, &Settings::default()).map_err(describe)?;
     FUNCTIONS.load(sources.iter().map(AsRef::as_ref)).map_err(|reason| describe(&reason))
 }
 

@@ -3,7 +3,6 @@
 //! An idle connection keeps none, so ten thousand of them cost little; and the few that are used over and over stay in
 //! the cache.
 
-use super::limits;
 use crate::base::pool::Pool;
 use std::cell::RefCell;
 
@@ -28,10 +27,10 @@ pub fn give(mut buffer: Vec<u8>) {
     }
 }
 
-/// Lends this thread's `read-size` bytes to read into.
-pub fn with_scratch<R>(read: impl FnOnce(&mut [u8]) -> R) -> R {
+/// Lends so many bytes of this thread to read into.
+pub fn with_scratch<R>(len: usize, read: impl FnOnce(&mut [u8]) -> R) -> R {
     SCRATCH.with_borrow_mut(|scratch| {
-        scratch.resize(limits::READ_SIZE.get(), 0);
+        scratch.resize(len, 0);
         read(scratch)
     })
 }

@@ -287,7 +287,8 @@ fn list_of<'a, S: Store>(keyspace: &'a mut Keyspace<S>, key: &[u8]) -> &'a mut L
 
 /// Removes a list that is empty now, and notes what was taken.
 fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken: usize) {
-    let is_empty = list_of(keyspace, key).shrink();
+    let limits = keyspace.limits::<List>();
+    let is_empty = list_of(keyspace, key).shrink(limits);
     lists::note_popped(keyspace, key, taken, end, is_empty);
 }
 

@@ -2,11 +2,9 @@
 
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
-use crate::base::limits::IS_CLUSTER;
 use crate::base::routing::{SLOTS, slot_of};
-use crate::keyspace::{Keyspace, Store};
+use crate::keyspace::{Keyspace, Settings, Store};
 use crate::resp::{Args, Reply, parse_i64};
-use std::sync::atomic::Ordering;
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
@@ -49,13 +47,13 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 2] {
 const DISABLED: CommandError = CommandError::Text("ERR This instance has cluster support disabled");
 
 /// Refuses where this is no cluster.
-pub fn must_be_enabled() -> Outcome {
-    if IS_CLUSTER.load(Ordering::Relaxed) { Ok(()) } else { Err(DISABLED) }
+pub fn must_be_enabled(settings: &Settings) -> Outcome {
+    if settings.is_cluster() { Ok(()) } else { Err(DISABLED) }
 }
 
 /// Refuses what concerns another database: a cluster has one.
-pub fn must_have_databases(name: &str) -> Outcome {
-    match IS_CLUSTER.load(Ordering::Relaxed) {
+pub fn must_have_databases(settings: &Settings, name: &str) -> Outcome {
+    match settings.is_cluster() {
         true => Err(CommandError::Owned(format!("ERR {name} is not allowed in cluster mode"))),
         false => Ok(()),
     }
@@ -63,7 +61,7 @@ pub fn must_have_databases(name: &str) -> Outcome {
 
 /// CLUSTER COUNTKEYSINSLOT slot: O(N), N = keys
 pub fn countkeysinslot<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+    must_be_enabled(keyspace.settings())?;
     let slot = parse_i64(&args[2]).ok_or(CommandError::NotInteger)?;
     let slot = checked_slot(slot).ok_or(CommandError::Text("ERR Invalid slot"))?;
     let mut count = 0;
@@ -75,7 +73,7 @@ pub fn countkeysinslot<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, rep
 /// CLUSTER GETKEYSINSLOT slot count: O(N), N = keys
 pub fn getkeysinslot<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const INVALID: CommandError = CommandError::Text("ERR Invalid slot or number of keys");
-    must_be_enabled()?;
+    must_be_enabled(keyspace.settings())?;
     let [slot, most] = [2, 3].map(|position| parse_i64(&args[position]).ok_or(CommandError::NotInteger));
     let slot = slot?;
     let most = usize::try_from(most?).map_err(|_| INVALID)?;

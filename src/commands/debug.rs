@@ -7,10 +7,9 @@ use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::text::text_of;
 use super::{CommandError, Outcome, services};
 use crate::base::clock::milliseconds;
-use crate::base::limits::{EXPIRES_ACTIVELY, TRUSTS_PAYLOADS};
 use crate::base::memory;
 use crate::keyspace::values::stream::StreamId;
-use crate::keyspace::{Databases, Entry, Instance, Keyspace, Limit, Node, Object, Store, Value};
+use crate::keyspace::{Databases, Entry, Instance, Keyspace, Limit, Node, Object, Settings, Store, Value};
 use crate::resp::{Args, Reply, parse_i64, parse_memory, quoted};
 use parking_lot::Mutex;
 use std::fmt::Debug;
@@ -135,7 +134,7 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
         }
         3 if args.is(1, "PROTOCOL") => protocol(&args[2], reply)?,
         3 if args.is(1, "QUICKLIST-PACKED-THRESHOLD") => {
-            set_packed_threshold(&args[2])?;
+            set_packed_threshold(keyspace.settings(), &args[2])?;
             reply.ok();
         }
         2.. if args.is(1, "RELOAD") => {
@@ -143,7 +142,10 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             reply.ok();
         }
         3 if args.is(1, "SET-ACTIVE-EXPIRE") => {
-            EXPIRES_ACTIVELY.store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
+            keyspace
+                .settings()
+                .expires_actively
+                .store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
             reply.ok();
         }
         3 if args.is(1, "SET-DISABLE-DENY-SCRIPTS") => {
@@ -151,7 +153,10 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             reply.ok();
         }
         3 if args.is(1, "SET-SKIP-CHECKSUM-VALIDATION") => {
-            TRUSTS_PAYLOADS.store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
+            keyspace
+                .settings()
+                .trusts_payloads
+                .store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
             reply.ok();
         }
         // By itself it is the connection that sleeps. A transaction holds up everybody who wants its shards.
@@ -211,7 +216,7 @@ fn reload<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
     }
     let saves = Arc::clone(&services(keyspace).saves);
     saves.save(keyspace).map_err(|_| CommandError::Text("ERR"))?;
-    let nodes = saves.load(keyspace.databases()).map_err(|reason| {
+    let nodes = saves.load(keyspace.databases(), keyspace.settings()).map_err(|reason| {
         tracing::error!("DEBUG RELOAD: {reason}");
         CommandError::Text("ERR Error trying to load the RDB dump")
     })?;
@@ -220,12 +225,12 @@ fn reload<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-fn set_packed_threshold(argument: &[u8]) -> Outcome {
+fn set_packed_threshold(settings: &Settings, argument: &[u8]) -> Outcome {
     const MOST: u64 = (1 << 32) - (1 << 20);
     const REFUSAL: &str = "ERR argument must be a memory value bigger than 1 and smaller than 4gb";
     let text = std::str::from_utf8(argument).ok();
     let bytes = text.and_then(parse_memory).filter(|&bytes| bytes <= MOST).ok_or(CommandError::Text(REFUSAL))?;
-    Limit::ListPacked.set(if bytes == 0 { Limit::LIST_PACKED_DEFAULT } else { bytes as i64 });
+    settings.encodings.set(Limit::ListPacked, if bytes == 0 { Limit::LIST_PACKED_DEFAULT } else { bytes as i64 });
     Ok(())
 }
 

@@ -254,7 +254,7 @@ pub fn flush<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 }
 
 /// FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]: O(N), N = bytes of the libraries
-pub fn restore<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_have_at_most(args, 4)?;
     let has = |policy: &str| args.len() == 4 && args.is(3, policy);
     if args.len() == 4 && !has("APPEND") && !has("REPLACE") && !has("FLUSH") {
@@ -262,7 +262,7 @@ pub fn restore<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
             "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
         ));
     }
-    let sources = rdb::undump_functions(&args[2]).map_err(CommandError::Text)?;
+    let sources = rdb::undump_functions(&args[2], keyspace.settings()).map_err(CommandError::Text)?;
     let restored = Libraries::of(sources.iter().map(AsRef::as_ref)).map_err(CommandError::Owned)?;
     change(|libraries| match has("FLUSH") {
         true => {

@@ -283,11 +283,12 @@ fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &st
     if !args.len().is_multiple_of(2) {
         return Err(CommandError::Arity(command.to_owned()));
     }
+    let limits = keyspace.limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(&args[1])?;
-    hash.prepare(args.from(2).iter());
+    hash.prepare(limits, args.from(2).iter());
     let mut added = 0;
     for index in (2..args.len()).step_by(2) {
-        added += usize::from(hash.set(&args[index], &args[index + 1]));
+        added += usize::from(hash.set(limits, &args[index], &args[index + 1]));
     }
     keyspace.note_change(&args[1], args.len() / 2 - 1);
     keyspace.notify(Class::HASH, "hset", &args[1]);
@@ -296,11 +297,12 @@ fn set_fields<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, command: &st
 
 /// HSETNX key field value: O(1)
 pub fn hsetnx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let limits = keyspace.limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(&args[1])?;
     let is_new = !hash.contains(&args[2]);
     if is_new {
-        hash.prepare(args.from(2).iter());
-        hash.set(&args[2], &args[3]);
+        hash.prepare(limits, args.from(2).iter());
+        hash.set(limits, &args[2], &args[3]);
     }
     if is_new {
         keyspace.note_change(&args[1], 1);
@@ -369,12 +371,13 @@ pub fn hvals<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 /// HDEL key field [field ...]: O(N), N = fields given
 pub fn hdel<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
+    let limits = keyspace.limits::<Hash>();
     let Some(hash) = keyspace.collection_mut::<Hash>(key)? else {
         reply.integer(0);
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|&field| hash.remove(field)).count();
-    let is_empty = hash.shrink();
+    let is_empty = hash.shrink(limits);
     if removed > 0 {
         keyspace.notify(Class::HASH, "hdel", key);
     }
@@ -403,10 +406,11 @@ pub fn hlen<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 pub fn hincrby<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, field, increment) = (&args[1], &args[2], integer(&args[3])?);
     // Nothing fails once a hash had to be made: a field that is new starts at zero.
+    let limits = keyspace.limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(key)?;
     let old = hash.get(field).map_or(Ok(0), integer_of)?;
     let sum = old.checked_add(increment).ok_or(CommandError::Overflow)?;
-    hash.set(field, itoa::Buffer::new().format(sum).as_bytes());
+    hash.set(limits, field, itoa::Buffer::new().format(sum).as_bytes());
     keyspace.note_change(key, 1);
     keyspace.notify(Class::HASH, "hincrby", key);
     reply.integer(sum);
@@ -425,11 +429,12 @@ pub fn hincrbyfloat<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply:
         finite => finite,
     };
     // Nothing fails once a hash had to be made: a field that is new starts at zero.
+    let limits = keyspace.limits::<Hash>();
     let hash = keyspace.collection_or_new::<Hash>(key)?;
     let old = hash.get(field).map_or(Ok(Extended::from(0)), float_of)?;
     let sum = old.plus(increment).ok_or(CommandError::Text("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_string();
-    hash.set(field, text.as_bytes());
+    hash.set(limits, field, text.as_bytes());
     keyspace.note_change(key, 1);
     keyspace.notify(Class::HASH, "hincrbyfloat", key);
     keyspace.effects().tell([b"HSET", key, field, text.as_bytes()]);

@@ -359,7 +359,7 @@ pub fn copy<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     let (from, to) = (&args[1], &args[2]);
     let (database, is_replacing) = copy_options(keyspace, args)?;
     if database != keyspace.database() {
-        must_have_databases("Copying to another database")?;
+        must_have_databases(keyspace.settings(), "Copying to another database")?;
     }
     if from == to && database == keyspace.database() {
         return Err(CommandError::Text("ERR source and destination objects are the same"));
@@ -414,7 +414,7 @@ pub fn parse_database(number: i64, databases: usize) -> Result<usize, CommandErr
 
 /// MOVE key db: O(1)
 pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_have_databases("MOVE")?;
+    must_have_databases(keyspace.settings(), "MOVE")?;
     let key = &args[1];
     let database = database_number(&args[2], keyspace.databases())?;
     if database == keyspace.database() {
@@ -436,7 +436,7 @@ pub fn move_to<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 
 /// SWAPDB index1 index2: O(N), N = shards, and keys that somebody listens to
 pub fn swapdb<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_have_databases("SWAPDB")?;
+    must_have_databases(keyspace.settings(), "SWAPDB")?;
     let number = |argument, text| {
         let number = integer(argument).ok().and_then(|number| i32::try_from(number).ok());
         number.map(i64::from).ok_or(CommandError::Text(text))

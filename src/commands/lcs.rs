@@ -9,7 +9,6 @@ use super::flag_sets::READ;
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::text::text_of;
 use super::{CommandError, Outcome};
-use crate::base::limits::STRING_LEN_MAX;
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, Reply};
 
@@ -35,13 +34,14 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
 
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]: O(N * M), N, M = lengths
 pub fn lcs<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let len_max = keyspace.settings().string_len_max.get();
     let values = keyspace.read_all([&args[1], &args[2]].into_iter());
     let [mut a_digits, mut b_digits] = [itoa::Buffer::new(), itoa::Buffer::new()];
     let not_strings = |_| CommandError::Text("ERR The specified keys must contain string values");
     let a = values[0].map_or(Ok(&[][..]), |value| text_of(value, &mut a_digits)).map_err(not_strings)?;
     let b = values[1].map_or(Ok(&[][..]), |value| text_of(value, &mut b_digits)).map_err(not_strings)?;
     let options = Options::parse(args.from(3))?;
-    check_size(a, b)?;
+    check_size(len_max, a, b)?;
     match options {
         Options { is_len: true, .. } => reply.count(length(a, b, &mut Ways::none())),
         Options { is_idx: true, .. } => reply_matches(a, b, &options, reply),
@@ -82,11 +82,11 @@ impl Options {
 }
 
 /// Refuses strings for which Redis's table, of 32 bits for each cell, would be too large.
-fn check_size(a: &[u8], b: &[u8]) -> Outcome {
+fn check_size(len_max: usize, a: &[u8], b: &[u8]) -> Outcome {
     const TEXT: &str = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
     let cells = (a.len() as u64 + 1).checked_mul(b.len() as u64 + 1);
     let bytes = cells.and_then(|cells| cells.checked_mul(size_of::<u32>() as u64));
-    let fits = bytes.is_some_and(|bytes| bytes <= STRING_LEN_MAX.get() as u64);
+    let fits = bytes.is_some_and(|bytes| bytes <= len_max as u64);
     fits.then_some(()).ok_or(CommandError::Text(TEXT))
 }
 

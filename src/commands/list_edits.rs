@@ -5,7 +5,7 @@ use super::arguments::{integer, is, positions};
 use super::flag_sets::{READ, SHRINK, WRITE};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Class, Collection, End, Entry, Keyspace, List, Store};
+use crate::keyspace::{Class, Collection, End, Entry, Keyspace, List, ListLimits, Store};
 use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
@@ -89,18 +89,19 @@ pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         _ => return Err(CommandError::Syntax),
     };
     let (key, pivot, element) = (&args[1], Entry::of(&args[3]), &args[4]);
+    let limits = keyspace.limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.integer(0);
         return Ok(());
     };
-    list.prepare(std::iter::once(element));
+    list.prepare(limits, std::iter::once(element));
     let found = std::iter::successors(list.edge(End::Head), |&at| list.step(at, End::Tail))
         .find(|&position| list.at(position).is_same(pivot));
     let Some(position) = found else {
         reply.integer(-1);
         return Ok(());
     };
-    list.insert(position, element, side);
+    list.insert(limits, position, element, side);
     reply.count(list.len());
     keyspace.note_change(key, 1);
     keyspace.notify(Class::LIST, "linsert", key);
@@ -110,14 +111,15 @@ pub fn linsert<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
 /// LREM key count element: O(N), N = elements
 pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, count, element) = (&args[1], integer(&args[2])?, Entry::of(&args[3]));
+    let limits = keyspace.limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.integer(0);
         return Ok(());
     };
     let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
-    let removed = remove_equal(list, element, most, if count < 0 { End::Head } else { End::Tail });
+    let removed = remove_equal(limits, list, element, most, if count < 0 { End::Head } else { End::Tail });
     if removed > 0 {
-        let is_empty = list.shrink();
+        let is_empty = list.shrink(limits);
         keyspace.notify(Class::LIST, "lrem", key);
         if is_empty {
             keyspace.remove_emptied(key);
@@ -129,7 +131,7 @@ pub fn lrem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 }
 
 /// Removes the first elements towards an end that are equal to one, at most so many; gives how many.
-fn remove_equal(list: &mut List, element: Entry<'_>, most: u64, towards: End) -> usize {
+fn remove_equal(limits: ListLimits, list: &mut List, element: Entry<'_>, most: u64, towards: End) -> usize {
     let start = match towards {
         End::Head => End::Tail,
         End::Tail => End::Head,
@@ -139,7 +141,7 @@ fn remove_equal(list: &mut List, element: Entry<'_>, most: u64, towards: End) ->
     while let Some(position) = next.filter(|_| (removed as u64) < most) {
         next = if list.at(position).is_same(element) {
             removed += 1;
-            list.remove(position, towards)
+            list.remove(limits, position, towards)
         } else {
             list.step(position, towards)
         };
@@ -150,13 +152,14 @@ fn remove_equal(list: &mut List, element: Entry<'_>, most: u64, towards: End) ->
 /// LTRIM key start stop: O(N), N = elements removed
 pub fn ltrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (key, start, stop) = (&args[1], integer(&args[2])?, integer(&args[3])?);
+    let limits = keyspace.limits::<List>();
     if let Some(list) = keyspace.collection_mut::<List>(key)? {
         let len = list.len();
         let kept = positions(start, stop, len);
         list.truncate(len - kept.end, End::Tail);
         list.truncate(kept.start, End::Head);
         let removed = len - list.len();
-        let is_empty = list.shrink();
+        let is_empty = list.shrink(limits);
         // Also where nothing was cut off.
         keyspace.notify(Class::LIST, "ltrim", key);
         if is_empty {

@@ -5,7 +5,7 @@ use super::arguments::{count, integer, is, number_of_keys, position, positions, 
 use super::flag_sets::{READ, READ_FAST, SHRINK, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Class, Collection, End, Keyspace, List, Store};
+use crate::keyspace::{Class, Collection, End, Keyspace, List, ListLimits, Store};
 use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
@@ -262,19 +262,21 @@ pub fn rpushx<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 }
 
 fn push<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
+    let limits = keyspace.limits::<List>();
     let list = keyspace.collection_or_new::<List>(&args[1])?;
-    push_elements(list, args.from(2), end);
+    push_elements(limits, list, args.from(2), end);
     reply.count(list.len());
     note_pushed(keyspace, &args[1], args.len() - 2, end);
     Ok(())
 }
 
 fn push_existing<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
+    let limits = keyspace.limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(&args[1])? else {
         reply.integer(0);
         return Ok(());
     };
-    push_elements(list, args.from(2), end);
+    push_elements(limits, list, args.from(2), end);
     reply.count(list.len());
     note_pushed(keyspace, &args[1], args.len() - 2, end);
     Ok(())
@@ -307,9 +309,9 @@ fn pop_event(end: End) -> &'static str {
     }
 }
 
-fn push_elements(list: &mut List, elements: Args<'_>, end: End) {
-    list.prepare(elements.iter());
-    elements.iter().for_each(|element| list.push(element, end));
+fn push_elements(limits: ListLimits, list: &mut List, elements: Args<'_>, end: End) {
+    list.prepare(limits, elements.iter());
+    elements.iter().for_each(|element| list.push(limits, element, end));
 }
 
 /// LPOP key [count]: O(N), N = elements taken
@@ -332,13 +334,14 @@ pub fn rpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
 
 fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
     let key = &args[1];
+    let limits = keyspace.limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.null();
         return Ok(());
     };
     reply_entry(reply, list.peek(end).expect("keys of empty lists do not exist"));
     list.truncate(1, end);
-    let is_empty = list.shrink();
+    let is_empty = list.shrink(limits);
     note_popped(keyspace, key, 1, end, is_empty);
     Ok(())
 }
@@ -346,12 +349,13 @@ fn pop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'
 fn pop_many<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, end: End) -> Outcome {
     let key = &args[1];
     let wanted = count(&args[2])?;
+    let limits = keyspace.limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else {
         reply.null_array();
         return Ok(());
     };
     let taken = pop_elements(list, wanted, end, reply);
-    let is_empty = list.shrink();
+    let is_empty = list.shrink(limits);
     note_popped(keyspace, key, taken, end, is_empty);
     Ok(())
 }
@@ -403,11 +407,12 @@ fn pop_from<S: Store>(
     end: End,
     reply: &mut Reply<'_>,
 ) -> Result<bool, CommandError> {
+    let limits = keyspace.limits::<List>();
     let Some(list) = keyspace.collection_mut::<List>(key)? else { return Ok(false) };
     reply.array(2);
     reply.bulk(key);
     let taken = pop_elements(list, wanted, end, reply);
-    let is_empty = list.shrink();
+    let is_empty = list.shrink(limits);
     note_popped(keyspace, key, taken, end, is_empty);
     tell_popped(keyspace, key, taken, end);
     Ok(true)
@@ -465,11 +470,12 @@ pub fn move_one<S: Store>(
     let element = list.peek(from).expect("keys of empty lists do not exist").to_vec();
     list.truncate(1, from);
     // The source may be empty now, and is removed after it got the element back where it is the destination too.
+    let limits = keyspace.limits::<List>();
     let list = keyspace.collection_or_new::<List>(destination).expect(LOOKED_AT);
-    list.prepare(std::iter::once(element.as_slice()));
-    list.push(&element, to);
+    list.prepare(limits, std::iter::once(element.as_slice()));
+    list.push(limits, &element, to);
     note_pushed(keyspace, destination, 1, to);
-    let is_empty = keyspace.collection_mut::<List>(source).expect(LOOKED_AT).is_some_and(Collection::shrink);
+    let is_empty = keyspace.collection_mut::<List>(source).expect(LOOKED_AT).is_some_and(|list| list.shrink(limits));
     keyspace.notify(Class::LIST, pop_event(from), source);
     if is_empty {
         keyspace.remove_emptied(source);
@@ -515,10 +521,11 @@ pub fn lindex<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
 
 /// LSET key index element: O(N), N = distance to the nearer end
 pub fn lset<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let limits = keyspace.limits::<List>();
     let list = keyspace.collection_mut::<List>(&args[1])?.ok_or(CommandError::NoSuchKey)?;
     let at = position(integer(&args[2])?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
-    list.set(at, &args[3]);
-    list.settle();
+    list.set(limits, at, &args[3]);
+    list.settle(limits);
     keyspace.note_change(&args[1], 1);
     keyspace.notify(Class::LIST, "lset", &args[1]);
     reply.ok();

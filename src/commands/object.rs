@@ -5,7 +5,7 @@ use super::flag_sets::{READ, STATUS};
 use super::lookup::container;
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome, Services};
-use crate::keyspace::{Keyspace, Node, Policy, Store, Value};
+use crate::keyspace::{Keyspace, Node, Store, Value};
 use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
@@ -126,7 +126,7 @@ pub fn idletime<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
                                switching between policies at runtime LRU and LFU data will take some time to adjust.";
     let second = keyspace.second();
     let idle = keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.idle_seconds(second)));
-    if idle.is_some() && Policy::now().counts_uses() {
+    if idle.is_some() && keyspace.settings().eviction.policy().counts_uses() {
         return Err(CommandError::Text(NOT_TRACKED));
     }
     reply_or_null(reply, idle);
@@ -138,9 +138,9 @@ pub fn freq<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
     const NOT_TRACKED: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
                                that when switching between policies at runtime LRU and LFU data will take some time \
                                to adjust.";
-    let second = keyspace.second();
-    let frequency = keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.frequency(second)));
-    if frequency.is_some() && !Policy::now().counts_uses() {
+    let (second, counting) = (keyspace.second(), keyspace.settings().eviction.counting());
+    let frequency = keyspace.inspect_unnoticed(&args[2]).map(|node| i64::from(node.frequency(second, counting)));
+    if frequency.is_some() && !keyspace.settings().eviction.policy().counts_uses() {
         return Err(CommandError::Text(NOT_TRACKED));
     }
     reply_or_null(reply, frequency);

@@ -203,6 +203,7 @@ fn picks(len: usize, count: usize, random: &mut fastrand::Rng) -> impl FnMut() -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::EncodingLimits;
 
     fn sample(set: &Set, count: usize, random: &mut fastrand::Rng) -> Vec<u8> {
         let mut out = Vec::new();
@@ -215,7 +216,9 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         for prefix in ["", "a", &"long".repeat(20)] {
             let mut set = Set::default();
-            (10..40).for_each(|n| assert!(set.insert(format!("{prefix}{n}").as_bytes())));
+            (10..40).for_each(|n| {
+                assert!(set.insert(EncodingLimits::default().of_sets(), format!("{prefix}{n}").as_bytes()))
+            });
             for count in [1, 5, 10, 11, 29, 30] {
                 let mut seen = HashSet::new();
                 for _ in 0..300 {

@@ -12,7 +12,6 @@ use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
 use super::{CommandId, Context, Outcome, Services, command, publishes, run_one};
-use crate::base::limits::IS_CLUSTER;
 use crate::base::pressure::PRESSURE;
 use crate::keyspace::{Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
@@ -260,7 +259,7 @@ pub fn run_program<S: Store>(
     (keys, args): (usize, Args<'_>),
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    must_be_allowed(flags, is_read_only)?;
+    must_be_allowed(keyspace, flags, is_read_only)?;
     let database = keyspace.database();
     let began_at = keyspace.began_at();
     let mut calls = ScriptCommands {
@@ -371,11 +370,11 @@ fn is_over_declared_keys(call: &StaticCall<'_>) -> bool {
 }
 
 /// Refuses a script that says of itself that it must not run now.
-fn must_be_allowed(flags: ScriptFlags, is_read_only: bool) -> Outcome {
+fn must_be_allowed<S: Store>(keyspace: &Keyspace<S>, flags: ScriptFlags, is_read_only: bool) -> Outcome {
     if !flags.is_declared {
         return Ok(());
     }
-    if flags.no_cluster && IS_CLUSTER.load(Ordering::Relaxed) {
+    if flags.no_cluster && keyspace.settings().is_cluster() {
         return Err(CommandError::Text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
     }
     if flags.no_writes {
@@ -554,7 +553,7 @@ impl<S: Store> ScriptCommands<'_, S> {
 
     fn select(&mut self, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
         if integer(&args[1])? != 0 {
-            super::cluster::must_have_databases("SELECT")?;
+            super::cluster::must_have_databases(self.keyspace.settings(), "SELECT")?;
         }
         self.keyspace.select(database_number(&args[1], self.keyspace.databases())?);
         reply.ok();

@@ -6,7 +6,7 @@ use super::flag_sets::{READ, READ_FAST, SHRINK_FAST, WRITE, WRITE_FAST};
 use super::random::{Members, reply_random, wanted};
 use super::row::{Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, Object, Set, Store};
+use crate::keyspace::{Class, Collection, Entry, Keyspace, NewValue, Object, Set, SetLimits, Store};
 use crate::resp::{Args, Reply};
 
 /// The rows of the commands here.
@@ -283,9 +283,10 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 16] {
 /// SADD key member [member ...]: O(N), N = members given
 pub fn sadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let members = args.from(2);
+    let limits = keyspace.limits::<Set>();
     let set = set_or_new(keyspace, &args[1], &members[0], members.len())?;
-    set.prepare(members.len());
-    let added = members.iter().filter(|member| set.insert(member)).count();
+    set.prepare(limits, members.len());
+    let added = members.iter().filter(|member| set.insert(limits, member)).count();
     if added > 0 {
         keyspace.note_change(&args[1], added);
         keyspace.notify(Class::SET, "sadd", &args[1]);
@@ -301,19 +302,21 @@ fn set_or_new<'a, S: Store>(
     first: &[u8],
     count: usize,
 ) -> Result<&'a mut Set, CommandError> {
-    let make = || NewValue::Object(Object::Set(Set::for_members(first, count)));
+    let limits = keyspace.limits::<Set>();
+    let make = || NewValue::Object(Object::Set(Set::for_members(limits, first, count)));
     keyspace.node_or_new(key, make).object_mut().and_then(Set::of_mut).ok_or(CommandError::WrongType)
 }
 
 /// SREM key member [member ...]: O(N), N = members given
 pub fn srem<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = &args[1];
+    let limits = keyspace.limits::<Set>();
     let Some(set) = keyspace.collection_mut::<Set>(key)? else {
         reply.integer(0);
         return Ok(());
     };
     let removed = args.from(2).iter().filter(|member| set.remove(member)).count();
-    let is_empty = set.shrink();
+    let is_empty = set.shrink(limits);
     if removed > 0 {
         keyspace.notify(Class::SET, "srem", key);
     }
@@ -371,6 +374,7 @@ fn move_member<S: Store>(
     destination: &[u8],
     member: &[u8],
 ) -> Result<bool, CommandError> {
+    let limits = keyspace.limits::<Set>();
     let Some(set) = keyspace.collection_mut::<Set>(source)? else { return Ok(false) };
     let has_member = set.contains(member);
     keyspace.collection_mut::<Set>(destination)?;
@@ -379,12 +383,12 @@ fn move_member<S: Store>(
     }
     let set = keyspace.collection_mut::<Set>(source)?.expect("the source was found above");
     set.remove(member);
-    let is_empty = set.shrink();
+    let is_empty = set.shrink(limits);
     keyspace.notify(Class::SET, "srem", source);
     if is_empty {
         keyspace.remove_emptied(source);
     }
-    let is_added = set_or_new(keyspace, destination, member, 1)?.insert(member);
+    let is_added = set_or_new(keyspace, destination, member, 1)?.insert(limits, member);
     keyspace.note_change(source, 1);
     if is_added {
         keyspace.note_change(destination, 1);
@@ -447,7 +451,7 @@ fn cardinality_limit(options: Args<'_>) -> Result<usize, CommandError> {
 }
 
 /// The set that several sets give, of which some may not exist.
-type Combine = fn(&[Option<&Set>]) -> Set;
+type Combine = fn(SetLimits, &[Option<&Set>]) -> Set;
 
 fn reply_combined<S: Store>(
     keyspace: &mut Keyspace<S>,
@@ -455,7 +459,7 @@ fn reply_combined<S: Store>(
     reply: &mut Reply<'_>,
     combine: Combine,
 ) -> Outcome {
-    let set = combine(&keyspace.read_collections::<Set>(args.from(1).iter())?);
+    let set = combine(keyspace.limits::<Set>(), &keyspace.read_collections::<Set>(args.from(1).iter())?);
     reply.set(set.len());
     set.iter().for_each(|member| reply_entry(reply, member));
     Ok(())
@@ -470,7 +474,7 @@ fn store_combined<S: Store>(
     event: &'static str,
 ) -> Outcome {
     let destination = &args[1];
-    let set = combine(&keyspace.read_collections::<Set>(args.from(2).iter())?);
+    let set = combine(keyspace.limits::<Set>(), &keyspace.read_collections::<Set>(args.from(2).iter())?);
     let len = set.len();
     if len > 0 {
         keyspace.set(destination, NewValue::Object(set.into_object()), None);
@@ -485,11 +489,11 @@ fn store_combined<S: Store>(
 }
 
 /// The members that all sets have. Integers become an intset again, whatever they come from.
-fn intersection(sets: &[Option<&Set>]) -> Set {
+fn intersection(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
     let smallest = sets.iter().flatten().min_by_key(|set| set.len());
     let mut common = if matches!(smallest, Some(Set::Integers(_))) { Set::default() } else { Set::packed() };
-    common.extend(common_members(sets));
-    common.become_integers();
+    common.extend(limits, common_members(sets));
+    common.become_integers(limits);
     common
 }
 
@@ -502,19 +506,19 @@ fn common_members<'a>(sets: &[Option<&'a Set>]) -> impl Iterator<Item = Entry<'a
     members.filter(move |&member| sets[1..].iter().all(|set| set.contains_entry(member)))
 }
 
-fn union(sets: &[Option<&Set>]) -> Set {
+fn union(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
     let mut all = Set::default();
-    all.extend(sets.iter().flatten().flat_map(|set| set.iter()));
+    all.extend(limits, sets.iter().flatten().flat_map(|set| set.iter()));
     all
 }
 
 /// The members of the first set that no other has.
-fn difference(sets: &[Option<&Set>]) -> Set {
+fn difference(limits: SetLimits, sets: &[Option<&Set>]) -> Set {
     let mut left = Set::default();
     if let Some((Some(first), others)) = sets.split_first() {
         let others: Vec<&Set> = others.iter().copied().flatten().collect();
         let is_left = |member: &Entry<'_>| !others.iter().any(|set| set.contains_entry(*member));
-        left.extend(first.iter().filter(is_left));
+        left.extend(limits, first.iter().filter(is_left));
     }
     left
 }

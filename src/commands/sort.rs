@@ -369,9 +369,10 @@ fn store<S: Store>(keyspace: &mut Keyspace<S>, destination: &[u8], result: &[Vec
         }
         return;
     }
+    let limits = keyspace.limits::<List>();
     let mut list = List::default();
-    list.prepare(result.iter().map(Vec::as_slice));
-    result.iter().for_each(|element| list.push(element, End::Tail));
+    list.prepare(limits, result.iter().map(Vec::as_slice));
+    result.iter().for_each(|element| list.push(limits, element, End::Tail));
     keyspace.set(destination, NewValue::Object(list.into_object()), None);
     // Behind the change, which tells it where the destination had expired.
     if keyspace.effects().is_logged() {

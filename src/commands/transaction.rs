@@ -10,8 +10,9 @@ use super::greeting::Greeting;
 use super::keys::{database_id, database_number};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one};
-use crate::base::limits::IS_CLUSTER;
-use crate::keyspace::{Caller, Databases, Effects, Keyspace, LogMark, Store, StreamPlace, Watch};
+use crate::keyspace::{
+    Caller, Databases, Effects, Instance, Keyspace, LogMark, Settings, Store, StreamPlace, Watch,
+};
 use crate::resp::{Args, FULL, Replies, Reply, Span};
 use crate::scripting::{FUNCTIONS, Libraries};
 use std::sync::Arc;
@@ -275,7 +276,7 @@ impl Transaction {
 
     /// Calls `visit` with each key that its commands name or that it watches, and the database that it is in; with a
     /// key that may go from one database to another, for both.
-    pub fn for_each_key(&self, mut visit: impl FnMut(usize, &[u8])) {
+    pub fn for_each_key(&self, instance: &Instance, mut visit: impl FnMut(usize, &[u8])) {
         let mut context = self.context;
         for (id, args) in self.commands() {
             let other = match crossing(id, args, self.databases) {
@@ -287,7 +288,7 @@ impl Transaction {
             for database in std::iter::once(context.database.into()).chain(other).filter(|_| is_keyed) {
                 command(id).keys.positions(args).for_each(|position| visit(database, &args[position]));
             }
-            context = context_after(context, id, args, self.databases);
+            context = context_after(&instance.settings, context, id, args, self.databases);
         }
         self.watched.iter().flat_map(|(_, keys)| keys).for_each(|(database, key)| visit((*database).into(), key));
     }
@@ -372,7 +373,7 @@ impl Transaction {
                 let is_shard = command(queued.id).name == "spublish";
                 receivers.push(keyspace.publish(&args[1], is_shard, &args[2]));
             } else {
-                context = context_after(context, queued.id, args, *databases);
+                context = context_after(keyspace.settings(), context, queued.id, args, *databases);
                 keyspace.select(context.database.into());
             }
             queued.reply_end = replies.end_reply();
@@ -408,7 +409,7 @@ impl Replacement {
 /// The context of what follows a command: SELECT chooses a database, HELLO a protocol, CLIENT NO-TOUCH whether keys
 /// are used. HELLO with a password may fail,
 /// which is found out when the connection runs it: the replies of this transaction stay as they are.
-fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usize) -> Context {
+fn context_after(settings: &Settings, context: Context, id: CommandId, args: Args<'_>, databases: usize) -> Context {
     let row = command(id);
     if row.request != Request::Local {
         return context;
@@ -419,7 +420,7 @@ fn context_after(context: Context, id: CommandId, args: Args<'_>, databases: usi
             _ => context,
         },
         // In a cluster it fails.
-        "select" if IS_CLUSTER.load(Ordering::Relaxed) => context,
+        "select" if settings.is_cluster() => context,
         "client" if args.len() == 3 && args.is(1, "NO-TOUCH") => match (args.is(2, "ON"), args.is(2, "OFF")) {
             (false, false) => context,
             (no_touch, _) => Context { no_touch, ..context },

@@ -5,7 +5,7 @@ use super::arguments::{integer, is};
 use super::flag_sets::{READ, WRITE};
 use super::row::{Categories, Command, Group, Keys, Request, Row, Run};
 use super::{CommandError, Outcome};
-use crate::keyspace::{Class, Keyspace, Policy, Store};
+use crate::keyspace::{Class, Keyspace, Store, Usage};
 use crate::rdb::{self, Loaded, Refusal};
 use crate::resp::{Args, Reply, quoted};
 
@@ -106,7 +106,7 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         return Err(CommandError::Text("BUSYKEY Target key name already exists."));
     }
     let deadline = deadline(integer(&args[2])?, options.is_absolute, keyspace.now_ms())?;
-    let value = rdb::undump(payload).map_err(|refusal| refused(key, refusal))?;
+    let value = rdb::undump(payload, keyspace.settings()).map_err(|refusal| refused(key, refusal))?;
     if deadline.is_some_and(|deadline| deadline <= keyspace.now_ms()) {
         // It comes too late: all that is left to do is to replace what was there, by nothing.
         if keyspace.remove(key) {
@@ -146,14 +146,14 @@ fn deadline(ttl: i64, is_absolute: bool, now_ms: u64) -> Result<Option<u64>, Com
 
 fn store<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], value: Loaded, deadline: Option<u64>, options: &Options) {
     value.store_in(keyspace, key, deadline);
-    let second = keyspace.second();
+    let (usage, second) = (keyspace.usage(), keyspace.second());
     if let Some(node) = keyspace.peek(key) {
         // What was there has gone, with its uses.
-        node.begin_use(second);
+        node.begin_use(usage, second);
         // What the policy does not go by is not kept.
-        match (Policy::now().counts_uses(), options) {
-            (true, Options { frequency: Some(frequency), .. }) => node.set_frequency(*frequency, second),
-            (false, Options { idle: Some(idle), .. }) => node.set_last_use(second.saturating_sub(*idle)),
+        match (usage, options) {
+            (Usage::Counter(_), Options { frequency: Some(frequency), .. }) => node.set_frequency(*frequency, second),
+            (Usage::LastUse, Options { idle: Some(idle), .. }) => node.set_last_use(second.saturating_sub(*idle)),
             _ => {}
         }
     }
@@ -165,6 +165,7 @@ fn tell<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], payload: &[u8], deadli
     if keyspace.effects().is_logged() {
         let mut digits = itoa::Buffer::new();
         let deadline = digits.format(deadline.unwrap_or(0)).as_bytes();
-        keyspace.effects().tell([b"RESTORE", key, deadline, &rdb::sealed(payload), b"REPLACE", b"ABSTTL"]);
+        let sealed = rdb::sealed(payload, keyspace.settings());
+        keyspace.effects().tell([b"RESTORE", key, deadline, &sealed, b"REPLACE", b"ABSTTL"]);
     }
 }

@@ -2,12 +2,10 @@
 
 use super::{Config, Directive};
 use crate::aof::{FILES_PER_SEGMENT, Layout};
-use crate::base::limits;
 use crate::base::narrowing::size;
 use crate::base::parallel::cores;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 /// File descriptors that are neither connections nor of the log: the standard ones, the listener, the runtime's own, the
 /// locks, a snapshot, what is opened for a moment, and one for a connection that is refused.
@@ -32,13 +30,6 @@ pub fn threads(config: &Config) -> NonZeroUsize {
 /// A number of a directive, or the default where it is 0.
 pub fn or_default(number: u64, default: impl FnOnce() -> usize) -> NonZeroUsize {
     NonZeroUsize::new(size(number)).or_else(|| NonZeroUsize::new(default())).expect("defaults are at least one")
-}
-
-/// Lets the limits take effect that decide how data is laid out; while the log is replayed, too.
-pub fn apply_limits(config: &Config) {
-    limits::IS_CLUSTER.store(config.is_on(Directive::ClusterEnabled), Ordering::Relaxed);
-    limits::STREAM_NODE_BYTES_MAX.set(config.number(Directive::StreamNodeMaxBytes));
-    limits::STREAM_NODE_ENTRIES_MAX.set(config.number(Directive::StreamNodeMaxEntries));
 }
 
 /// Where the log's files are.

@@ -8,9 +8,7 @@ mod intake;
 mod layout;
 pub mod logging;
 
-pub use layout::{
-    apply_limits, boot_id, clients_that_fit, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads,
-};
+pub use layout::{boot_id, clients_that_fit, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads};
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +21,7 @@ use parking_lot::RwLock;
 
 use crate::aof::FsyncPolicy;
 use crate::base::narrowing::{low_u32, size};
-use crate::keyspace::{Class, LFU_DECAY_TIME, LFU_LOG_FACTOR, Limit, Policy, SAMPLES};
+use crate::keyspace::{Class, Eviction, Limit, Policy, Settings};
 use crate::resp::{parse_i64, parse_memory, parse_u64};
 use crate::snapshot::SavePoints;
 
@@ -608,20 +606,29 @@ impl Config {
         Class::from_bits(self.narrow(Directive::NotifyKeyspaceEvents))
     }
 
-    /// Tells the keyspaces of this process the limits of small collections.
-    pub fn apply_limits(&self) {
+    /// Lets the directives take effect that commands go by.
+    pub fn apply_to(&self, settings: &Settings) {
         for (directive, limit) in LIMITS {
-            limit.set(self.number(directive) as i64);
+            settings.encodings.set(limit, self.number(directive) as i64);
         }
+        for (limit, directive) in [
+            (&settings.string_len_max, Directive::ProtoMaxBulkLen),
+            (&settings.hll_sparse_len_max, Directive::HllSparseMaxBytes),
+            (&settings.stream_node_bytes_max, Directive::StreamNodeMaxBytes),
+            (&settings.stream_node_entries_max, Directive::StreamNodeMaxEntries),
+        ] {
+            limit.set(self.number(directive));
+        }
+        settings.is_cluster.store(self.is_on(Directive::ClusterEnabled), Ordering::Relaxed);
+        self.apply_eviction(&settings.eviction);
     }
 
-    /// Tells the keyspaces of this process which keys go first when memory is short.
-    pub fn apply_policy(&self) {
-        Policy::from_number(self.number(Directive::MaxmemoryPolicy)).set();
+    fn apply_eviction(&self, eviction: &Eviction) {
+        eviction.set_policy(Policy::from_number(self.number(Directive::MaxmemoryPolicy)));
         for (limit, directive) in [
-            (&SAMPLES, Directive::MaxmemorySamples),
-            (&LFU_LOG_FACTOR, Directive::LfuLogFactor),
-            (&LFU_DECAY_TIME, Directive::LfuDecayTime),
+            (&eviction.samples, Directive::MaxmemorySamples),
+            (&eviction.lfu_log_factor, Directive::LfuLogFactor),
+            (&eviction.lfu_decay_time, Directive::LfuDecayTime),
         ] {
             limit.store(self.narrow(directive), Ordering::Relaxed);
         }

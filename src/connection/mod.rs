@@ -332,7 +332,7 @@ impl<S: Session> Connection<S> {
         if !self.partial.is_empty() || self.requests.deferred.is_some() {
             return self.read_on(start);
         }
-        buffers::with_scratch(|scratch| {
+        buffers::with_scratch(self.requests.server.read_size.get(), |scratch| {
             let result = self.requests.client.stream.read_once(scratch);
             let Some(len) = self.note_read(result, start)? else { return Ok(()) };
             let consumed = self.take_on(&scratch[..len]);
@@ -989,7 +989,7 @@ fn must_be_of_one_slot(
         is_crossing |= *first.get_or_insert(slot) != slot;
     };
     match &state.multi {
-        Some(multi) if command.name == "exec" => multi.transaction.for_each_key(|_, key| visit(key)),
+        Some(multi) if command.name == "exec" => multi.transaction.for_each_key(&server.instance, |_, key| visit(key)),
         _ => command.keys.positions(args).for_each(|position| visit(&args[position])),
     }
     if is_crossing { Err(CommandError::Text(CROSS_SLOT)) } else { Ok(()) }

@@ -11,7 +11,6 @@
 //! ```
 
 use crate::base::clock::uptime_ms;
-use crate::base::limits::STRING_LEN_MAX;
 use crate::config::Directive;
 use crate::replication::{Attached, Introduction, Phase, Pipe, Place, Replica, Start, Taken};
 use crate::resp::{Args, Limits, RequestParser, Step, parse_i64};
@@ -354,7 +353,7 @@ impl Link<'_> {
     }
 
     fn take_on(&mut self, input: &[u8]) -> io::Result<usize> {
-        let limits = Limits { bulk_len_max: STRING_LEN_MAX.get(), authenticated: true };
+        let limits = Limits { bulk_len_max: self.server.settings().string_len_max.get(), authenticated: true };
         let mut consumed = 0;
         loop {
             match self.parser.parse(&input[consumed..], limits) {

@@ -1,11 +1,10 @@
 //! Eviction by whoever owns the keys, in slices of bounded time, as [expiration](super::expiration).
 
 use super::expiration::TimeSlice;
-use crate::base::limits::is_frozen;
 use crate::base::memory::Meter;
 use crate::base::pressure::{COMMAND, PRESSURE};
 use crate::commands::blocking::serve_ready;
-use crate::keyspace::{Evictable, Keyspace, Policy};
+use crate::keyspace::{Evictable, Keyspace};
 use std::time::Duration;
 
 /// How long to wait where nothing could be evicted.
@@ -38,9 +37,9 @@ pub fn evict_slice<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64) -> Evic
 /// Evicts keys until so many bytes are freed, `most` keys or the rest of a slice at most. What was paid is told by the
 /// caller.
 pub fn evict_within<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64, slice: &mut TimeSlice, most: u64) -> Evicted {
-    let policy = Policy::now();
+    let policy = keyspace.settings().eviction.policy();
     let mut evicted = Evicted::default();
-    if !policy.evicts() || is_frozen() {
+    if !policy.evicts() || keyspace.settings().is_frozen() {
         return evicted;
     }
     let meter = Meter::start();

@@ -3,7 +3,6 @@
 //! In slices of bounded time, so that a million keys expiring in one second delay other commands by a slice at most.
 //! [Eviction](super::eviction) goes in the same slices.
 
-use crate::base::limits::{EXPIRES_ACTIVELY, is_frozen};
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
 use crate::stats::latency;
@@ -72,7 +71,8 @@ fn remove_due<S: Store>(
     mut first: impl FnMut(&mut Keyspace<S>) -> Option<(usize, (u64, u64))>,
 ) -> Slice {
     let now_ms = keyspace.now_ms();
-    if !EXPIRES_ACTIVELY.load(Ordering::Relaxed) || is_frozen() || keyspace.keeps_due_keys() {
+    let settings = keyspace.settings();
+    if !settings.expires_actively.load(Ordering::Relaxed) || settings.is_frozen() || keyspace.keeps_due_keys() {
         return Slice::default();
     }
     let mut slice = TimeSlice::begin();

@@ -28,7 +28,7 @@ use crate::aof::{Joints, LogControl, LogThread, Rewriter, Segment};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::commands::{CommandId, Context, Transaction};
-use crate::keyspace::{Databases, DueKeysRule, LogMark};
+use crate::keyspace::{Databases, DueKeysRule, Instance, LogMark};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Output, Reply};
 use crate::stats::latency;
@@ -40,6 +40,8 @@ use std::sync::Arc;
 
 /// What an engine is built from.
 pub struct Foundation {
+    /// What the keyspaces of the server have in common.
+    pub instance: Arc<Instance>,
     /// The data recovered from the log, one store per owner; empty ones where there is no log.
     pub stores: Vec<Databases>,
     /// Where each owner logs: without a log nothing is appended there.

@@ -1,5 +1,5 @@
-//! How large small collections may become before they change their encoding: the directives of CONFIG, for every
-//! keyspace of the process.
+//! How large small collections may become before they change their encoding: the directives of CONFIG. A command takes
+//! those of the type that it changes as they are when it begins.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -27,37 +27,94 @@ pub enum Limit {
     ListPacked,
 }
 
-static VALUES: [AtomicI64; 9] = [
-    AtomicI64::new(-2),
-    AtomicI64::new(512),
-    AtomicI64::new(128),
-    AtomicI64::new(64),
-    AtomicI64::new(512),
-    AtomicI64::new(64),
-    AtomicI64::new(128),
-    AtomicI64::new(64),
-    AtomicI64::new(Limit::LIST_PACKED_DEFAULT),
-];
-
 impl Limit {
     /// [`ListPacked`](Self::ListPacked) where nobody has set it.
     pub const LIST_PACKED_DEFAULT: i64 = 1 << 30;
+}
 
-    /// Changes the limit for the whole process.
-    pub fn set(self, value: i64) {
-        VALUES[self as usize].store(value, Ordering::Relaxed);
+/// The limits of one server.
+#[derive(Debug)]
+pub struct EncodingLimits([AtomicI64; 9]);
+
+impl Default for EncodingLimits {
+    fn default() -> Self {
+        Self([-2, 512, 128, 64, 512, 64, 128, 64, Limit::LIST_PACKED_DEFAULT].map(AtomicI64::new))
+    }
+}
+
+impl EncodingLimits {
+    /// Changes a limit.
+    pub fn set(&self, limit: Limit, value: i64) {
+        self.0[limit as usize].store(value, Ordering::Relaxed);
     }
 
-    /// The limit as it stands, of one that cannot be negative.
     #[inline]
-    pub fn get(self) -> usize {
-        usize::try_from(self.signed()).unwrap_or(0)
+    fn signed(&self, limit: Limit) -> i64 {
+        self.0[limit as usize].load(Ordering::Relaxed)
     }
 
+    /// One that cannot be negative.
     #[inline]
-    fn signed(self) -> i64 {
-        VALUES[self as usize].load(Ordering::Relaxed)
+    fn get(&self, limit: Limit) -> usize {
+        usize::try_from(self.signed(limit)).unwrap_or(0)
     }
+
+    /// Those of lists, as they are now.
+    #[inline]
+    pub fn of_lists(&self) -> ListLimits {
+        ListLimits { node: NodeLimit::of(self.signed(Limit::ListNode)), packed: self.get(Limit::ListPacked) }
+    }
+
+    /// Those of sets, as they are now.
+    #[inline]
+    pub fn of_sets(&self) -> SetLimits {
+        SetLimits {
+            integers: self.get(Limit::SetIntegers),
+            entries: self.get(Limit::SetEntries),
+            value: self.get(Limit::SetValue),
+        }
+    }
+
+    /// Those of hashes, as they are now.
+    #[inline]
+    pub fn of_hashes(&self) -> PairLimits {
+        PairLimits { entries: self.get(Limit::HashEntries), value: self.get(Limit::HashValue) }
+    }
+
+    /// Those of sorted sets, as they are now.
+    #[inline]
+    pub fn of_sorted_sets(&self) -> PairLimits {
+        PairLimits { entries: self.get(Limit::SortedSetEntries), value: self.get(Limit::SortedSetValue) }
+    }
+}
+
+/// How large a small hash, or a small sorted set, may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairLimits {
+    /// Fields, or members.
+    pub entries: usize,
+    /// Bytes of a field, a value or a member.
+    pub value: usize,
+}
+
+/// How large a small set may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetLimits {
+    /// Members of one that has integers only.
+    pub integers: usize,
+    /// Members.
+    pub entries: usize,
+    /// Bytes of a member.
+    pub value: usize,
+}
+
+/// How large the listpacks of a list may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListLimits {
+    /// How much one holds.
+    pub node: NodeLimit,
+    /// Elements of so many bytes are in none.
+    pub packed: usize,
 }
 
 /// How much one listpack of a list holds: see [`Limit::ListNode`].
@@ -72,11 +129,6 @@ pub struct NodeLimit {
 impl NodeLimit {
     /// Where elements are counted, their bytes are limited nevertheless.
     const SAFE_BYTES: usize = 8192;
-
-    /// The limit as it stands.
-    pub fn now() -> Self {
-        Self::of(Limit::ListNode.signed())
-    }
 
     fn of(directive: i64) -> Self {
         match usize::try_from(directive) {

@@ -4,7 +4,7 @@
 
 use super::deadlines::Deadlines;
 use super::hashing::hash_of;
-use super::usage::{Policy, SAMPLES};
+use super::usage::Policy;
 use super::{Class, Keyspace, Store, is_due};
 use crate::keyspace::raw::node::Node;
 use std::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ impl<S: Evictable> Keyspace<S> {
             _ => {
                 let samples = match policy {
                     Policy::AllkeysRandom | Policy::VolatileRandom => 1,
-                    _ => SAMPLES.load(Ordering::Relaxed),
+                    _ => self.settings().eviction.samples.load(Ordering::Relaxed),
                 };
                 let is_found = self.choose(policy, samples, victim);
                 if is_found {
@@ -70,12 +70,13 @@ impl<S: Evictable> Keyspace<S> {
 
     /// Puts the name of the key to evict into `victim`, where there is one.
     fn choose(&mut self, policy: Policy, samples: u32, victim: &mut Vec<u8>) -> bool {
+        let counting = self.settings().eviction.counting();
         let Self { store, random, second, .. } = self;
         let mut worst = None;
         for _ in 0..samples {
             let Some(node) = store.sample(policy.spares_lasting(), random) else { break };
             let rank = match policy.counts_uses() {
-                true => u32::from(u8::MAX - node.frequency(*second)),
+                true => u32::from(u8::MAX - node.frequency(*second, counting)),
                 false => node.idle_seconds(*second),
             };
             if worst.is_none_or(|worst| rank > worst) {

@@ -2,6 +2,7 @@
 //!
 //! Commands know no server, and a process may run several. So each server has one instance, which its stores lead to.
 
+use super::settings::Settings;
 use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;
@@ -9,6 +10,8 @@ use std::sync::OnceLock;
 /// What the keyspaces of one server have in common, and those of no other.
 #[derive(Default)]
 pub struct Instance {
+    /// What CONFIG SET changes.
+    pub settings: Settings,
     services: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -25,6 +28,6 @@ impl Instance {
 
 impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Instance").finish_non_exhaustive()
+        f.debug_struct("Instance").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -17,6 +17,7 @@ mod listeners;
 mod notices;
 mod raw;
 mod segmented;
+mod settings;
 mod store;
 mod stream_place;
 mod usage;
@@ -28,7 +29,7 @@ pub use databases::Databases;
 pub use deadlines::Deadlines;
 pub use due_keys::{DueKeys, DueKeysRule};
 pub use effects::{EFFECT_LEN_MAX, Effects};
-pub use encoding_limits::{Limit, NodeLimit};
+pub use encoding_limits::{EncodingLimits, Limit, ListLimits, PairLimits, SetLimits};
 pub use eviction::{Evictable, draw as draw_evictable};
 pub use hashing::{ProcessHash, hash_of};
 pub use imaging::{Encode, ImageSink, Imaging, STEP as IMAGE_STEP, Spot as ImageSpot};
@@ -38,9 +39,10 @@ pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
 pub use notices::{Class, Notice, Notices};
 pub use raw::node::{NewValue, Node, Value};
 pub use segmented::Segmented;
+pub use settings::Settings;
 pub use store::{Store, Table};
 pub use stream_place::StreamPlace;
-pub use usage::{LFU_DECAY_TIME, LFU_LOG_FACTOR, Policy, SAMPLES};
+pub use usage::{Eviction, Policy, Usage};
 pub use values::element_table::{ElementTable, Field, Keyed, Member};
 pub use values::hash::FieldSpot;
 pub use values::intset::Intset;
@@ -53,7 +55,7 @@ pub use values::stream::Stream;
 pub use waiter::{BECAME_REPLICA, Lines, LogMark, Served, Wait, Waiter};
 pub use walk::{Homes, POSITION_BITS, walk};
 
-use crate::base::limits::{HLL_SPARSE_LEN_MAX, LEN_MAX, STRING_LEN_MAX, is_frozen};
+use crate::base::limits::LEN_MAX;
 use crate::base::ticks;
 use crate::resp::CommandError;
 use crate::stats::slow_log::Slow;
@@ -85,6 +87,8 @@ pub struct Keyspace<S> {
     now_ms: u64,
     /// The second of that.
     second: u64,
+    /// What uses of keys are noted as, by then.
+    usage: Usage,
     random: fastrand::Rng,
     stats: KeyspaceStats,
     dirty: u64,
@@ -131,6 +135,7 @@ impl<S: Store> Keyspace<S> {
     /// A keyspace over `store`; `effects` says whether a log is kept.
     pub fn new(store: S, now_ms: u64, random: fastrand::Rng, effects: Effects) -> Self {
         Self {
+            usage: store.instance().settings.eviction.usage(),
             store,
             now_ms,
             second: now_ms / 1000,
@@ -215,19 +220,24 @@ impl<S: Store> Keyspace<S> {
     pub fn string_len_max(&self) -> usize {
         /// A field of BITFIELD may end so far behind the byte that it begins in.
         const FIELD: usize = size_of::<u64>();
-        if self.is_replaying() || self.caller.is_master { LEN_MAX - FIELD } else { STRING_LEN_MAX.get() }
+        if self.is_replaying() || self.caller.is_master {
+            LEN_MAX - FIELD
+        } else {
+            self.settings().string_len_max.get()
+        }
     }
 
     /// The longest HyperLogLog in the sparse encoding, in bytes. While the effects of a log are replayed there is none:
     /// where one became dense for its length, that is an effect.
     pub fn sparse_len_max(&self) -> usize {
-        if self.is_replaying() { usize::MAX } else { HLL_SPARSE_LEN_MAX.get() }
+        if self.is_replaying() { usize::MAX } else { self.settings().hll_sparse_len_max.get() }
     }
 
     /// Moves time on.
     pub fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.second = now_ms / 1000;
+        self.usage = self.settings().eviction.usage();
     }
 
     /// What was found, what expired and what changed, so far.
@@ -292,6 +302,23 @@ impl<S: Store> Keyspace<S> {
     #[inline]
     pub fn instance(&self) -> &Arc<Instance> {
         self.store.instance()
+    }
+
+    /// What CONFIG SET changes of the server.
+    #[inline]
+    pub fn settings(&self) -> &Settings {
+        &self.store.instance().settings
+    }
+
+    /// How large small collections of a type may become now.
+    #[inline]
+    pub fn limits<C: Collection>(&self) -> C::Limits {
+        C::limits(self.settings())
+    }
+
+    /// What uses of keys are noted as.
+    pub fn usage(&self) -> Usage {
+        self.usage
     }
 
     /// Where the nodes live.
@@ -575,7 +602,7 @@ impl<S: Store> Keyspace<S> {
         let place = self.locate_noticed(hash, key)?;
         let node = self.store.at(place, hash, key);
         if self.notes_uses {
-            node.touch(self.second, &mut self.random);
+            node.touch(self.usage, self.second, &mut self.random);
         }
         Some(node)
     }
@@ -642,7 +669,7 @@ impl<S: Store> Keyspace<S> {
         let place = self.locate_live(hash, key)?;
         let node = self.store.at_mut(place, hash, key);
         if self.notes_uses {
-            node.touch(self.second, &mut self.random);
+            node.touch(self.usage, self.second, &mut self.random);
         }
         Some(node)
     }
@@ -755,14 +782,14 @@ impl<S: Store> Keyspace<S> {
             Some(place) => {
                 let node = self.store.at_mut(place, hash, key);
                 if self.notes_uses {
-                    node.touch(self.second, &mut self.random);
+                    node.touch(self.usage, self.second, &mut self.random);
                 }
                 node
             }
             None => {
                 self.notify(Class::NEW, "new", key);
                 let node = self.store.insert(hash, Node::new(key, first(), None));
-                node.begin_use(self.second);
+                node.begin_use(self.usage, self.second);
                 node
             }
         }
@@ -778,7 +805,7 @@ impl<S: Store> Keyspace<S> {
     pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
         let hash = hash_of(key);
         let Some(place) = self.locate_live(hash, key) else {
-            self.store.insert(hash, Node::new(key, value, expire_at)).begin_use(self.second);
+            self.store.insert(hash, Node::new(key, value, expire_at)).begin_use(self.usage, self.second);
             self.change_deadline(hash, key, None, expire_at);
             self.notify(Class::NEW, "new", key);
             return;
@@ -786,7 +813,7 @@ impl<S: Store> Keyspace<S> {
         let node = self.store.at_mut(place, hash, key);
         let old = node.expire_at();
         node.set(value, expire_at);
-        node.touch(self.second, &mut self.random);
+        node.touch(self.usage, self.second, &mut self.random);
         self.change_deadline(hash, key, old, expire_at);
     }
 
@@ -798,7 +825,7 @@ impl<S: Store> Keyspace<S> {
         let old = node.expire_at();
         node.set_expire_at(expire_at);
         if self.notes_uses {
-            node.touch(self.second, &mut self.random);
+            node.touch(self.usage, self.second, &mut self.random);
         }
         self.change_deadline(hash, key, old, expire_at);
         true
@@ -823,7 +850,7 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash, key) else { return false };
-        node.touch(self.second, &mut self.random);
+        node.touch(self.usage, self.second, &mut self.random);
         self.within(database, |keyspace| keyspace.replace(node));
         true
     }
@@ -835,7 +862,7 @@ impl<S: Store> Keyspace<S> {
             return false;
         }
         let Some(node) = self.take(hash_of(from), from) else { return false };
-        node.touch(self.second, &mut self.random);
+        node.touch(self.usage, self.second, &mut self.random);
         self.replace(node.renamed(to));
         true
     }
@@ -844,7 +871,7 @@ impl<S: Store> Keyspace<S> {
     /// false when there is no such key.
     pub fn copy(&mut self, from: &[u8], database: usize, to: &[u8]) -> bool {
         let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
-        node.begin_use(self.second);
+        node.begin_use(self.usage, self.second);
         self.within(database, |keyspace| keyspace.replace(node));
         true
     }
@@ -892,11 +919,11 @@ impl<S: Store> Keyspace<S> {
         for database in 0..self.store.in_use() {
             self.within(database, |keyspace| keyspace.store.clear());
         }
-        let second = self.second();
+        let (usage, second) = (self.usage, self.second);
         for (database, node) in nodes {
             self.within(database, |keyspace| {
                 let hash = hash_of(node.key());
-                node.begin_use(second);
+                node.begin_use(usage, second);
                 keyspace.change_deadline(hash, node.key(), None, node.expire_at());
                 keyspace.store.insert(hash, node);
             });
@@ -1018,7 +1045,7 @@ impl<S: Store> Keyspace<S> {
         if !self.hides(self.store.at(place, hash, key)) {
             return Some(place);
         }
-        if self.due_keys == DueKeys::Removed && !is_frozen() {
+        if self.due_keys == DueKeys::Removed && !self.settings().is_frozen() {
             self.meet_expired(hash, key);
         }
         None

@@ -37,14 +37,73 @@ pub enum Policy {
     Noeviction,
 }
 
-/// The policy of the process: commands know no configuration, and a process has one server.
-static POLICY: AtomicU8 = AtomicU8::new(Policy::Noeviction as u8);
-/// `maxmemory-samples`: how many keys are looked at to find one to evict.
-pub static SAMPLES: AtomicU32 = AtomicU32::new(5);
-/// `lfu-log-factor`
-pub static LFU_LOG_FACTOR: AtomicU32 = AtomicU32::new(10);
-/// `lfu-decay-time`, in minutes; 0 for never.
-pub static LFU_DECAY_TIME: AtomicU32 = AtomicU32::new(1);
+/// Which keys of a server go first when memory is short.
+#[derive(Debug)]
+pub struct Eviction {
+    policy: AtomicU8,
+    /// `maxmemory-samples`: how many keys are looked at to find one to evict.
+    pub samples: AtomicU32,
+    /// `lfu-log-factor`
+    pub lfu_log_factor: AtomicU32,
+    /// `lfu-decay-time`, in minutes; 0 for never.
+    pub lfu_decay_time: AtomicU32,
+}
+
+impl Default for Eviction {
+    fn default() -> Self {
+        Self {
+            policy: AtomicU8::new(Policy::Noeviction as u8),
+            samples: AtomicU32::new(5),
+            lfu_log_factor: AtomicU32::new(10),
+            lfu_decay_time: AtomicU32::new(1),
+        }
+    }
+}
+
+impl Eviction {
+    /// The policy as it is now.
+    #[inline]
+    pub fn policy(&self) -> Policy {
+        Policy::ALL[usize::from(self.policy.load(Ordering::Relaxed))]
+    }
+
+    /// Makes it the one that holds from now on.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy as u8, Ordering::Relaxed);
+    }
+
+    /// What uses of keys are noted as now.
+    #[inline]
+    pub fn usage(&self) -> Usage {
+        if self.policy().counts_uses() { Usage::Counter(self.counting()) } else { Usage::LastUse }
+    }
+
+    /// How uses are counted where they are.
+    pub fn counting(&self) -> Counting {
+        Counting {
+            log_factor: self.lfu_log_factor.load(Ordering::Relaxed),
+            decay_time: self.lfu_decay_time.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What the bits of a node say of its uses, as the policy asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// The second of the last one.
+    LastUse,
+    /// How often it is used.
+    Counter(Counting),
+}
+
+/// How uses are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counting {
+    /// See [`Eviction::lfu_log_factor`].
+    pub log_factor: u32,
+    /// See [`Eviction::lfu_decay_time`].
+    pub decay_time: u32,
+}
 
 impl Policy {
     const ALL: [Self; 8] = [
@@ -79,17 +138,6 @@ impl Policy {
     pub fn from_number(number: u64) -> Self {
         let others = Self::ALL.len() - Self::NAMES.len();
         Self::ALL[(size(number) + others).min(Self::ALL.len() - 1)]
-    }
-
-    /// The policy as it stands.
-    #[inline]
-    pub fn now() -> Self {
-        Self::ALL[usize::from(POLICY.load(Ordering::Relaxed))]
-    }
-
-    /// Makes it the one that holds from now on.
-    pub fn set(self) {
-        POLICY.store(self as u8, Ordering::Relaxed);
     }
 
     /// Whether it evicts anything.
@@ -136,14 +184,14 @@ impl Frequency {
     }
 
     /// What is left of the counter in this second.
-    pub fn at(self, second: u64) -> u8 {
-        self.decayed(second, LFU_DECAY_TIME.load(Ordering::Relaxed))
+    pub fn at(self, second: u64, counting: Counting) -> u8 {
+        self.decayed(second, counting.decay_time)
     }
 
     /// The counter after a use in this second.
-    pub fn used(self, second: u64, random: &mut fastrand::Rng) -> Self {
-        let counter = self.at(second);
-        let is_counted = random.f64() < chance(counter, LFU_LOG_FACTOR.load(Ordering::Relaxed));
+    pub fn used(self, second: u64, counting: Counting, random: &mut fastrand::Rng) -> Self {
+        let counter = self.at(second, counting);
+        let is_counted = random.f64() < chance(counter, counting.log_factor);
         Self::new(counter.saturating_add(u8::from(is_counted)), second)
     }
 
@@ -181,14 +229,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const COUNTING: Counting = Counting { log_factor: 10, decay_time: 1 };
+
     /// Redis's table for a factor of 10: 100 uses bring the counter to about 10, 1000 to about 18, 100,000 to about 142.
     #[test]
     fn the_counter_grows_with_the_logarithm_of_the_uses() {
         for (uses, expected) in [(100, 8..=13), (1000, 15..=21), (100_000, 125..=160), (1_000_000, 254..=255)] {
             let mut random = fastrand::Rng::with_seed(7);
             let mut frequency = Frequency::new(Frequency::FIRST, 0);
-            (0..uses).for_each(|_| frequency = frequency.used(0, &mut random));
-            assert!(expected.contains(&frequency.at(0)), "{uses} uses: {}", frequency.at(0));
+            (0..uses).for_each(|_| frequency = frequency.used(0, COUNTING, &mut random));
+            assert!(expected.contains(&frequency.at(0, COUNTING)), "{uses} uses: {}", frequency.at(0, COUNTING));
         }
     }
 
@@ -238,7 +288,7 @@ mod tests {
         #[test]
         fn a_use_adds_one_at_most_and_takes_nothing(counter: u8, seed: u64) {
             let mut random = fastrand::Rng::with_seed(seed);
-            let used = Frequency::new(counter, 60).used(60, &mut random);
+            let used = Frequency::new(counter, 60).used(60, COUNTING, &mut random);
             prop_assert!((counter..=counter.saturating_add(1)).contains(&used.counter));
             if counter <= Frequency::FIRST {
                 prop_assert_eq!(used.counter, counter + 1);

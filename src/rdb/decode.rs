@@ -3,8 +3,8 @@
 use super::reader::{Reader, parse_score};
 use super::{Malformed, container, kind, stream, ziplist};
 use crate::keyspace::{
-    Collection, End, Entry, Field, Hash, Intset, Keyspace, List, Listpack, NewValue, Node, Object, Set, SortedSet,
-    Store,
+    Collection, End, Entry, Field, Hash, Intset, Keyspace, List, ListLimits, Listpack, NewValue, Node, Object,
+    PairLimits, Set, SetLimits, Settings, SortedSet, Store,
 };
 use crate::resp::parse_i64;
 
@@ -34,9 +34,9 @@ impl Loaded {
         }
     }
 
-    /// Reads a value of a type. O(N) bytes; memory in proportion to them.
-    pub fn read(kind: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Self::read_any(kind, reader).map_err(|malformed| match malformed {
+    /// Reads a value of a type, for a server with these settings. O(N) bytes; memory in proportion to them.
+    pub fn read(kind: u8, reader: &mut Reader<'_>, settings: &Settings) -> Result<Self, Malformed> {
+        Self::read_any(kind, reader, settings).map_err(|malformed| match malformed {
             Malformed::Bad => named(kind),
             // Redis has no empty one, in any version.
             Malformed::Empty if kind == kind::HASH_ZIPMAP => named(kind),
@@ -44,16 +44,22 @@ impl Loaded {
         })
     }
 
-    fn read_any(kind: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn read_any(kind: u8, reader: &mut Reader<'_>, settings: &Settings) -> Result<Self, Malformed> {
         match kind {
             kind::STRING => reader.string().map(|text| Self::Text(text.into_owned())),
-            kind::LIST | kind::LIST_ZIPLIST | kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => list(kind, reader),
-            kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => set(kind, reader),
-            kind::HASH | kind::HASH_ZIPMAP | kind::HASH_ZIPLIST | kind::HASH_LISTPACK => hash(kind, reader),
-            kind::HASH_DEADLINES | kind::HASH_LISTPACK_DEADLINES => hash_with_deadlines(kind, reader),
-            kind::HASH_OF_VALKEY if reader.is_of_valkey => hash_with_deadlines(kind, reader),
+            kind::LIST | kind::LIST_ZIPLIST | kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => {
+                list(kind, reader, List::limits(settings))
+            }
+            kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => set(kind, reader, Set::limits(settings)),
+            kind::HASH | kind::HASH_ZIPMAP | kind::HASH_ZIPLIST | kind::HASH_LISTPACK => {
+                hash(kind, reader, Hash::limits(settings))
+            }
+            kind::HASH_DEADLINES | kind::HASH_LISTPACK_DEADLINES => {
+                hash_with_deadlines(kind, reader, Hash::limits(settings))
+            }
+            kind::HASH_OF_VALKEY if reader.is_of_valkey => hash_with_deadlines(kind, reader, Hash::limits(settings)),
             kind::SORTED_SET | kind::SORTED_SET_TEXT | kind::SORTED_SET_ZIPLIST | kind::SORTED_SET_LISTPACK => {
-                sorted_set(kind, reader)
+                sorted_set(kind, reader, SortedSet::limits(settings))
             }
             kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => {
                 Ok(Self::Object(stream::read(kind, reader)?.into_object()))
@@ -98,13 +104,13 @@ pub fn listpack(bytes: &[u8]) -> Result<Listpack, Malformed> {
     Listpack::from_untrusted(bytes).ok_or(Malformed::Bad)
 }
 
-fn list(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+fn list(kind: u8, reader: &mut Reader<'_>, limits: ListLimits) -> Result<Loaded, Malformed> {
     let mut list = List::default();
     let mut digits = itoa::Buffer::new();
     let mut push = |element: Entry<'_>| {
         let element = element.bytes(&mut digits);
-        list.prepare(std::iter::once(element));
-        list.push(element, End::Tail);
+        list.prepare(limits, std::iter::once(element));
+        list.push(limits, element, End::Tail);
         Ok(())
     };
     let nodes = if kind == kind::LIST_ZIPLIST { 1 } else { reader.length()? };
@@ -128,71 +134,75 @@ fn list(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
     loaded(list, is_empty)
 }
 
-fn set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+fn set(kind: u8, reader: &mut Reader<'_>, limits: SetLimits) -> Result<Loaded, Malformed> {
     let set = match kind {
         kind::SET => {
             let count = reader.length()?;
-            members(count, (0..count).map(|_| reader.string()))?
+            members(limits, count, (0..count).map(|_| reader.string()))?
         }
         kind::SET_LISTPACK => {
             let listpack = listpack(&reader.string()?)?;
-            members(listpack.len() as u64, listpack.iter().map(|entry| Ok(entry.to_vec())))?
+            members(limits, listpack.len() as u64, listpack.iter().map(|entry| Ok(entry.to_vec())))?
         }
         _ => {
             let integers = Intset::from_untrusted(&reader.string()?).ok_or(Malformed::Bad)?;
-            members(integers.len() as u64, integers.iter().map(|integer| Ok(integer.to_string().into_bytes())))?
+            members(limits, integers.len() as u64, integers.iter().map(|integer| Ok(integer.to_string().into_bytes())))?
         }
     };
     let is_empty = set.is_empty();
     loaded(set, is_empty)
 }
 
-fn members<M: AsRef<[u8]>>(count: u64, members: impl Iterator<Item = Result<M, Malformed>>) -> Result<Set, Malformed> {
+fn members<M: AsRef<[u8]>>(
+    limits: SetLimits,
+    count: u64,
+    members: impl Iterator<Item = Result<M, Malformed>>,
+) -> Result<Set, Malformed> {
     let mut set = None;
     for member in members {
         let member = member?;
         let member = member.as_ref();
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        ensure(set.get_or_insert_with(|| Set::for_members(member, count)).insert(member))?;
+        ensure(set.get_or_insert_with(|| Set::for_members(limits, member, count)).insert(limits, member))?;
     }
     Ok(set.unwrap_or_default())
 }
 
-fn hash(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+fn hash(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<Loaded, Malformed> {
     let mut hash = Hash::default();
     match kind {
         kind::HASH => {
             for _ in 0..reader.length()? {
-                set_field(&mut hash, &reader.string()?, &reader.string()?)?;
+                set_field(limits, &mut hash, &reader.string()?, &reader.string()?)?;
             }
         }
         kind::HASH_ZIPMAP => {
-            ziplist::for_each_pair(&reader.string()?, |name, value| ensure(hash.set(name, value)))?;
+            ziplist::for_each_pair(&reader.string()?, |name, value| ensure(hash.set(limits, name, value)))?;
         }
         _ => for_each_pair(kind == kind::HASH_ZIPLIST, &reader.string()?, |name, value| {
-            ensure(hash.set(name, value.bytes(&mut itoa::Buffer::new())))
+            ensure(hash.set(limits, name, value.bytes(&mut itoa::Buffer::new())))
         })?,
     }
     let is_empty = hash.is_empty();
     loaded(hash, is_empty)
 }
 
-fn set_field(hash: &mut Hash, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+fn set_field(limits: PairLimits, hash: &mut Hash, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
     let len = name.len() + value.len();
     if len > Field::LEN_MAX {
         return Err(Malformed::TooLong(len as u64));
     }
-    ensure(hash.set(name, value))
+    ensure(hash.set(limits, name, value))
 }
 
 /// A hash in the form for fields that expire. It is read where none of them does.
-fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<Loaded, Malformed> {
     const NONE_IN_VALKEY: i64 = -1;
     let lasting = |lasts: bool| if lasts { Ok(()) } else { Err(Malformed::FieldExpires) };
     let mut hash = Hash::default();
     if kind == kind::HASH_OF_VALKEY {
         for _ in 0..reader.length()? {
-            set_field(&mut hash, &reader.string()?, &reader.string()?)?;
+            set_field(limits, &mut hash, &reader.string()?, &reader.string()?)?;
             lasting(i64::from_le_bytes(reader.array()?) == NONE_IN_VALKEY)?;
         }
     } else {
@@ -200,7 +210,7 @@ fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malf
         if kind == kind::HASH_DEADLINES {
             for _ in 0..reader.length()? {
                 lasting(reader.length()? == 0)?;
-                set_field(&mut hash, &reader.string()?, &reader.string()?)?;
+                set_field(limits, &mut hash, &reader.string()?, &reader.string()?)?;
             }
         } else {
             let listpack = listpack(&reader.string()?)?;
@@ -209,7 +219,7 @@ fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malf
             ensure(rest.is_empty())?;
             for [name, value, deadline] in fields {
                 lasting(deadline == b"0")?;
-                ensure(hash.set(name, value))?;
+                ensure(hash.set(limits, name, value))?;
             }
         }
     }
@@ -218,9 +228,9 @@ fn hash_with_deadlines(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malf
 }
 
 /// One that was large, so that a zero in it has its sign; what it is now is up to its elements.
-fn large_sorted_set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+fn large_sorted_set(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<Loaded, Malformed> {
     let count = reader.length()?;
-    let mut set = SortedSet::of_so_many(usize::try_from(count).unwrap_or(usize::MAX));
+    let mut set = SortedSet::of_so_many(limits, usize::try_from(count).unwrap_or(usize::MAX));
     let next = |reader: &mut Reader<'_>| {
         let member = reader.string()?.to_vec();
         let score = if kind == kind::SORTED_SET { reader.score() } else { reader.text_score() }?;
@@ -229,26 +239,26 @@ fn large_sorted_set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malform
     };
     if set.is_small() {
         let elements = (0..count).map(|_| next(reader)).collect::<Result<Vec<_>, Malformed>>()?;
-        set = SortedSet::of_all(elements.iter().map(|(member, score)| (&**member, *score)));
+        set = SortedSet::of_all(limits, elements.iter().map(|(member, score)| (&**member, *score)));
         ensure(set.len() == elements.len())?;
     } else {
         for _ in 0..count {
             let (member, score) = next(reader)?;
-            ensure(set.insert(&member, score).is_none())?;
+            ensure(set.insert(limits, &member, score).is_none())?;
         }
     }
     let is_empty = set.is_empty();
     loaded(set, is_empty)
 }
 
-fn sorted_set(kind: u8, reader: &mut Reader<'_>) -> Result<Loaded, Malformed> {
+fn sorted_set(kind: u8, reader: &mut Reader<'_>, limits: PairLimits) -> Result<Loaded, Malformed> {
     let mut set = SortedSet::default();
     let mut insert = |member: &[u8], score: f64| {
         ensure(!score.is_nan())?;
-        ensure(set.insert(member, score).is_none())
+        ensure(set.insert(limits, member, score).is_none())
     };
     match kind {
-        kind::SORTED_SET | kind::SORTED_SET_TEXT => return large_sorted_set(kind, reader),
+        kind::SORTED_SET | kind::SORTED_SET_TEXT => return large_sorted_set(kind, reader, limits),
         _ => for_each_pair(kind == kind::SORTED_SET_ZIPLIST, &reader.string()?, |member, score| {
             let score = match score {
                 Entry::Integer(integer) => integer as f64,

@@ -4,7 +4,7 @@ use super::decode::Loaded;
 use super::encode::{write_kind, write_length, write_raw, write_value};
 use super::reader::Reader;
 use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_MAX, kind};
-use crate::keyspace::{Encode, Node};
+use crate::keyspace::{Encode, Node, Settings};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -237,13 +237,18 @@ pub fn file_is_ours(path: &Path) -> io::Result<bool> {
     Ok(is_ours(&start))
 }
 
-/// Reads a file; gives each key to `take`. The error says what is wrong with the file, and where.
-pub fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), String>) -> Result<FileSummary, String> {
+/// Reads a file for a server with these settings; gives each key to `take`. The error says what is wrong with the file, and where.
+pub fn read_file(
+    bytes: &[u8],
+    settings: &Settings,
+    take: &mut dyn FnMut(FileKey<'_>) -> Result<(), String>,
+) -> Result<FileSummary, String> {
     let (version, rest) = header(bytes)?;
     let mut reader = Reader::new(rest);
     reader.is_of_valkey = version == u32::from(VALKEY);
     let mut file = FileReader {
         len: bytes.len(),
+        settings,
         reader,
         summary: FileSummary { version, ..FileSummary::default() },
         database: 0,
@@ -318,6 +323,7 @@ impl From<Malformed> for Stop {
 
 struct FileReader<'a> {
     len: usize,
+    settings: &'a Settings,
     reader: Reader<'a>,
     summary: FileSummary,
     database: u64,
@@ -373,7 +379,7 @@ impl FileReader<'_> {
             self.summary.module_key.get_or_insert_with(|| (key.escape_ascii().to_string(), module));
             return Ok(());
         }
-        let value = match Loaded::read(kind, &mut self.reader) {
+        let value = match Loaded::read(kind, &mut self.reader, self.settings) {
             Err(Malformed::Empty) => {
                 self.pass_over_empty(&key);
                 return Ok(());

@@ -3,6 +3,7 @@
 use super::file::{FileKey, FileSummary, read_file};
 use crate::base::routing::shard_of;
 use crate::keyspace::{Databases, Store, Table, hash_of};
+use std::sync::Arc;
 
 /// Bytes of the file between two notes of how far it is.
 const STEP: usize = 1 << 20;
@@ -22,9 +23,10 @@ pub struct LoadedSnapshot {
 /// are read, many at once. The error says what is wrong with it, and where. O(N), N = bytes
 pub fn load(bytes: &[u8], stores: &mut [Databases], now_ms: u64, note: &dyn Fn(u64)) -> Result<LoadedSnapshot, String> {
     let databases = stores[0].databases();
-    let shards = stores.len();
+    let (shards, instance) = (stores.len(), Arc::clone(stores[0].instance()));
+    let usage = instance.settings.eviction.usage();
     let (mut keys, mut expired, mut noted) = (0, 0, 0);
-    let summary = read_file(bytes, &mut |FileKey { database, key, value, expire_at, end }| {
+    let summary = read_file(bytes, &instance.settings, &mut |FileKey { database, key, value, expire_at, end }| {
         if end - noted >= STEP {
             note((end - noted) as u64);
             noted = end;
@@ -41,7 +43,7 @@ pub fn load(bytes: &[u8], stores: &mut [Databases], now_ms: u64, note: &dyn Fn(u
             return Err(twice(&key, database));
         }
         let node = value.into_node(&key, expire_at);
-        node.begin_use(now_ms / 1000);
+        node.begin_use(usage, now_ms / 1000);
         store.insert_node(number, node);
         keys += 1;
         Ok(())

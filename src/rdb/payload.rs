@@ -5,10 +5,8 @@ use super::encode::{write_kind, write_value};
 use super::file::{FUNCTION, write_functions};
 use super::reader::Reader;
 use super::{CRC64, Malformed, VALKEY, VERSION, VERSION_EXACT, VERSION_MAX, kind, stream};
-use crate::base::limits::TRUSTS_PAYLOADS;
-use crate::keyspace::{Object, Value};
+use crate::keyspace::{Object, Settings, Value};
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 const VERSION_LEN: usize = 2;
 const CRC_LEN: usize = 8;
@@ -57,10 +55,11 @@ pub fn dump_functions<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 }
 
 /// The sources of a payload of libraries of functions; the error is a reply. O(N), N = bytes
-pub fn undump_functions(payload: &[u8]) -> Result<Vec<Box<[u8]>>, &'static str> {
+pub fn undump_functions(payload: &[u8], settings: &Settings) -> Result<Vec<Box<[u8]>>, &'static str> {
     /// What libraries before the first Redis with functions began with.
     const EARLY_FUNCTION: u8 = 0xF6;
-    let (libraries, _) = without_footer(payload).map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
+    let (libraries, _) =
+        without_footer(payload, settings).map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
     let mut reader = Reader::within(libraries, EXPANSION_MAX);
     let mut sources = Vec::new();
     while reader.left() > 0 {
@@ -76,39 +75,34 @@ pub fn undump_functions(payload: &[u8]) -> Result<Vec<Box<[u8]>>, &'static str> 
 }
 
 /// What stands before the version and the checksum, which are right, and the version.
-fn without_footer(payload: &[u8]) -> Result<(&[u8], u16), Refusal> {
+fn without_footer<'p>(payload: &'p [u8], settings: &Settings) -> Result<(&'p [u8], u16), Refusal> {
     let (rest, crc) = payload.split_last_chunk::<CRC_LEN>().ok_or(Refusal::Footer)?;
     let (value, version) = rest.split_last_chunk::<VERSION_LEN>().ok_or(Refusal::Footer)?;
     let version = u16::from_le_bytes(*version);
     let is_known = version <= VERSION_MAX || version == VALKEY;
-    if !is_known || !(u64::from_le_bytes(*crc) == CRC64.checksum(rest) || is_trusted()) {
+    if !is_known || !(u64::from_le_bytes(*crc) == CRC64.checksum(rest) || settings.trusts_payloads()) {
         return Err(Refusal::Footer);
     }
     Ok((value, version))
 }
 
 /// The value of a payload. O(N)
-pub fn undump(payload: &[u8]) -> Result<Loaded, Refusal> {
-    let (value, version) = without_footer(payload)?;
+pub fn undump(payload: &[u8], settings: &Settings) -> Result<Loaded, Refusal> {
+    let (value, version) = without_footer(payload, settings)?;
     let mut reader = Reader::within(value, EXPANSION_MAX);
     reader.is_of_valkey = version == VALKEY;
     let kind = reader.byte().map_err(Refusal::Value)?;
-    Loaded::read(kind, &mut reader).map_err(|malformed| match malformed {
+    Loaded::read(kind, &mut reader, settings).map_err(|malformed| match malformed {
         Malformed::FieldExpires => Refusal::FieldExpires,
         other => Refusal::Value(other),
     })
 }
 
-/// Whether nobody asks for the checksum of a payload.
-fn is_trusted() -> bool {
-    TRUSTS_PAYLOADS.load(Ordering::Relaxed)
-}
-
 /// A payload that was taken, with the checksum that it should have: what is logged is replayed by a server that asks for
 /// it. O(1) where one was asked for
-pub fn sealed(payload: &[u8]) -> Cow<'_, [u8]> {
+pub fn sealed<'p>(payload: &'p [u8], settings: &Settings) -> Cow<'p, [u8]> {
     match payload.split_last_chunk::<CRC_LEN>() {
-        Some((rest, _)) if is_trusted() => {
+        Some((rest, _)) if settings.trusts_payloads() => {
             let crc = CRC64.checksum(rest).to_le_bytes();
             Cow::Owned([rest, &crc].concat())
         }

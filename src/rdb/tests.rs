@@ -4,7 +4,8 @@ use super::*;
 use crate::base::limits::LEN_MAX;
 use crate::keyspace::values::stream::StreamId;
 use crate::keyspace::{
-    Collection, Databases, Effects, Encode, End, Hash, Keyspace, List, NewValue, Set, SortedSet, Store, Stream, Value,
+    Collection, Databases, Effects, Encode, EncodingLimits, End, Hash, Keyspace, List, NewValue, Set, Settings,
+    SortedSet, Store, Stream, Value,
 };
 use proptest::prelude::*;
 
@@ -31,6 +32,14 @@ fn with_crc(mut payload: Vec<u8>) -> Vec<u8> {
     payload
 }
 
+fn undump(payload: &[u8]) -> Result<Loaded, Refusal> {
+    super::undump(payload, &Settings::default())
+}
+
+fn read_file(bytes: &[u8], take: &mut dyn FnMut(FileKey<'_>) -> Result<(), String>) -> Result<FileSummary, String> {
+    super::read_file(bytes, &Settings::default(), take)
+}
+
 /// What does not depend on the order of a hash table, which no two have alike.
 fn in_any_order(payload: &[u8]) -> Vec<u8> {
     let mut bytes = payload[..payload.len() - 8].to_vec();
@@ -40,31 +49,32 @@ fn in_any_order(payload: &[u8]) -> Vec<u8> {
 
 /// One value of each type and encoding.
 fn values() -> Vec<Vec<u8>> {
+    let limits = EncodingLimits::default();
     let long = |n: usize| format!("{n:0100}").into_bytes();
     let short = |n: usize| format!("element:{n}").into_bytes();
     let list = |elements: &mut dyn Iterator<Item = Vec<u8>>| {
         let mut list = List::default();
         elements.for_each(|element| {
-            list.prepare(std::iter::once(element.as_slice()));
-            list.push(&element, End::Tail);
+            list.prepare(limits.of_lists(), std::iter::once(element.as_slice()));
+            list.push(limits.of_lists(), &element, End::Tail);
         });
         list.into_object()
     };
     let set = |members: &mut dyn Iterator<Item = Vec<u8>>| {
         let mut set = None;
         members.for_each(|member| {
-            set.get_or_insert_with(|| Set::for_members(&member, 1)).insert(&member);
+            set.get_or_insert_with(|| Set::for_members(limits.of_sets(), &member, 1)).insert(limits.of_sets(), &member);
         });
         set.unwrap_or_default().into_object()
     };
     let hash = |count: usize| {
         let mut hash = Hash::default();
-        (0..count).for_each(|n| _ = hash.set(&short(n), n.to_string().as_bytes()));
+        (0..count).for_each(|n| _ = hash.set(limits.of_hashes(), &short(n), n.to_string().as_bytes()));
         hash.into_object()
     };
     let sorted_set = |count: usize| {
         let mut set = SortedSet::default();
-        (0..count).for_each(|n| _ = set.insert(&short(n), n as f64 / 3.0 - 5.0));
+        (0..count).for_each(|n| _ = set.insert(limits.of_sorted_sets(), &short(n), n as f64 / 3.0 - 5.0));
         set.into_object()
     };
     let objects = [
@@ -98,7 +108,7 @@ fn stream() -> Stream {
             0 => vec![b"other".to_vec(), b"1".to_vec(), b"more".to_vec(), vec![b'v'; 100]],
             _ => vec![b"name".to_vec(), ms.to_string().into_bytes()],
         };
-        stream.push(id(ms), fields.iter().map(Vec::as_slice));
+        stream.push(Settings::default().block_limits(), id(ms), fields.iter().map(Vec::as_slice));
     }
     (1..20).chain([100, 150, 249]).for_each(|ms| assert!(stream.delete(id(ms))));
     let mut group = crate::keyspace::values::stream::Group::new(id(120), Some(120));
@@ -270,7 +280,7 @@ fn use_it(payload: &[u8]) {
         let fields: Vec<_> = entries.map(|entry| entry.fields().collect::<Vec<_>>()).collect();
         assert_eq!(fields.len(), stream.len());
         if let Some(next) = stream.next_id(1) {
-            stream.push(next, [b"n".as_slice(), b"v"].into_iter());
+            stream.push(Settings::default().block_limits(), next, [b"n".as_slice(), b"v"].into_iter());
         }
     }
 }

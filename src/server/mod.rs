@@ -20,8 +20,7 @@ use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::logging::{LogFile, Seldom};
 use crate::config::{
-    Config, Directive, OutputLimit, apply_limits, boot_id, fit_maxclients, layout, log_dir, or_default, snapshot_path,
-    threads,
+    Config, Directive, OutputLimit, boot_id, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads,
 };
 use crate::connection;
 use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, Logs, MutexEngine, Session};
@@ -89,7 +88,6 @@ pub fn run(config: Config, ground: Ground) -> Result<(), String> {
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
     let result = runtime.block_on(async {
         let listening = Listening::begin(&config)?;
-        apply_limits(&config);
         let engine = config.text(Directive::Engine);
         let channel = config.text(Directive::Channel);
         let start = Start { config, listening, ground, threads: threads.get(), cores };
@@ -175,9 +173,9 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
             control: &control,
         })?;
         let recovered = recover(&log)?;
-        let second = clock.now_ms() / 1000;
+        let (usage, second) = (server.settings().eviction.usage(), clock.now_ms() / 1000);
         let tables = recovered.stores.iter().flat_map(Databases::tables);
-        tables.for_each(|table| table.for_each(&mut |node| node.begin_use(second)));
+        tables.for_each(|table| table.for_each(&mut |node| node.begin_use(usage, second)));
         recovered
     } else {
         let mut stores: Vec<_> =
@@ -200,6 +198,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     server.log_switch.begin(place, log.clone());
     log.into_iter().for_each(|log| server.rewriting.begin(log));
     let foundation = Foundation {
+        instance: Arc::clone(&server.instance),
         stores,
         segments,
         joints,
@@ -421,11 +420,12 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
         rewriting: Rewriting::new(Arc::clone(&services.saves)),
         log_switch: LogSwitch::default(),
-        pause: Pause::new(Arc::clone(&services.saves.backlog)),
+        pause: Pause::new(Arc::clone(&instance), Arc::clone(&services.saves.backlog)),
         stop: Arc::default(),
         slow_log: SlowLog::default(),
         latency: Arc::default(),
         startup_memory: memory::used(),
+        read_size: Limit::new(0),
         reply_bytes_max: Arc::new(Limit::new(0)),
         coarse_uptime_ms: AtomicU64::new(uptime_ms()),
         attacks: Seldom::default(),

@@ -11,7 +11,7 @@ use super::save_points::RETRY_MS;
 use super::turn::Turn;
 use super::writer::{Backlog, SnapshotWriter, Target};
 use crate::base::clock::{Clock, uptime, uptime_ms};
-use crate::keyspace::{ImageSink, Keyspace, Node, Store};
+use crate::keyspace::{ImageSink, Keyspace, Node, Settings, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
 use crate::scripting::{FUNCTIONS, Libraries};
 use parking_lot::Mutex;
@@ -395,12 +395,12 @@ impl Saves {
     }
 
     /// The keys of the last snapshot, as nodes with their databases. The error says what is wrong with it. O(N)
-    pub fn load(&self, databases: usize) -> Result<Vec<(usize, Node)>, String> {
+    pub fn load(&self, databases: usize, settings: &Settings) -> Result<Vec<(usize, Node)>, String> {
         let target = self.target.lock().clone();
         let describe = |reason: String| format!("{}: {reason}", target.display());
         let bytes = std::fs::read(&target).map_err(|error| describe(error.to_string()))?;
         let mut nodes = Vec::new();
-        read_file(&bytes, &mut |FileKey { database, key, value, expire_at, .. }| {
+        read_file(&bytes, settings, &mut |FileKey { database, key, value, expire_at, .. }| {
             let number = usize::try_from(database).ok().filter(|&number| number < databases);
             let number = number.ok_or_else(|| format!("it has a database {database}"))?;
             nodes.push((number, value.into_node(&key, expire_at)));

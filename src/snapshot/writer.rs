@@ -319,7 +319,7 @@ mod tests {
         puts(13);
         assert_eq!(*users.0.lock(), [], "it was written by who put it in");
         assert!(saves.backlog.is_full(), "nothing keeps more from changing");
-        let pause = crate::state::pause::Pause::new(Arc::clone(&saves.backlog));
+        let pause = crate::state::pause::Pause::new(Arc::default(), Arc::clone(&saves.backlog));
         assert!(pause.holds(|| true) && !pause.holds(|| false));
 
         std::thread::scope(|scope| drop(scope.spawn(|| writer.write_out())));

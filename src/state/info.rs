@@ -1,11 +1,11 @@
 //! INFO and STATS: what the server is, does and holds.
 
 use crate::base::clock::{uptime, uptime_ms};
-use crate::base::limits::IS_CLUSTER;
 use crate::base::pressure::PRESSURE;
 use crate::commands::COMMANDS;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
+use crate::keyspace::Settings;
 use crate::rdb::REDIS_VERSION;
 use crate::replication::{Introduction, LinkState, Master, Phase, Replica, Role, Transfer};
 use crate::scripting::{self, FUNCTIONS, SCRIPTS};
@@ -87,7 +87,7 @@ fn server_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let mut section = fields([
         ("redis_version", &REDIS_VERSION),
         ("shardrace_version", &env!("CARGO_PKG_VERSION")),
-        ("redis_mode", &mode()),
+        ("redis_mode", &mode(server.settings())),
         ("os", &server.os),
         ("arch_bits", &usize::BITS),
         ("monotonic_clock", &"POSIX clock_gettime"),
@@ -470,12 +470,12 @@ fn replica_fields(server: &Server, master: &Master) -> Fields {
 }
 
 /// What clients call the way that the server is used.
-pub fn mode() -> &'static str {
-    if IS_CLUSTER.load(Ordering::Relaxed) { "cluster" } else { "standalone" }
+pub fn mode(settings: &Settings) -> &'static str {
+    if settings.is_cluster() { "cluster" } else { "standalone" }
 }
 
-fn cluster_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
-    fields([("cluster_enabled", &u8::from(IS_CLUSTER.load(Ordering::Relaxed)))])
+fn cluster_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
+    fields([("cluster_enabled", &u8::from(server.settings().is_cluster()))])
 }
 
 fn cpu_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {

@@ -4,7 +4,7 @@
 //! What may change something also waits while too much of an image waits to be written ([`Backlog`]).
 
 use crate::base::clock::uptime_ms;
-use crate::base::limits::FROZEN_UNTIL_MS;
+use crate::keyspace::Instance;
 use crate::snapshot::Backlog;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ pub enum Paused {
 /// Whether connections are paused; times are those of [`uptime_ms`].
 #[derive(Debug)]
 pub struct Pause {
+    instance: Arc<Instance>,
     backlog: Arc<Backlog>,
     /// Whether they may be: all that is looked at for each request.
     is_on: AtomicBool,
@@ -38,9 +39,10 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// None; what may change something waits where this backlog is full.
-    pub fn new(backlog: Arc<Backlog>) -> Self {
+    /// None, of a server with this instance; what may change something waits where its backlog is full.
+    pub fn new(instance: Arc<Instance>, backlog: Arc<Backlog>) -> Self {
         Self {
+            instance,
             backlog,
             is_on: AtomicBool::new(false),
             is_final: AtomicBool::new(false),
@@ -60,14 +62,14 @@ impl Pause {
         let (paused, until_ms) =
             before.map_or((paused, until_ms), |(before, until)| (paused.max(before), until_ms.max(until)));
         *state = Some((paused, until_ms));
-        FROZEN_UNTIL_MS.store(until_ms, Ordering::Relaxed);
+        self.instance.settings.frozen_until_ms.store(until_ms, Ordering::Relaxed);
         self.is_on.store(true, Ordering::Release);
     }
 
     /// Lets them go on.
     pub fn end(&self) {
         *self.state.lock() = None;
-        FROZEN_UNTIL_MS.store(0, Ordering::Relaxed);
+        self.instance.settings.frozen_until_ms.store(0, Ordering::Relaxed);
         self.is_on.store(self.waits_for_role(), Ordering::Release);
         self.ended.notify_waiters();
     }

@@ -9,16 +9,16 @@ use super::stopping::Stop;
 use super::supervision::Supervisor;
 use crate::aof::{LogControl, Segment};
 use crate::base::clock::{Clock, milliseconds, uptime};
-use crate::base::limits::{self, Limit};
+use crate::base::limits::Limit;
 use crate::base::memory;
 use crate::base::narrowing::whole_u64;
 use crate::base::pressure::{Look, PRESSURE};
 use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::logging::Seldom;
-use crate::config::{Config, Directive, apply_limits, clients_that_fit, snapshot_path};
+use crate::config::{Config, Directive, clients_that_fit, snapshot_path};
 use crate::engine::{EngineMetrics, Metered};
-use crate::keyspace::{DueKeysRule, Instance, Policy};
+use crate::keyspace::{DueKeysRule, Instance, Policy, Settings};
 use crate::pubsub::PubSub;
 use crate::replication::{ReplicaLimits, Replication, Role};
 use crate::resp::CommandError;
@@ -88,6 +88,8 @@ pub struct Server {
     pub attacks: Seldom,
     /// Bytes that were in use before there was data.
     pub startup_memory: u64,
+    /// Bytes that one read takes in at most.
+    pub(crate) read_size: Limit,
     /// Bytes of one reply at most, and of those of a transaction.
     pub(crate) reply_bytes_max: Arc<Limit>,
     /// The time, as the housekeeping last saw it.
@@ -97,6 +99,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// What CONFIG SET changes of what commands go by.
+    pub fn settings(&self) -> &Settings {
+        &self.instance.settings
+    }
+
     /// The engine's figures; those of an empty one while the data is loaded.
     pub fn metrics(&self) -> EngineMetrics {
         self.engine.get().map_or_else(EngineMetrics::default, |engine| engine.metrics())
@@ -130,11 +137,8 @@ impl Server {
     pub fn apply_config(&self) {
         self.log_control.set_policy(self.config.choice(Directive::Appendfsync));
         self.services.saves.aim_at(snapshot_path(&self.config));
-        self.config.apply_limits();
-        self.config.apply_policy();
-        limits::READ_SIZE.set(self.config.number(Directive::ReadSize));
-        limits::STRING_LEN_MAX.set(self.config.number(Directive::ProtoMaxBulkLen));
-        limits::HLL_SPARSE_LEN_MAX.set(self.config.number(Directive::HllSparseMaxBytes));
+        self.config.apply_to(self.settings());
+        self.read_size.set(self.config.number(Directive::ReadSize));
         let limits = self.config.output_limits();
         self.reply_bytes_max.set(limits.normal.hard_max());
         self.replication.stream.set_limits(
@@ -147,7 +151,6 @@ impl Server {
         );
         self.pubsub.set_queue_bytes_max(limits.pubsub.hard_max());
         self.pubsub.set_notified(self.config.events());
-        apply_limits(&self.config);
         self.apply_role();
         self.look_at_replicas();
         self.look_at_memory();
@@ -201,12 +204,12 @@ impl Server {
                 return true;
             }
         }
-        let policy = Policy::now();
+        let policy = self.settings().eviction.policy();
         if !policy.evicts() {
             return false;
         }
         make_room();
-        let is_paused = limits::is_frozen();
+        let is_paused = self.settings().is_frozen();
         is_paused || !PRESSURE.is_over() || self.evictable(policy) > 0
     }
 
@@ -223,7 +226,7 @@ impl Server {
         let segments = self.segments();
         let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };
         let used = used.saturating_sub(self.replication.uncounted_memory());
-        PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: Policy::now().evicts() })
+        PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: self.settings().eviction.policy().evicts() })
     }
 
     /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.

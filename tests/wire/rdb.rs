@@ -624,7 +624,7 @@ fn write_pair(client: &mut Client, pair: usize, round: usize) -> Value {
 /// At one moment the two keys of a pair are alike, and the rounds of the pairs fall once, by one.
 fn check_pairs(snapshot: &[u8], what: &str) {
     let mut rounds: [Vec<Option<String>>; 2] = [vec![None; PAIRS], vec![None; PAIRS]];
-    let summary = shardrace::rdb::read_file(snapshot, &mut |key| {
+    let summary = shardrace::rdb::read_file(snapshot, &shardrace::keyspace::Settings::default(), &mut |key| {
         let name = String::from_utf8(key.key.to_vec()).unwrap();
         let (side, pair) = name.split_once(':').unwrap();
         let before =

@@ -88,7 +88,8 @@ fn without_a_log_a_snapshot_is_what_there_is_at_the_next_start() {
         server.client().expect("SAVE", "+OK\r\n");
         server.client().expect("SET behind v", "+OK\r\n");
         let file = std::fs::read(server.data().path().join("dump.rdb")).unwrap();
-        let keys = shardrace::rdb::read_file(&file, &mut |_| Ok(())).unwrap().keys;
+        let keys =
+            shardrace::rdb::read_file(&file, &shardrace::keyspace::Settings::default(), &mut |_| Ok(())).unwrap().keys;
         assert!(keys > 50, "{keys}");
         let server = server.kill().start(setup, &NO_LOG);
         server.wait_for_log("DB loaded from disk: ");

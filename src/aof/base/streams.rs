@@ -174,13 +174,14 @@ impl Writer<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::values::stream::BlockLimits;
 
     const TWO: StreamId = StreamId { ms: 2, seq: 0 };
 
     /// What is told of a stream with the entry 2-0 that was changed, or why it is not.
     fn told(change: impl FnOnce(&mut Stream)) -> Result<Vec<String>, String> {
         let (mut stream, mut effects) = (Stream::default(), Vec::new());
-        stream.push(TWO, [b"f".as_slice(), b"v"].into_iter());
+        stream.push(BlockLimits::of(4096, 100), TWO, [b"f".as_slice(), b"v"].into_iter());
         change(&mut stream);
         tell_stream(b"k", &stream, 2 * ID_LEN, &mut |effect| {
             effects.push(effect.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" "));
@@ -199,8 +200,8 @@ mod tests {
     #[test]
     fn what_is_pending_and_gone_is_added_claimed_and_taken_away_as_it_went() {
         let effects = told(|stream| {
-            stream.push(StreamId { ms: 3, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
-            stream.push(StreamId { ms: 4, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
+            stream.push(BlockLimits::of(4096, 100), StreamId { ms: 3, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
+            stream.push(BlockLimits::of(4096, 100), StreamId { ms: 4, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
             assert!(stream.delete(StreamId { ms: 3, seq: 0 }));
             stream.entries_added = 9;
             stream.groups.insert(b"g".as_slice().into(), pending(&[1, 2, 3]));
@@ -237,7 +238,9 @@ mod tests {
                 stream.groups.insert(b"g".as_slice().into(), pending(&[3]));
             }),
             ("no such entries", |stream| _ = stream.groups.insert(b"g".as_slice().into(), pending(&[0]))),
-            ("no such entries", |stream| stream.push(StreamId { ms: 3, seq: 0 }, std::iter::empty())),
+            ("no such entries", |stream| {
+                stream.push(BlockLimits::of(4096, 100), StreamId { ms: 3, seq: 0 }, std::iter::empty())
+            }),
             ("", |stream| stream.entries_added = 1),
         ];
         for (reason, change) in changes {

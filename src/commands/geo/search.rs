@@ -83,7 +83,9 @@ fn search<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, form: &Form, rep
         None => query.reply(&points, reply),
         Some(key) => {
             let score = |point: &Point| if query.stores_distance { query.distance(point) } else { point.score };
-            let found = points.iter().map(|point| (&*point.member, score(point))).collect();
+            let limits = keyspace.limits::<SortedSet>();
+            let mut found = SortedSet::default();
+            points.iter().for_each(|point| _ = found.insert(limits, &point.member, score(point)));
             let event = if form.stores == Stores::Always { "geosearchstore" } else { "georadiusstore" };
             store_result(keyspace, key, found, event, reply);
         }

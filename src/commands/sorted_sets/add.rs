@@ -102,6 +102,7 @@ pub fn add_elements<'m, S: Store>(
     options: ScoreOptions,
     reply: &mut Reply<'_>,
 ) -> Outcome {
+    let limits = keyspace.limits::<SortedSet>();
     let Some(set) = set_of(keyspace, key, options)? else {
         reply.integer(0);
         return Ok(());
@@ -110,7 +111,7 @@ pub fn add_elements<'m, S: Store>(
     for (score, member) in elements {
         let old = set.score(member);
         if options.allow(old, score) && old != Some(score) {
-            set.insert(member, score);
+            set.insert(limits, member, score);
             *(if old.is_none() { &mut added } else { &mut updated }) += 1;
         }
     }
@@ -141,6 +142,7 @@ fn increment<S: Store>(
     reply: &mut Reply<'_>,
 ) -> Outcome {
     // Nothing fails once a sorted set had to be made: a member that is new has the increment for its score.
+    let limits = keyspace.limits::<SortedSet>();
     let Some(set) = set_of(keyspace, key, options)? else {
         reply.null();
         return Ok(());
@@ -159,7 +161,7 @@ fn increment<S: Store>(
         return Ok(());
     }
     if old != Some(score) {
-        set.insert(member, score);
+        set.insert(limits, member, score);
         keyspace.note_change(key, 1);
         keyspace.notify(Class::ZSET, "zincr", key);
         keyspace.effects().tell([b"ZADD", key, &DoubleText::shortest(score), member]);

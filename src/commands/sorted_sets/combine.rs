@@ -111,7 +111,8 @@ fn store_combined<S: Store>(
     reply: &mut Reply<'_>,
 ) -> Outcome {
     let (elements, _) = combined(keyspace, args.from(2), combine, true)?;
-    let set = SortedSet::of_all(elements.iter().map(|(member, score)| (&**member, *score)));
+    let set =
+        SortedSet::of_all(keyspace.limits::<SortedSet>(), elements.iter().map(|(member, score)| (&**member, *score)));
     store_result(keyspace, &args[1], set, combine.name(true), reply);
     Ok(())
 }

@@ -609,7 +609,8 @@ fn end_removal<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], removed: usize,
     if removed > 0 {
         keyspace.notify(Class::ZSET, event, key);
     }
-    if keyspace.collection_mut::<SortedSet>(key).ok().flatten().is_some_and(SortedSet::shrink) {
+    let limits = keyspace.limits::<SortedSet>();
+    if keyspace.collection_mut::<SortedSet>(key).ok().flatten().is_some_and(|set| set.shrink(limits)) {
         keyspace.remove_emptied(key);
     }
     keyspace.note_change(key, removed);

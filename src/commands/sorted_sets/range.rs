@@ -76,12 +76,13 @@ fn reply_range<S: Store>(
 /// ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]: O(log N + M), M = elements stored
 pub fn zrangestore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let query = Query::parse(args.from(3), None, None, false)?;
+    let limits = keyspace.limits::<SortedSet>();
     let mut found = SortedSet::default();
     let mut is_told = false;
     if let Some(set) = keyspace.read_collection::<SortedSet>(&args[2])? {
         let mut digits = itoa::Buffer::new();
         for (member, score) in set.range(query.ranks(set)) {
-            found.insert(member.bytes(&mut digits), score);
+            found.insert(limits, member.bytes(&mut digits), score);
         }
         is_told = is_without_order(set, query.by);
     }

@@ -3,7 +3,7 @@
 use super::super::arguments::{integer, is};
 use super::super::{CommandError, Outcome};
 use super::{id, ids, write_id};
-use crate::keyspace::values::stream::{ChosenId, ENTRY_BYTES_MAX, Rest, StreamId, Trim, block_limits};
+use crate::keyspace::values::stream::{BlockLimits, ChosenId, ENTRY_BYTES_MAX, Rest, StreamId, Trim};
 use crate::keyspace::{Class, Keyspace, Store, Stream};
 use crate::resp::{Args, Reply};
 
@@ -26,7 +26,7 @@ struct Options {
 /// XADD key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]:
 /// O(1), and O(N), N = entries trimmed
 pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, true, keyspace.is_replaying())?;
+    let options = Options::parse(args, true, keyspace.limits::<Stream>(), keyspace.is_replaying())?;
     let fields = args.from(options.id_at + 1);
     if fields.is_empty() || !fields.len().is_multiple_of(2) {
         return Err(CommandError::Arity("xadd".to_owned()));
@@ -48,9 +48,10 @@ pub fn xadd<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Re
         new_id(stream.as_deref().unwrap_or(&nothing), options.id, now_ms)?;
         return Err(CommandError::Text("ERR Elements are too large to be stored"));
     }
+    let limits = keyspace.limits::<Stream>();
     let stream = keyspace.collection_or_new::<Stream>(key)?;
     let id = new_id(stream, options.id, now_ms)?;
-    stream.push(id, fields.iter());
+    stream.push(limits, id, fields.iter());
     let trimmed = options.trim.as_ref().map_or(0, |trim| stream.trim(trim));
     let len = stream.len();
     write_id(id, reply);
@@ -104,7 +105,7 @@ fn tell_added<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, options: &Op
 
 /// XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]: O(N), N = entries trimmed
 pub fn xtrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = Options::parse(args, false, keyspace.is_replaying())?;
+    let options = Options::parse(args, false, keyspace.limits::<Stream>(), keyspace.is_replaying())?;
     let trim = options.trim.expect("XTRIM without a threshold is refused");
     let key = &args[1];
     let Some(stream) = keyspace.collection_mut::<Stream>(key)? else {
@@ -125,7 +126,7 @@ pub fn xtrim<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
 }
 
 impl Options {
-    fn parse(args: Args<'_>, is_add: bool, is_replaying: bool) -> Result<Self, CommandError> {
+    fn parse(args: Args<'_>, is_add: bool, limits: BlockLimits, is_replaying: bool) -> Result<Self, CommandError> {
         let mut options = Self { id_at: args.len(), ..Self::default() };
         let mut at = 2;
         while let Some(option) = args.get(at) {
@@ -150,7 +151,7 @@ impl Options {
             }
         }
         options.check(is_add)?;
-        options.set_limit(is_replaying);
+        options.set_limit(limits, is_replaying);
         Ok(options)
     }
 
@@ -203,11 +204,11 @@ impl Options {
     }
 
     /// Approximate trimming goes on for 100 blocks, unless the client says otherwise.
-    fn set_limit(&mut self, is_replaying: bool) {
+    fn set_limit(&mut self, limits: BlockLimits, is_replaying: bool) {
         const WITHOUT_BLOCKS: usize = 10_000;
         const MOST: usize = 1_000_000;
         let Some(trim) = self.trim.as_mut().filter(|trim| trim.is_approximate && !is_replaying) else { return };
-        trim.limit = match (self.limit, block_limits().entries) {
+        trim.limit = match (self.limit, limits.entries) {
             (Some(limit), _) => usize::try_from(limit).expect("LIMIT is not negative"),
             (None, 0) => WITHOUT_BLOCKS,
             (None, entries) => entries.saturating_mul(100).min(MOST),

@@ -8,6 +8,7 @@ use crate::base::routing::{SLOTS, slot_of};
 use crate::commands::Outcome;
 use crate::commands::cluster::{checked_slot, must_be_enabled};
 use crate::config::Directive;
+use crate::keyspace::Settings;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::socket::Address;
 
@@ -22,7 +23,7 @@ struct Myself<'a> {
 
 impl<'a> Myself<'a> {
     fn of(call: &LocalCall<'a>) -> Result<Self, CommandError> {
-        must_be_enabled()?;
+        must_be_enabled(call.server.settings())?;
         let server = call.server;
         let announced = server.config.text(Directive::ClusterAnnounceIp);
         let ip = if announced.is_empty() { reached(&call.client.local_address) } else { announced };
@@ -109,8 +110,8 @@ pub fn nodes(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// CLUSTER INFO: O(1)
-pub fn info(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn info(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     let lines = [
         ("cluster_state", "ok".to_owned()),
         ("cluster_slots_assigned", SLOTS.to_string()),
@@ -131,15 +132,15 @@ pub fn info(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
 }
 
 /// CLUSTER LINKS: O(1)
-pub fn links(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn links(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     reply.array(0);
     Ok(())
 }
 
 /// CLUSTER KEYSLOT key: O(N), N = bytes of the key
-pub fn keyslot(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn keyslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     reply.integer(slot_of(&args[2]) as i64);
     Ok(())
 }
@@ -162,8 +163,8 @@ fn slot(word: &[u8]) -> Result<usize, CommandError> {
 }
 
 /// CLUSTER MEET ip port [bus-port]: O(1)
-pub fn meet(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn meet(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     if args.len() > 5 {
         return Err(CommandError::Syntax);
     }
@@ -177,34 +178,34 @@ pub fn meet(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
 }
 
 /// CLUSTER ADDSLOTS slot [slot ...]: O(N), N = slots
-pub fn addslots(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn addslots(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     let slots = args.from(2).iter().map(slot).collect::<Result<Vec<_>, _>>()?;
     Err(CommandError::Owned(format!("ERR Slot {} is already busy", slots[0])))
 }
 
 /// CLUSTER ADDSLOTSRANGE start end [start end ...]: O(N), N = ranges
-pub fn addslotsrange(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    let first = first_of_ranges("addslotsrange", args)?;
+pub fn addslotsrange(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    let first = first_of_ranges(call.server.settings(), "addslotsrange", args)?;
     Err(CommandError::Owned(format!("ERR Slot {first} is already busy")))
 }
 
 /// CLUSTER DELSLOTS slot [slot ...]: O(N), N = slots
-pub fn delslots(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn delslots(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     args.from(2).iter().try_for_each(|word| slot(word).map(drop))?;
     Err(KEEPS_ITS_SLOTS)
 }
 
 /// CLUSTER DELSLOTSRANGE start end [start end ...]: O(N), N = ranges
-pub fn delslotsrange(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    first_of_ranges("delslotsrange", args)?;
+pub fn delslotsrange(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    first_of_ranges(call.server.settings(), "delslotsrange", args)?;
     Err(KEEPS_ITS_SLOTS)
 }
 
 /// CLUSTER FLUSHSLOTS: O(1)
 pub fn flushslots(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+    must_be_enabled(call.server.settings())?;
     if has_keys(call) {
         return Err(CommandError::Text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
     }
@@ -213,8 +214,8 @@ pub fn flushslots(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<
 
 const KEEPS_ITS_SLOTS: CommandError = CommandError::Text("ERR This node is the only one: it keeps all slots");
 
-fn first_of_ranges(name: &str, args: Args<'_>) -> Result<usize, CommandError> {
-    must_be_enabled()?;
+fn first_of_ranges(settings: &Settings, name: &str, args: Args<'_>) -> Result<usize, CommandError> {
+    must_be_enabled(settings)?;
     if !args.len().is_multiple_of(2) {
         let reason = format!("ERR wrong number of arguments for 'cluster|{name}' command");
         return Err(CommandError::Owned(reason));
@@ -259,8 +260,8 @@ pub fn count_failure_reports(call: &mut LocalCall<'_>, args: Args<'_>, reply: &m
 }
 
 /// CLUSTER FAILOVER [FORCE | TAKEOVER]: O(1)
-pub fn failover(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"force") || word.eq_ignore_ascii_case(b"takeover");
     if args.len() > 3 || args.get(2).is_some_and(|word| !is_option(word)) {
         return Err(CommandError::Syntax);
@@ -293,15 +294,15 @@ pub fn setslot(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) 
 }
 
 /// CLUSTER BUMPEPOCH: O(1). One node always has the greatest epoch.
-pub fn bumpepoch(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn bumpepoch(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     reply.simple("STILL 1");
     Ok(())
 }
 
 /// CLUSTER SET-CONFIG-EPOCH config-epoch: O(1)
-pub fn set_config_epoch(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn set_config_epoch(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     let epoch = parse_i64(&args[2]).ok_or(CommandError::NotInteger)?;
     Err(match epoch < 0 {
         true => CommandError::Owned(format!("ERR Invalid config epoch specified: {epoch}")),
@@ -310,15 +311,15 @@ pub fn set_config_epoch(_call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut 
 }
 
 /// CLUSTER SAVECONFIG: O(1). The name of the node is on the disk from the start on, and nothing else changes.
-pub fn saveconfig(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn saveconfig(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     reply.ok();
     Ok(())
 }
 
 /// CLUSTER RESET [HARD | SOFT]: O(1)
 pub fn reset(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+    must_be_enabled(call.server.settings())?;
     let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"hard") || word.eq_ignore_ascii_case(b"soft");
     if args.len() > 3 || args.get(2).is_some_and(|word| !is_option(word)) {
         return Err(CommandError::Syntax);
@@ -330,7 +331,7 @@ pub fn reset(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
 }
 
 /// CLUSTER HELP: O(1)
-pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn help(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const LINES: &[&str] = &[
         "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "COUNTKEYSINSLOT <slot>",
@@ -361,15 +362,15 @@ pub fn help(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -
         "HELP",
         "    Print this help.",
     ];
-    must_be_enabled()?;
+    must_be_enabled(call.server.settings())?;
     reply.array(LINES.len());
     LINES.iter().for_each(|line| reply.simple(line));
     Ok(())
 }
 
 /// READONLY, READWRITE, ASKING: O(1). They are about nodes that do not own a slot, and this one owns all.
-pub fn no_matter(_call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    must_be_enabled()?;
+pub fn no_matter(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    must_be_enabled(call.server.settings())?;
     reply.ok();
     Ok(())
 }

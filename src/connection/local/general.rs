@@ -41,7 +41,7 @@ pub fn echo(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 pub fn select(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let databases = call.server.config.size(Directive::Databases);
     if integer(&args[1])? != 0 {
-        must_have_databases("SELECT")?;
+        must_have_databases(call.server.settings(), "SELECT")?;
     }
     call.choose_database(database_id(database_number(&args[1], databases)?));
     reply.ok();
@@ -193,7 +193,7 @@ fn write_hello(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
     reply.integer(if call.state.context.resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(call.client.id as i64);
-    let mode = info::mode();
+    let mode = info::mode(call.server.settings());
     let role = if call.server.is_replica() { "replica" } else { "master" };
     for (field, value) in [("mode", mode), ("role", role)] {
         reply.bulk(field.as_bytes());

@@ -15,7 +15,7 @@ use super::{Batching, Engine, Foundation, Metered, released};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
 use crate::base::pressure::PRESSURE;
-use crate::keyspace::{KeyspaceStats, Policy, Store};
+use crate::keyspace::{Instance, KeyspaceStats, Store};
 use crate::pubsub::PubSub;
 use actors::{Channels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
 use batch::Batch;
@@ -29,6 +29,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// The way to the shards, through mailboxes of a family of channels.
 pub struct ActorEngine<C: Channels> {
+    instance: Arc<Instance>,
     router: Router<KeyspaceShard, C>,
     gauges: Arc<[Gauges]>,
     segments: Vec<Arc<Segment>>,
@@ -52,6 +53,7 @@ impl<C: Channels> ActorEngine<C> {
     /// An engine with one shard per store of `foundation`.
     pub fn new(foundation: Foundation) -> Self {
         let Foundation {
+            instance,
             stores,
             segments,
             joints,
@@ -92,6 +94,7 @@ impl<C: Channels> ActorEngine<C> {
         });
         let unstarted = Mutex::new(Some(Unstarted { shards: shards.zip(mailboxes).collect(), sequencer }));
         Self {
+            instance,
             router,
             gauges,
             segments,
@@ -233,7 +236,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         let mut port = Port::new(self.router.clone(), self.shards());
         loop {
             let debt = PRESSURE.debt_to_pay().await;
-            let spares_lasting = Policy::now().spares_lasting();
+            let spares_lasting = self.instance.settings.eviction.policy().spares_lasting();
             let counts: Vec<u64> = self.gauges.iter().map(|gauges| gauges.evictable(spares_lasting)).collect();
             let total: u64 = counts.iter().sum();
             let mut asked = 0;
@@ -367,8 +370,10 @@ mod tests {
         let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
         joints.begin(&segments);
         let some = |count| NonZeroUsize::new(count).unwrap();
+        let instance = Arc::default();
         let foundation = Foundation {
-            stores: (0..SHARDS).map(|index| Databases::of_part(16, index, SHARDS)).collect(),
+            instance: Arc::clone(&instance),
+            stores: (0..SHARDS).map(|index| Databases::of_part(&instance, 16, index, SHARDS)).collect(),
             segments,
             joints,
             clock: Clock::default(),

@@ -437,7 +437,7 @@ impl<C: Channels> ActorSession<C> {
             return (0..count).collect();
         }
         let mut is_needed = vec![false; count];
-        transaction.for_each_key(|_, key| is_needed[shard_of(key, count)] = true);
+        transaction.for_each_key(&self.engine.instance, |_, key| is_needed[shard_of(key, count)] = true);
         let needed: Vec<usize> = (0..count).filter(|&shard| is_needed[shard]).collect();
         if needed.is_empty() { vec![0] } else { needed }
     }

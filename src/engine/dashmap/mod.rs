@@ -24,8 +24,8 @@ use crate::base::parallel::in_parallel;
 use crate::base::pressure::PRESSURE;
 use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Transaction};
 use crate::keyspace::{
-    Deadlines, DueKeysRule, Effects, Instance, Keyspace, KeyspaceStats, Listeners, Node, Policy, ProcessHash, Store,
-    Table, hash_of,
+    Deadlines, DueKeysRule, Effects, Instance, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, Table,
+    hash_of,
 };
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
@@ -317,7 +317,7 @@ impl DashmapEngine {
             return View::everything(&self.databases);
         }
         let mut keys = Vec::new();
-        transaction.for_each_key(|database, key| keys.push((database, hash_of(key))));
+        transaction.for_each_key(&self.databases[0].instance, |database, key| keys.push((database, hash_of(key))));
         View::several(&self.databases, 0, keys.into_iter(), true)
     }
 
@@ -497,7 +497,7 @@ impl InlineEngine for DashmapEngine {
     /// A few keys at a time of one shard of a map after the other, drawn by how many keys they have.
     fn evict(&self, bytes: i64) -> Evicted {
         let mut random = self.seeds.lock().fork();
-        let mut shares = self.shares(Policy::now().spares_lasting());
+        let mut shares = self.shares(self.databases[0].instance.settings.eviction.policy().spares_lasting());
         let mut total: u64 = shares.iter().map(|(_, count)| count).sum();
         let mut slice = TimeSlice::begin();
         let mut all = Evicted { is_exhausted: total == 0, ..Evicted::default() };

@@ -20,7 +20,7 @@
 use crate::base::limits::LEN_MAX;
 use crate::base::narrowing::low_u32;
 use crate::keyspace::hashing::hash_of;
-use crate::keyspace::usage::{self, Frequency, Policy};
+use crate::keyspace::usage::{self, Counting, Frequency, Usage};
 use crate::keyspace::values::object::Object;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -129,23 +129,23 @@ impl State {
 
     /// Notes a use in this second.
     #[inline]
-    fn note_use(&self, second: u64, random: &mut fastrand::Rng) {
+    fn note_use(&self, usage: Usage, second: u64, random: &mut fastrand::Rng) {
         let bits = self.bits();
         let wanted = Self::with_usage(bits, low_u32(second));
         // Written once a second at most: cores that read the same node would take its cache line from each other. Of a
         // counter that looks like this second a use is lost, which is as good as one that does not count.
         if wanted != bits {
-            match Policy::now().counts_uses() {
-                false => self.0.store(wanted, Ordering::Relaxed),
-                true => self.count_use(second, random),
+            match usage {
+                Usage::LastUse => self.0.store(wanted, Ordering::Relaxed),
+                Usage::Counter(counting) => self.count_use(second, counting, random),
             }
         }
     }
 
     #[cold]
-    fn count_use(&self, second: u64, random: &mut fastrand::Rng) {
+    fn count_use(&self, second: u64, counting: Counting, random: &mut fastrand::Rng) {
         let usage = self.usage();
-        let used = Frequency::from_bits(usage).used(second, random).bits();
+        let used = Frequency::from_bits(usage).used(second, counting, random).bits();
         if used != usage {
             self.set_usage(used);
         }
@@ -321,16 +321,16 @@ impl Node {
     /// Notes that the node is used in this second of Unix time. Random numbers decide whether a use counts where uses
     /// are counted.
     #[inline]
-    pub fn touch(&self, second: u64, random: &mut fastrand::Rng) {
-        self.header().state.note_use(second, random);
+    pub fn touch(&self, usage: Usage, second: u64, random: &mut fastrand::Rng) {
+        self.header().state.note_use(usage, second, random);
     }
 
     /// Notes that the node is new in this second.
     #[inline]
-    pub fn begin_use(&self, second: u64) {
-        match Policy::now().counts_uses() {
-            false => self.set_last_use(second),
-            true => self.set_frequency(Frequency::FIRST, second),
+    pub fn begin_use(&self, usage: Usage, second: u64) {
+        match usage {
+            Usage::LastUse => self.set_last_use(second),
+            Usage::Counter(_) => self.set_frequency(Frequency::FIRST, second),
         }
     }
 
@@ -350,8 +350,8 @@ impl Node {
     }
 
     /// What is left of the counter of uses in this second, where uses are counted.
-    pub fn frequency(&self, second: u64) -> u8 {
-        Frequency::from_bits(self.usage()).at(second)
+    pub fn frequency(&self, second: u64, counting: Counting) -> u8 {
+        Frequency::from_bits(self.usage()).at(second, counting)
     }
 
     /// The bits that say when, or how often, the node was used.
@@ -669,11 +669,12 @@ fn layout_of(size: usize) -> Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::encoding_limits::EncodingLimits;
     use crate::keyspace::values::object::Set;
 
     fn set_of_one() -> Set {
         let mut set = Set::default();
-        set.insert(b"member");
+        set.insert(EncodingLimits::default().of_sets(), b"member");
         set
     }
 
@@ -768,14 +769,14 @@ mod tests {
     fn a_node_knows_when_it_was_used_whatever_else_changes() {
         let random = &mut fastrand::Rng::with_seed(1);
         let mut node = Node::new(b"key", NewValue::Text(b"text"), None);
-        node.touch(1_700_000_000, random);
+        node.touch(Usage::LastUse, 1_700_000_000, random);
         node.set_expire_at(Some(7));
         assert_eq!(node.idle_seconds(1_700_000_010), 10);
         assert_eq!((text(&node), node.expire_at()), (b"text".as_slice(), Some(7)));
         node.set(NewValue::Integer(1), None);
         assert_eq!(node.idle_seconds(1_700_000_010), 10);
         node.set(NewValue::Text(b"text"), None);
-        node.touch(u64::from(u32::MAX), random);
+        node.touch(Usage::LastUse, u64::from(u32::MAX), random);
         assert_eq!(node.idle_seconds(u64::from(u32::MAX) + 2), 2);
         let (same, longer) = (node.copied(b"yek"), node.renamed(b"a longer key"));
         assert_eq!(longer.idle_seconds(u64::from(u32::MAX) + 2), 2);

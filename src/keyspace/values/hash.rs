@@ -1,7 +1,7 @@
 //! Hashes: a listpack of fields and values in turn while they are small, then a hash table.
 
 use super::listpack::{Entry, Listpack};
-use crate::keyspace::encoding_limits::Limit;
+use crate::keyspace::encoding_limits::PairLimits;
 use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::values::element_table::{ElementTable, Field, Keyed};
 
@@ -30,9 +30,9 @@ impl Default for Hash {
 impl Hash {
     /// Makes ready for fields and values that are set in one step, given in turn: where they are too many or too long
     /// for a small hash, it becomes large at once.
-    pub fn prepare<'e>(&mut self, mut pairs: impl ExactSizeIterator<Item = &'e [u8]>) {
+    pub fn prepare<'e>(&mut self, limits: PairLimits, mut pairs: impl ExactSizeIterator<Item = &'e [u8]>) {
         if matches!(self, Self::Packed(_))
-            && (pairs.len() / PAIR > Limit::HashEntries.get() || pairs.any(|part| part.len() > Limit::HashValue.get()))
+            && (pairs.len() / PAIR > limits.entries || pairs.any(|part| part.len() > limits.value))
         {
             self.become_table();
         }
@@ -79,9 +79,9 @@ impl Hash {
     }
 
     /// Sets a field to a value; gives whether the field is new. O(1) amortised
-    pub fn set(&mut self, name: &[u8], value: &[u8]) -> bool {
+    pub fn set(&mut self, limits: PairLimits, name: &[u8], value: &[u8]) -> bool {
         match self {
-            Self::Packed(_) => self.set_packed(name, value),
+            Self::Packed(_) => self.set_packed(limits, name, value),
             Self::Table(table) => match table.get_mut(name) {
                 Some(field) => {
                     field.set_value(value);
@@ -95,13 +95,13 @@ impl Hash {
         }
     }
 
-    fn set_packed(&mut self, name: &[u8], value: &[u8]) -> bool {
+    fn set_packed(&mut self, limits: PairLimits, name: &[u8], value: &[u8]) -> bool {
         let Self::Packed(listpack) = self else { unreachable!("the caller has looked") };
         let (field, entry) = (Entry::of(name), Entry::of(value));
-        let is_long = name.len().max(value.len()) > Limit::HashValue.get();
+        let is_long = name.len().max(value.len()) > limits.value;
         if is_long || !listpack.has_room_for_both(field, entry) {
             self.become_table();
-            return self.set(name, value);
+            return self.set(limits, name, value);
         }
         if let Some(place) = listpack.find(listpack.first(), field, PAIR) {
             listpack.replace(value_place(listpack, place), entry);
@@ -109,7 +109,7 @@ impl Hash {
         }
         listpack.push_back(field);
         listpack.push_back(entry);
-        if listpack.len() / PAIR > Limit::HashEntries.get() {
+        if listpack.len() / PAIR > limits.entries {
             self.become_table();
         }
         true
@@ -195,8 +195,13 @@ impl std::fmt::Debug for Hash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::encoding_limits::EncodingLimits;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    fn limits() -> PairLimits {
+        EncodingLimits::default().of_hashes()
+    }
 
     fn text() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![
@@ -222,7 +227,7 @@ mod tests {
                         let (name, value) = hash.at(hash.random(&mut random));
                         prop_assert_eq!(model.get(&name.to_vec()), Some(&value.to_vec()));
                     }
-                    _ => prop_assert_eq!(hash.set(&name, &value), model.insert(name.clone(), value).is_none()),
+                    _ => prop_assert_eq!(hash.set(limits(), &name, &value), model.insert(name.clone(), value).is_none()),
                 }
                 prop_assert_eq!(hash.len(), model.len());
                 prop_assert_eq!(hash.get(&name).map(Entry::to_vec), model.get(&name).cloned());
@@ -241,17 +246,17 @@ mod tests {
     #[test]
     fn a_hash_changes_its_encoding_where_redis_does() {
         let mut hash = Hash::default();
-        (0..512).for_each(|n| assert!(hash.set(n.to_string().as_bytes(), b"value")));
+        (0..512).for_each(|n| assert!(hash.set(limits(), n.to_string().as_bytes(), b"value")));
         assert_eq!(hash.encoding(), "listpack");
         let mut long = hash.clone();
-        hash.set(b"512", b"value");
+        hash.set(limits(), b"512", b"value");
         assert_eq!(hash.encoding(), "hashtable");
-        long.set(b"1", &[b'x'; 64]);
+        long.set(limits(), b"1", &[b'x'; 64]);
         assert_eq!(long.encoding(), "listpack");
-        long.set(b"1", &[b'x'; 65]);
+        long.set(limits(), b"1", &[b'x'; 65]);
         assert_eq!((long.encoding(), long.len()), ("hashtable", 512));
         let mut hash = Hash::default();
-        hash.prepare([b"field".as_slice(), &[b'x'; 65]].into_iter());
+        hash.prepare(limits(), [b"field".as_slice(), &[b'x'; 65]].into_iter());
         assert_eq!(hash.encoding(), "hashtable");
     }
 }

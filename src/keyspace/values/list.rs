@@ -10,7 +10,7 @@
 
 use super::listpack::{Entry, Listpack};
 use super::object::Bytes;
-use crate::keyspace::encoding_limits::{Limit, NodeLimit};
+use crate::keyspace::encoding_limits::ListLimits;
 use crate::keyspace::listeners::End;
 use crate::keyspace::raw::packed_box::PackedBox;
 use std::collections::VecDeque;
@@ -103,12 +103,12 @@ impl List {
 
     /// Makes ready for elements that are added in one step: whether the list stays small is decided for all of them
     /// together, as in Redis. What is added without this is added to the encoding that the list has.
-    pub fn prepare<'e>(&mut self, elements: impl ExactSizeIterator<Item = &'e [u8]>) {
+    pub fn prepare<'e>(&mut self, limits: ListLimits, elements: impl ExactSizeIterator<Item = &'e [u8]>) {
         let Self::Packed(listpack) = self else { return };
         let len = listpack.len() + elements.len();
         let (sum, longest) =
             elements.map(<[u8]>::len).fold((0, 0), |(sum, longest): (usize, usize), len| (sum + len, longest.max(len)));
-        if !NodeLimit::now().allows(listpack.byte_len() + sum, len) || is_large(longest) {
+        if !limits.node.allows(listpack.byte_len() + sum, len) || is_large(limits, longest) {
             let chunk = std::mem::take(listpack);
             let len = chunk.len();
             let chunks = if len == 0 { VecDeque::new() } else { VecDeque::from([Chunk::Packed(chunk)]) };
@@ -118,12 +118,12 @@ impl List {
 
     /// Adds an element at an end. O(1) but for the bytes of one listpack
     #[inline]
-    pub fn push(&mut self, element: &[u8], end: End) {
+    pub fn push(&mut self, limits: ListLimits, element: &[u8], end: End) {
         let entry = Entry::of(element);
         match (self, end) {
             (Self::Packed(listpack), End::Head) => listpack.push_front(entry),
             (Self::Packed(listpack), End::Tail) => listpack.push_back(entry),
-            (Self::Quick(quick), end) => quick.push(entry, element.len(), end),
+            (Self::Quick(quick), end) => quick.push(limits, entry, element.len(), end),
         }
     }
 
@@ -138,26 +138,26 @@ impl List {
     }
 
     /// Replaces the element `index`, which there is. O(N), N = listpacks, and bytes of one
-    pub fn set(&mut self, index: usize, element: &[u8]) {
+    pub fn set(&mut self, limits: ListLimits, index: usize, element: &[u8]) {
         let position = self.seek(index).expect("the caller has looked at the length");
-        self.prepare(std::iter::once(element));
+        self.prepare(limits, std::iter::once(element));
         let entry = Entry::of(element);
         match self {
             Self::Packed(listpack) => listpack.replace(position.place, entry),
-            Self::Quick(quick) => quick.replace(position, entry, element.len()),
+            Self::Quick(quick) => quick.replace(limits, position, entry, element.len()),
         }
     }
 
     /// Adds an element before or behind another. O(N) bytes of one listpack
-    pub fn insert(&mut self, position: Position, element: &[u8], side: End) {
-        self.prepare(std::iter::once(element));
+    pub fn insert(&mut self, limits: ListLimits, position: Position, element: &[u8], side: End) {
+        self.prepare(limits, std::iter::once(element));
         let entry = Entry::of(element);
         match self {
             Self::Packed(listpack) => {
                 let place = side_of(listpack, position.place, side);
                 listpack.insert(place, entry);
             }
-            Self::Quick(quick) => quick.insert(position, entry, element.len(), side),
+            Self::Quick(quick) => quick.insert(limits, position, entry, element.len(), side),
         }
     }
 
@@ -170,7 +170,7 @@ impl List {
     }
 
     /// Removes an element; gives the position of the next towards `towards`. O(N) bytes of one listpack
-    pub fn remove(&mut self, position: Position, towards: End) -> Option<Position> {
+    pub fn remove(&mut self, limits: ListLimits, position: Position, towards: End) -> Option<Position> {
         match self {
             Self::Packed(listpack) => {
                 let Position { chunk, place } = position;
@@ -182,7 +182,7 @@ impl List {
                 };
                 next.map(|place| Position { chunk, place })
             }
-            Self::Quick(quick) => quick.remove(position, towards),
+            Self::Quick(quick) => quick.remove(limits, position, towards),
         }
     }
 
@@ -239,7 +239,7 @@ impl List {
     }
 
     /// Makes a list that has shrunk a small one again.
-    pub fn settle(&mut self) {
+    pub fn settle(&mut self, limits: ListLimits) {
         const SMALL_CAPACITY: usize = 64;
         const SPARSE: usize = 8;
         let Self::Quick(quick) = self else { return };
@@ -248,7 +248,7 @@ impl List {
             chunks.shrink_to(chunks.len() * 2);
         }
         if let [Chunk::Packed(listpack)] = chunks.make_contiguous_if_single()
-            && NodeLimit::now().is_small(listpack.byte_len(), listpack.len())
+            && limits.node.is_small(listpack.byte_len(), listpack.len())
         {
             *self = Self::Packed(std::mem::take(listpack));
         }
@@ -268,9 +268,9 @@ impl<T> Single<T> for VecDeque<T> {
 }
 
 impl Chunk {
-    fn of(entry: Entry<'_>, len: usize) -> Self {
+    fn of(limits: ListLimits, entry: Entry<'_>, len: usize) -> Self {
         match entry {
-            Entry::Bytes(bytes) if is_large(len) => Self::Plain(bytes.into()),
+            Entry::Bytes(bytes) if is_large(limits, len) => Self::Plain(bytes.into()),
             entry => {
                 let mut listpack = Listpack::new();
                 listpack.push_back(entry);
@@ -312,25 +312,25 @@ impl Chunk {
 
     /// The listpack, if an element of `len` bytes may be added to it.
     #[inline]
-    fn with_room(&mut self, len: usize) -> Option<&mut Listpack> {
+    fn with_room(&mut self, limits: ListLimits, len: usize) -> Option<&mut Listpack> {
         match self {
-            Self::Packed(listpack) if has_room(listpack, len) => Some(listpack),
+            Self::Packed(listpack) if has_room(limits, listpack, len) => Some(listpack),
             _ => None,
         }
     }
 }
 
 impl Quicklist {
-    fn push(&mut self, entry: Entry<'_>, len: usize, end: End) {
+    fn push(&mut self, limits: ListLimits, entry: Entry<'_>, len: usize, end: End) {
         self.len += 1;
         match end {
-            End::Head => match self.chunks.front_mut().and_then(|chunk| chunk.with_room(len)) {
+            End::Head => match self.chunks.front_mut().and_then(|chunk| chunk.with_room(limits, len)) {
                 Some(listpack) => listpack.push_front(entry),
-                None => self.chunks.push_front(Chunk::of(entry, len)),
+                None => self.chunks.push_front(Chunk::of(limits, entry, len)),
             },
-            End::Tail => match self.chunks.back_mut().and_then(|chunk| chunk.with_room(len)) {
+            End::Tail => match self.chunks.back_mut().and_then(|chunk| chunk.with_room(limits, len)) {
                 Some(listpack) => listpack.push_back(entry),
-                None => self.chunks.push_back(Chunk::of(entry, len)),
+                None => self.chunks.push_back(Chunk::of(limits, entry, len)),
             },
         }
     }
@@ -396,32 +396,41 @@ impl Quicklist {
         self.chunks.get(chunk).map(|found| Position { chunk, place: found.edge(near) })
     }
 
-    fn insert(&mut self, Position { chunk, place }: Position, entry: Entry<'_>, len: usize, side: End) {
+    fn insert(
+        &mut self,
+        limits: ListLimits,
+        Position { chunk, place }: Position,
+        entry: Entry<'_>,
+        len: usize,
+        side: End,
+    ) {
         self.len += 1;
         match &self.chunks[chunk] {
             Chunk::Packed(listpack) => {
                 let place = side_of(listpack, place, side);
-                self.put(chunk, place, entry, len);
+                self.put(limits, chunk, place, entry, len);
             }
-            Chunk::Plain(_) => self.chunks.insert(chunk + usize::from(side == End::Tail), Chunk::of(entry, len)),
+            Chunk::Plain(_) => {
+                self.chunks.insert(chunk + usize::from(side == End::Tail), Chunk::of(limits, entry, len))
+            }
         }
     }
 
     /// Puts an element at a place of a packed chunk, or beside it where the chunk has no room. The chunk may be empty.
-    fn put(&mut self, chunk: usize, place: usize, entry: Entry<'_>, len: usize) {
-        if let Some(listpack) = self.chunks[chunk].with_room(len) {
+    fn put(&mut self, limits: ListLimits, chunk: usize, place: usize, entry: Entry<'_>, len: usize) {
+        if let Some(listpack) = self.chunks[chunk].with_room(limits, len) {
             listpack.insert(place, entry);
             return;
         }
         let Chunk::Packed(head) = &mut self.chunks[chunk] else { unreachable!("the chunk is packed") };
         let mut tail = head.split_off(place);
         let mut added = None;
-        if !head.is_empty() && has_room(head, len) {
+        if !head.is_empty() && has_room(limits, head, len) {
             head.push_back(entry);
-        } else if !tail.is_empty() && has_room(&tail, len) {
+        } else if !tail.is_empty() && has_room(limits, &tail, len) {
             tail.push_front(entry);
         } else {
-            added = Some(Chunk::of(entry, len));
+            added = Some(Chunk::of(limits, entry, len));
         }
         let is_headless = head.is_empty();
         if !tail.is_empty() {
@@ -435,19 +444,19 @@ impl Quicklist {
         }
     }
 
-    fn replace(&mut self, Position { chunk, place }: Position, entry: Entry<'_>, len: usize) {
+    fn replace(&mut self, limits: ListLimits, Position { chunk, place }: Position, entry: Entry<'_>, len: usize) {
         match &mut self.chunks[chunk] {
-            Chunk::Packed(listpack) if has_room(listpack, len) => listpack.replace(place, entry),
+            Chunk::Packed(listpack) if has_room(limits, listpack, len) => listpack.replace(place, entry),
             Chunk::Packed(listpack) => {
                 listpack.remove(place, 1);
-                self.put(chunk, place, entry, len);
+                self.put(limits, chunk, place, entry, len);
             }
-            plain @ Chunk::Plain(_) => *plain = Chunk::of(entry, len),
+            plain @ Chunk::Plain(_) => *plain = Chunk::of(limits, entry, len),
         }
     }
 
     /// Removes an element; gives the position of the next towards `towards`.
-    fn remove(&mut self, position: Position, towards: End) -> Option<Position> {
+    fn remove(&mut self, limits: ListLimits, position: Position, towards: End) -> Option<Position> {
         let Position { chunk, place } = position;
         let mut next = self.step(position, towards);
         self.len -= 1;
@@ -467,20 +476,19 @@ impl Quicklist {
                 false => next.chunk -= usize::from(is_empty),
             }
         }
-        next = self.join(chunk, next);
-        if chunk == 0 { next } else { self.join(chunk - 1, next) }
+        next = self.join(limits, chunk, next);
+        if chunk == 0 { next } else { self.join(limits, chunk - 1, next) }
     }
 
     /// Joins a chunk with the next where both together are small; gives where the element at a position is then.
-    fn join(&mut self, chunk: usize, position: Option<Position>) -> Option<Position> {
+    fn join(&mut self, limits: ListLimits, chunk: usize, position: Option<Position>) -> Option<Position> {
         const EMPTY_LEN: usize = 7;
-        let limit = NodeLimit::now();
         let (Some(Chunk::Packed(one)), Some(Chunk::Packed(other))) =
             (self.chunks.get(chunk), self.chunks.get(chunk + 1))
         else {
             return position;
         };
-        if !limit.allows(2 * (one.byte_len() + other.byte_len()), 2 * (one.len() + other.len())) {
+        if !limits.node.allows(2 * (one.byte_len() + other.byte_len()), 2 * (one.len() + other.len())) {
             return position;
         }
         let Some(Chunk::Packed(other)) = self.chunks.remove(chunk + 1) else { unreachable!("it was there") };
@@ -538,14 +546,14 @@ fn side_of(listpack: &Listpack, place: usize, side: End) -> usize {
 }
 
 /// Whether an element of `len` bytes is too large for any listpack of a list.
-fn is_large(len: usize) -> bool {
-    len > NodeLimit::now().bytes || len >= Limit::ListPacked.get()
+fn is_large(limits: ListLimits, len: usize) -> bool {
+    len > limits.node.bytes || len >= limits.packed
 }
 
 #[inline]
-fn has_room(listpack: &Listpack, len: usize) -> bool {
-    NodeLimit::now().allows(listpack.byte_len().saturating_add(len + ENTRY_OVERHEAD), listpack.len() + 1)
-        && len < Limit::ListPacked.get()
+fn has_room(limits: ListLimits, listpack: &Listpack, len: usize) -> bool {
+    limits.node.allows(listpack.byte_len().saturating_add(len + ENTRY_OVERHEAD), listpack.len() + 1)
+        && len < limits.packed
 }
 
 /// Elements of a list, in one direction.
@@ -578,7 +586,12 @@ impl ExactSizeIterator for Elements<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::encoding_limits::EncodingLimits;
     use proptest::prelude::*;
+
+    fn limits() -> ListLimits {
+        EncodingLimits::default().of_lists()
+    }
 
     #[derive(Debug, Clone)]
     enum Step {
@@ -617,8 +630,8 @@ mod tests {
         let len = model.len();
         match step {
             Step::Push(element, side) => {
-                list.prepare(std::iter::once(element.as_slice()));
-                list.push(&element, end(side));
+                list.prepare(limits(), std::iter::once(element.as_slice()));
+                list.push(limits(), &element, end(side));
                 model.insert(if side { 0 } else { len }, element);
             }
             Step::Truncate(count, side) => {
@@ -626,20 +639,20 @@ mod tests {
                 let count = count.min(len);
                 model.drain(if side { 0..count } else { len - count..len });
             }
-            Step::Shrink => list.settle(),
+            Step::Shrink => list.settle(limits()),
             _ if len == 0 => {}
             Step::Insert(at, element, side) => {
                 let at = at % len;
-                list.insert(list.seek(at).expect("it is there"), &element, end(side));
+                list.insert(limits(), list.seek(at).expect("it is there"), &element, end(side));
                 model.insert(at + usize::from(!side), element);
             }
             Step::Set(at, element) => {
-                list.set(at % len, &element);
+                list.set(limits(), at % len, &element);
                 model[at % len] = element;
             }
             Step::Remove(at, side) => {
                 let at = at % len;
-                let next = list.remove(list.seek(at).expect("it is there"), end(side));
+                let next = list.remove(limits(), list.seek(at).expect("it is there"), end(side));
                 model.remove(at);
                 let wanted = if side { at.checked_sub(1) } else { Some(at) };
                 let wanted = wanted.and_then(|index| model.get(index)).cloned();
@@ -674,15 +687,15 @@ mod tests {
         let element = [b'x'; 100];
         let mut pushes = 0;
         while list.encoding() == "listpack" {
-            list.prepare(std::iter::once(element.as_slice()));
-            list.push(&element, End::Tail);
+            list.prepare(limits(), std::iter::once(element.as_slice()));
+            list.push(limits(), &element, End::Tail);
             pushes += 1;
         }
         // Each takes 103 bytes; the limit is 8192.
         assert_eq!(pushes, 80);
         while list.encoding() == "quicklist" {
             list.truncate(1, End::Tail);
-            list.settle();
+            list.settle(limits());
         }
         assert_eq!(list.len(), 39);
     }
@@ -692,14 +705,14 @@ mod tests {
         let mut list = List::default();
         (0..20_000).for_each(|n: u32| {
             let element = format!("element:{n}");
-            list.prepare(std::iter::once(element.as_bytes()));
-            list.push(element.as_bytes(), End::Tail);
+            list.prepare(limits(), std::iter::once(element.as_bytes()));
+            list.push(limits(), element.as_bytes(), End::Tail);
         });
         let mut position = list.edge(End::Head);
         let mut index = 0;
         while let Some(at) = position {
             index += 1;
-            position = if index % 20 == 0 { list.step(at, End::Tail) } else { list.remove(at, End::Tail) };
+            position = if index % 20 == 0 { list.step(at, End::Tail) } else { list.remove(limits(), at, End::Tail) };
         }
         let List::Quick(quick) = &list else { panic!("1000 elements of 13 bytes are large") };
         assert!(quick.chunks.len() <= 8, "{} chunks for {} elements", quick.chunks.len(), list.len());

@@ -5,7 +5,9 @@ pub use super::list::List;
 pub use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
+use crate::keyspace::encoding_limits::{ListLimits, PairLimits, SetLimits};
 use crate::keyspace::raw::packed_box::PackedBox;
+use crate::keyspace::settings::Settings;
 
 /// An element, member or field: bytes of a fixed length.
 pub type Bytes = Box<[u8]>;
@@ -77,6 +79,10 @@ impl Object {
 
 /// A type of collection: how it is found in an [`Object`].
 pub trait Collection: Default + Sized {
+    /// How large a small one may become.
+    type Limits: Copy;
+    /// That, as it is now.
+    fn limits(settings: &Settings) -> Self::Limits;
     /// The collection, if the object is of this type.
     fn of(object: &Object) -> Option<&Self>;
     /// The collection, if the object is of this type.
@@ -85,12 +91,18 @@ pub trait Collection: Default + Sized {
     fn into_object(self) -> Object;
     /// Gives back the room of elements that were removed, once most of it is unused; gives whether none are left.
     /// The caller then removes the key: keys of empty collections do not exist.
-    fn shrink(&mut self) -> bool;
+    fn shrink(&mut self, limits: Self::Limits) -> bool;
 }
 
 macro_rules! collection {
-    ($type:ident, $shrink:expr) => {
+    ($type:ident, $limits:ty, $of:ident, $shrink:expr) => {
         impl Collection for $type {
+            type Limits = $limits;
+
+            fn limits(settings: &Settings) -> $limits {
+                settings.encodings.$of()
+            }
+
             fn of(object: &Object) -> Option<&Self> {
                 match object {
                     Object::$type(collection) => Some(collection),
@@ -109,16 +121,16 @@ macro_rules! collection {
                 Object::$type(self)
             }
 
-            fn shrink(&mut self) -> bool {
-                let shrink: fn(&mut Self) = $shrink;
-                shrink(self);
+            fn shrink(&mut self, limits: $limits) -> bool {
+                let shrink: fn(&mut Self, $limits) = $shrink;
+                shrink(self, limits);
                 self.is_empty()
             }
         }
     };
 }
 
-collection!(List, List::settle);
+collection!(List, ListLimits, of_lists, List::settle);
 // Their tables shrink when elements are removed.
-collection!(Set, |_| {});
-collection!(Hash, |_| {});
+collection!(Set, SetLimits, of_sets, |_, _| {});
+collection!(Hash, PairLimits, of_hashes, |_, _| {});

@@ -2,7 +2,7 @@
 
 use super::intset::Intset;
 use super::listpack::{Entry, Listpack};
-use crate::keyspace::encoding_limits::Limit;
+use crate::keyspace::encoding_limits::SetLimits;
 use crate::keyspace::raw::packed_box::PackedBox;
 use crate::keyspace::values::element_table::{ElementTable, Keyed, Member};
 use crate::resp::parse_i64;
@@ -30,10 +30,10 @@ impl Default for Set {
 
 impl Set {
     /// An empty set in the encoding that suits a first member and the number of members that come with it.
-    pub fn for_members(first: &[u8], count: usize) -> Self {
-        if count <= Limit::SetIntegers.get() && parse_i64(first).is_some() {
+    pub fn for_members(limits: SetLimits, first: &[u8], count: usize) -> Self {
+        if count <= limits.integers && parse_i64(first).is_some() {
             Self::default()
-        } else if count <= Limit::SetEntries.get() {
+        } else if count <= limits.entries {
             Self::packed()
         } else {
             Self::Table(PackedBox::new(ElementTable::with_capacity(0)))
@@ -47,10 +47,10 @@ impl Set {
 
     /// Makes ready for so many members that are added in one step: where they are too many for a small set, it becomes
     /// large at once.
-    pub fn prepare(&mut self, count: usize) {
+    pub fn prepare(&mut self, limits: SetLimits, count: usize) {
         let is_too_small = match self {
-            Self::Integers(_) => count > Limit::SetIntegers.get(),
-            Self::Packed(_) => count > Limit::SetEntries.get(),
+            Self::Integers(_) => count > limits.integers,
+            Self::Packed(_) => count > limits.entries,
             Self::Table(_) => false,
         };
         if is_too_small {
@@ -101,10 +101,10 @@ impl Set {
     }
 
     /// Adds a member; false when it is there already. O(1) amortised
-    pub fn insert(&mut self, member: &[u8]) -> bool {
+    pub fn insert(&mut self, limits: SetLimits, member: &[u8]) -> bool {
         match self {
-            Self::Integers(_) => self.insert_into_integers(member),
-            Self::Packed(_) => self.insert_into_packed(member),
+            Self::Integers(_) => self.insert_into_integers(limits, member),
+            Self::Packed(_) => self.insert_into_packed(limits, member),
             Self::Table(table) => {
                 let is_new = table.get(member).is_none();
                 if is_new {
@@ -115,25 +115,25 @@ impl Set {
         }
     }
 
-    fn insert_into_integers(&mut self, member: &[u8]) -> bool {
+    fn insert_into_integers(&mut self, limits: SetLimits, member: &[u8]) -> bool {
         let Self::Integers(integers) = self else { unreachable!("the caller has looked") };
         let Some(integer) = parse_i64(member) else {
-            self.leave_integers(member);
-            return self.insert(member);
+            self.leave_integers(limits, member);
+            return self.insert(limits, member);
         };
         let is_new = integers.insert(integer);
-        if integers.len() > Limit::SetIntegers.get() {
+        if integers.len() > limits.integers {
             self.become_table();
         }
         is_new
     }
 
     /// Takes another encoding for a member that is no integer.
-    fn leave_integers(&mut self, member: &[u8]) {
+    fn leave_integers(&mut self, limits: SetLimits, member: &[u8]) {
         let Self::Integers(integers) = self else { unreachable!("the caller has looked") };
         let longest = integers.iter().next().into_iter().chain(integers.iter().next_back());
         let longest = longest.map(|integer| Entry::Integer(integer).len()).chain([member.len()]).max();
-        if integers.len() < Limit::SetEntries.get() && longest <= Some(Limit::SetValue.get()) {
+        if integers.len() < limits.entries && longest <= Some(limits.value) {
             let mut listpack = Listpack::new();
             integers.iter().for_each(|integer| listpack.push_back(Entry::Integer(integer)));
             *self = Self::Packed(listpack);
@@ -142,19 +142,19 @@ impl Set {
         }
     }
 
-    fn insert_into_packed(&mut self, member: &[u8]) -> bool {
+    fn insert_into_packed(&mut self, limits: SetLimits, member: &[u8]) -> bool {
         let Self::Packed(listpack) = self else { unreachable!("the caller has looked") };
         let entry = Entry::of(member);
         if listpack.find(listpack.first(), entry, 1).is_some() {
             return false;
         }
-        let is_small = listpack.len() < Limit::SetEntries.get() && member.len() <= Limit::SetValue.get();
+        let is_small = listpack.len() < limits.entries && member.len() <= limits.value;
         if is_small && listpack.has_room_for(entry) {
             listpack.push_back(entry);
             return true;
         }
         self.become_table();
-        self.insert(member)
+        self.insert(limits, member)
     }
 
     fn become_table(&mut self) {
@@ -164,9 +164,15 @@ impl Set {
         *self = Self::Table(PackedBox::new(table));
     }
 
+    /// Adds members of other sets.
+    pub fn extend<'a>(&mut self, limits: SetLimits, members: impl Iterator<Item = Entry<'a>>) {
+        let mut digits = itoa::Buffer::new();
+        members.for_each(|member| _ = self.insert(limits, member.bytes(&mut digits)));
+    }
+
     /// Makes a set of integers an intset, if they are few enough.
-    pub fn become_integers(&mut self) {
-        if matches!(self, Self::Integers(_)) || self.len() > Limit::SetIntegers.get() {
+    pub fn become_integers(&mut self, limits: SetLimits) {
+        if matches!(self, Self::Integers(_)) || self.len() > limits.integers {
             return;
         }
         let mut integers = Intset::new();
@@ -240,16 +246,6 @@ impl Set {
     }
 }
 
-/// Adds members of other sets.
-impl<'a> Extend<Entry<'a>> for Set {
-    fn extend<I: IntoIterator<Item = Entry<'a>>>(&mut self, members: I) {
-        let mut digits = itoa::Buffer::new();
-        for member in members {
-            self.insert(member.bytes(&mut digits));
-        }
-    }
-}
-
 impl std::fmt::Debug for Set {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.iter()).finish()
@@ -259,8 +255,13 @@ impl std::fmt::Debug for Set {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::encoding_limits::EncodingLimits;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    fn limits() -> SetLimits {
+        EncodingLimits::default().of_sets()
+    }
 
     fn member() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![
@@ -290,7 +291,7 @@ mod tests {
                         set.remove_at(spot);
                         prop_assert!(model.remove(&drawn));
                     }
-                    _ => prop_assert_eq!(set.insert(&member), model.insert(member)),
+                    _ => prop_assert_eq!(set.insert(limits(), &member), model.insert(member)),
                 }
                 prop_assert_eq!(set.len(), model.len());
             }
@@ -307,25 +308,25 @@ mod tests {
     #[test]
     fn a_set_changes_its_encoding_where_redis_does() {
         let mut set = Set::default();
-        (0..512).for_each(|n| assert!(set.insert(n.to_string().as_bytes())));
+        (0..512).for_each(|n| assert!(set.insert(limits(), n.to_string().as_bytes())));
         assert_eq!(set.encoding(), "intset");
         let mut mixed = set.clone();
-        mixed.insert(b"x");
+        mixed.insert(limits(), b"x");
         assert_eq!(mixed.encoding(), "hashtable");
-        set.insert(b"512");
+        set.insert(limits(), b"512");
         assert_eq!(set.encoding(), "hashtable");
         let mut set = Set::default();
-        (0..127).for_each(|n| assert!(set.insert(n.to_string().as_bytes())));
-        set.insert(b"x");
+        (0..127).for_each(|n| assert!(set.insert(limits(), n.to_string().as_bytes())));
+        set.insert(limits(), b"x");
         assert_eq!((set.encoding(), set.len()), ("listpack", 128));
         let mut long = set.clone();
-        set.insert(b"y");
+        set.insert(limits(), b"y");
         assert_eq!(set.encoding(), "hashtable");
         long.remove(b"x");
-        long.insert(&[b'x'; 64]);
+        long.insert(limits(), &[b'x'; 64]);
         assert_eq!(long.encoding(), "listpack");
         long.remove(b"1");
-        long.insert(&[b'x'; 65]);
+        long.insert(limits(), &[b'x'; 65]);
         assert_eq!(long.encoding(), "hashtable");
     }
 }

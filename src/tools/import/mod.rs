@@ -19,7 +19,7 @@ use crate::base::clock::Clock;
 use crate::base::narrowing::size;
 use crate::base::parallel::cores;
 use crate::base::routing::shard_of;
-use crate::config::{CommandLineEnd, Config, Directive, apply_limits, boot_id, layout, log_dir};
+use crate::config::{CommandLineEnd, Config, Directive, boot_id, layout, log_dir};
 use crate::engine::Logs;
 use crate::keyspace::{Databases, Instance, Keyspace, Node, Store};
 use crate::rdb::{self, FileKey, FileSummary, too_few_databases, twice};
@@ -44,15 +44,15 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> 
     let config = Config::from_command_line(flags).map_err(|end| match end {
         CommandLineEnd::Asked(text) | CommandLineEnd::Refused(text) => text,
     })?;
-    config.apply_limits();
-    apply_limits(&config);
+    let instance = Arc::new(Instance::default());
+    config.apply_to(&instance.settings);
     bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
     let dir = log_dir(&config);
     let is_unfinished = Manifest::is_of_unfinished_import(&SystemDisk, &dir)?;
     if !is_unfinished && !Manifest::read(&SystemDisk, &dir)?.chains().is_empty() {
         return Err(format!("{} holds a log already; import makes a new one", dir.display()));
     }
-    let mut import = Import::new(&Arc::default(), config.size(Directive::Databases));
+    let mut import = Import::new(&instance, config.size(Directive::Databases));
     import.read(&path)?;
     let _lock = DirLock::take(&dir)?;
     takeover::forget(&dir)?;
@@ -154,16 +154,18 @@ impl Import {
     fn take_keys(&mut self, bytes: &[u8]) -> Result<FileSummary, String> {
         let Self { keyspace, progress, .. } = self;
         let mut steps = Steps { progress: progress.as_ref(), noted: 0 };
-        let summary = rdb::read_file(bytes, &mut |FileKey { database, key, value, expire_at, end }| {
-            steps.note(end);
-            let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
-            keyspace.select(number.ok_or_else(|| too_few_databases(database))?);
-            if keyspace.peek(&key).is_some() {
-                return Err(twice(&key, database));
-            }
-            value.store_in(keyspace, &key, expire_at);
-            Ok(())
-        })?;
+        let instance = Arc::clone(keyspace.instance());
+        let summary =
+            rdb::read_file(bytes, &instance.settings, &mut |FileKey { database, key, value, expire_at, end }| {
+                steps.note(end);
+                let number = usize::try_from(database).ok().filter(|&number| number < keyspace.databases());
+                keyspace.select(number.ok_or_else(|| too_few_databases(database))?);
+                if keyspace.peek(&key).is_some() {
+                    return Err(twice(&key, database));
+                }
+                value.store_in(keyspace, &key, expire_at);
+                Ok(())
+            })?;
         steps.end(summary.len);
         if !summary.libraries.is_empty() {
             FUNCTIONS.load(summary.libraries.iter().map(AsRef::as_ref))?;

@@ -11,8 +11,9 @@ pub use cut::Cut;
 
 use super::listpack::{Entry, Listpack};
 use super::object::{Collection, Object};
-use crate::keyspace::encoding_limits::Limit;
+use crate::keyspace::encoding_limits::PairLimits;
 use crate::keyspace::raw::packed_box::PackedBox;
+use crate::keyspace::settings::Settings;
 use crate::resp::DoubleText;
 use large::Large;
 use std::ops::Range;
@@ -124,9 +125,9 @@ impl SortedSet {
     }
 
     /// Gives a member a score; gives the one that it had. O(log N)
-    pub fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
+    pub fn insert(&mut self, limits: PairLimits, member: &[u8], score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan(), "the caller refuses NaN");
-        self.grow(member);
+        self.grow(limits, member);
         match &mut self.0 {
             Encoding::Small(pairs) => {
                 let old = find(pairs, member).map(|place| (place, score_behind(pairs, place)));
@@ -180,18 +181,18 @@ impl SortedSet {
     }
 
     /// Makes it large if it would be too large with this member.
-    fn grow(&mut self, member: &[u8]) {
+    fn grow(&mut self, limits: PairLimits, member: &[u8]) {
         let Encoding::Small(pairs) = &self.0 else { return };
-        let is_full = self.len() >= Limit::SortedSetEntries.get() && find(pairs, member).is_none();
-        if is_full || member.len() > Limit::SortedSetValue.get() || !pairs.has_room_for(Entry::Bytes(member)) {
+        let is_full = self.len() >= limits.entries && find(pairs, member).is_none();
+        if is_full || member.len() > limits.value || !pairs.has_room_for(Entry::Bytes(member)) {
             self.make_large();
         }
     }
 
     /// An empty one that is large where so many elements would make it so.
-    pub fn of_so_many(elements: usize) -> Self {
+    pub fn of_so_many(limits: PairLimits, elements: usize) -> Self {
         let mut set = Self::default();
-        if elements > Limit::SortedSetEntries.get() {
+        if elements > limits.entries {
             set.make_large();
         }
         set
@@ -199,12 +200,12 @@ impl SortedSet {
 
     /// A set of elements that are all known: it is large from the start where one of them would make it so. A score of -0
     /// keeps its sign then, as in Redis, which it would have lost in the small one.
-    pub fn of_all<'m>(elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone) -> Self {
-        let mut set = Self::of_so_many(elements.len());
-        if elements.clone().any(|(member, _)| member.len() > Limit::SortedSetValue.get()) {
+    pub fn of_all<'m>(limits: PairLimits, elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone) -> Self {
+        let mut set = Self::of_so_many(limits, elements.len());
+        if elements.clone().any(|(member, _)| member.len() > limits.value) {
             set.make_large();
         }
-        elements.for_each(|(member, score)| _ = set.insert(member, score));
+        elements.for_each(|(member, score)| _ = set.insert(limits, member, score));
         set
     }
 
@@ -257,17 +258,13 @@ fn insert_pair(pairs: &mut Listpack, member: &[u8], score: f64) {
     }
 }
 
-impl<'m> FromIterator<(&'m [u8], f64)> for SortedSet {
-    fn from_iter<I: IntoIterator<Item = (&'m [u8], f64)>>(elements: I) -> Self {
-        let mut set = Self::default();
-        elements.into_iter().for_each(|(member, score)| {
-            set.insert(member, score);
-        });
-        set
-    }
-}
-
 impl Collection for SortedSet {
+    type Limits = PairLimits;
+
+    fn limits(settings: &Settings) -> PairLimits {
+        settings.encodings.of_sorted_sets()
+    }
+
     fn of(object: &Object) -> Option<&Self> {
         match object {
             Object::SortedSet(set) => Some(set),
@@ -286,7 +283,7 @@ impl Collection for SortedSet {
         Object::SortedSet(self)
     }
 
-    fn shrink(&mut self) -> bool {
+    fn shrink(&mut self, _limits: PairLimits) -> bool {
         if let Encoding::Large(large) = &mut self.0 {
             large.shrink();
         }
@@ -364,7 +361,12 @@ impl ExactSizeIterator for Elements<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::encoding_limits::EncodingLimits;
     use proptest::prelude::*;
+
+    fn limits() -> PairLimits {
+        EncodingLimits::default().of_sorted_sets()
+    }
 
     /// Members in order, as slowly as it takes.
     #[derive(Debug, Default, Clone)]
@@ -458,7 +460,7 @@ mod tests {
             for (index, step) in steps.iter().enumerate() {
                 match *step {
                     Step::Insert(number, score) => {
-                        prop_assert_eq!(set.insert(&member(number), score), model.insert(&member(number), score));
+                        prop_assert_eq!(set.insert(limits(), &member(number), score), model.insert(&member(number), score));
                     }
                     Step::Remove(number) => {
                         prop_assert_eq!(set.remove(&member(number)), model.remove(&member(number)));
@@ -473,7 +475,7 @@ mod tests {
                 if index % (steps.len() / checks + 1) == 0 {
                     assert_same(&set, &model);
                     assert_same(&set.clone(), &model);
-                    prop_assert_eq!(set.shrink(), model.0.is_empty());
+                    prop_assert_eq!(set.shrink(limits()), model.0.is_empty());
                 }
             }
             assert_same(&set, &model);
@@ -484,7 +486,7 @@ mod tests {
             let mut set = SortedSet::default();
             let mut members: Vec<_> = numbers.into_iter().map(member).collect();
             members.iter().for_each(|member| {
-                set.insert(member, 1.0);
+                set.insert(limits(), member, 1.0);
             });
             members.sort();
             members.dedup();
@@ -499,14 +501,14 @@ mod tests {
         const MEMBERS: u32 = 20_000;
         let mut set = SortedSet::default();
         (0..MEMBERS).for_each(|n| {
-            set.insert(&n.to_le_bytes(), f64::from(n * 7919 % MEMBERS));
+            set.insert(limits(), &n.to_le_bytes(), f64::from(n * 7919 % MEMBERS));
         });
         for rank in [0, 1, 511, 512, 9_999, 19_999] {
             let (entry, score) = set.range(rank..rank + 1).next().expect("the rank is below the length");
             assert_eq!((score, set.rank(&entry.to_vec())), (rank as f64, Some((rank, score))));
         }
         set.remove_range(10..19_990);
-        assert!(!set.shrink());
+        assert!(!set.shrink(limits()));
         let scores: Vec<f64> = set.iter().map(|(_, score)| score).collect();
         assert_eq!(scores, (0..10).chain(19_990..20_000).map(f64::from).collect::<Vec<_>>());
     }
@@ -516,18 +518,18 @@ mod tests {
         for grows in [true, false] {
             let mut set = SortedSet::default();
             (0..2_000).for_each(|n| {
-                set.insert(format!("staying:{n}").as_bytes(), f64::from(n));
+                set.insert(limits(), format!("staying:{n}").as_bytes(), f64::from(n));
             });
             let mut passing = 0..if grows { 0 } else { 20_000 };
             passing.clone().for_each(|n| {
-                set.insert(format!("passing:{n}").as_bytes(), 0.0);
+                set.insert(limits(), format!("passing:{n}").as_bytes(), 0.0);
             });
             let (mut seen, mut position) = (std::collections::HashMap::<Vec<u8>, u32>::new(), Some(0));
             while let Some(start) = position {
                 position = set.walk(start, 100, &mut |member, _| *seen.entry(member.to_vec()).or_default() += 1);
                 if grows {
                     (passing.end..passing.end + 500).for_each(|n| {
-                        set.insert(format!("passing:{n}").as_bytes(), 0.0);
+                        set.insert(limits(), format!("passing:{n}").as_bytes(), 0.0);
                     });
                     passing.end += 500;
                 } else {
@@ -535,7 +537,7 @@ mod tests {
                         set.remove(format!("passing:{n}").as_bytes());
                     });
                     passing.start = passing.end.min(passing.start + 500);
-                    set.shrink();
+                    set.shrink(limits());
                 }
             }
             (0..2_000).for_each(|n| assert_eq!(seen.get(format!("staying:{n}").as_bytes()), Some(&1), "staying:{n}"));

@@ -14,7 +14,7 @@
 //! trimming counts blocks, a block is as full as Redis's would be: [`listpack`] says how much that is.
 
 use super::id::StreamId;
-use super::listpack;
+use super::{ENTRY_BYTES_MAX, listpack};
 use crate::base::narrowing::{low_u8, size};
 
 /// The entry is deleted.
@@ -29,6 +29,14 @@ pub struct BlockLimits {
     pub bytes: usize,
     /// Entries, the deleted ones included; 0 for any number.
     pub entries: usize,
+}
+
+impl BlockLimits {
+    /// As the directives say it: 0 for no limit.
+    pub fn of(bytes: usize, entries: usize) -> Self {
+        let bytes = if bytes == 0 { ENTRY_BYTES_MAX } else { bytes.min(ENTRY_BYTES_MAX) };
+        Self { bytes, entries }
+    }
 }
 
 /// Neighbouring entries.

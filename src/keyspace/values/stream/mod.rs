@@ -18,21 +18,12 @@ pub use id::{ChosenId, StreamId};
 pub use reading::{GroupReading, Reading, ReadingFrom};
 
 use super::object::{Bytes, Collection, Object};
-use crate::base::limits::{STREAM_NODE_BYTES_MAX, STREAM_NODE_ENTRIES_MAX};
 use crate::keyspace::raw::packed_box::PackedBox;
+use crate::keyspace::settings::Settings;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of names and values of an entry at most; and of a block where no limit is set.
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
-
-/// How full blocks may be.
-pub fn block_limits() -> BlockLimits {
-    let bytes = match STREAM_NODE_BYTES_MAX.get() {
-        0 => ENTRY_BYTES_MAX,
-        bytes => bytes.min(ENTRY_BYTES_MAX),
-    };
-    BlockLimits { bytes, entries: STREAM_NODE_ENTRIES_MAX.get() }
-}
 
 /// A stream.
 ///
@@ -129,11 +120,11 @@ impl Stream {
     }
 
     /// Adds an entry: names and values in turn. Its ID must be above `last_id`. O(1), amortised.
-    pub fn push<'a>(&mut self, id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone) {
+    pub fn push<'a>(&mut self, limits: BlockLimits, id: StreamId, fields: impl Iterator<Item = &'a [u8]> + Clone) {
         assert!(id > self.last_id, "the caller has compared the ID");
         let bytes = fields.clone().map(<[u8]>::len).sum();
         match self.blocks.back_mut() {
-            Some(block) if !block.is_full_for(bytes, block_limits()) => block.push(id, fields),
+            Some(block) if !block.is_full_for(bytes, limits) => block.push(id, fields),
             last => {
                 if let Some(block) = last {
                     block.close();
@@ -300,6 +291,12 @@ impl Stream {
 }
 
 impl Collection for Stream {
+    type Limits = BlockLimits;
+
+    fn limits(settings: &Settings) -> BlockLimits {
+        settings.block_limits()
+    }
+
     fn of(object: &Object) -> Option<&Self> {
         match object {
             Object::Stream(stream) => Some(stream),
@@ -319,7 +316,7 @@ impl Collection for Stream {
     }
 
     /// False: the key of an empty stream stays.
-    fn shrink(&mut self) -> bool {
+    fn shrink(&mut self, _limits: BlockLimits) -> bool {
         false
     }
 }

@@ -54,7 +54,7 @@ fn take(stream: &mut Stream, model: &mut Model, step: Step) {
         Step::Push { ms, seq, fields } => {
             let last = model.last_id;
             let id = StreamId { ms: last.ms + ms, seq: if ms == 0 { last.seq + 1 + seq } else { seq } };
-            stream.push(id, fields.iter().map(Vec::as_slice));
+            stream.push(BlockLimits::of(4096, 100), id, fields.iter().map(Vec::as_slice));
             model.entries.push((id, fields));
             model.last_id = id;
         }
@@ -131,7 +131,7 @@ proptest! {
 fn lag_is_known_unless_a_gap_lies_ahead() {
     let mut stream = Stream::default();
     let id = |ms| StreamId { ms, seq: 0 };
-    (1..=5).for_each(|ms| stream.push(id(ms), [b"f".as_slice(), b"v"].into_iter()));
+    (1..=5).for_each(|ms| stream.push(BlockLimits::of(4096, 100), id(ms), [b"f".as_slice(), b"v"].into_iter()));
     let group = |last, read| Group::new(id(last), read);
     assert_eq!(stream.lag(&group(0, None)), Some(5));
     assert_eq!(stream.lag(&group(1, None)), Some(4));
@@ -150,10 +150,10 @@ fn lag_is_known_unless_a_gap_lies_ahead() {
 fn ids_go_on_where_the_clock_went_back_and_end_at_the_greatest() {
     let mut stream = Stream::default();
     assert_eq!(stream.next_id(7), Some(StreamId { ms: 7, seq: 0 }));
-    stream.push(StreamId { ms: 9, seq: 3 }, [b"f".as_slice(), b"v"].into_iter());
+    stream.push(BlockLimits::of(4096, 100), StreamId { ms: 9, seq: 3 }, [b"f".as_slice(), b"v"].into_iter());
     assert_eq!(stream.next_id(7), Some(StreamId { ms: 9, seq: 4 }));
     assert_eq!(stream.next_id(10), Some(StreamId { ms: 10, seq: 0 }));
-    stream.push(StreamId::MAX, [b"f".as_slice(), b"v"].into_iter());
+    stream.push(BlockLimits::of(4096, 100), StreamId::MAX, [b"f".as_slice(), b"v"].into_iter());
     assert_eq!(stream.next_id(10), None);
 }
 
@@ -161,8 +161,8 @@ fn ids_go_on_where_the_clock_went_back_and_end_at_the_greatest() {
 fn counts_at_their_edges_are_counts_or_unknown() {
     let added = |entries_added: u64| {
         let mut stream = Stream { entries_added, ..Stream::default() };
-        stream.push(StreamId { ms: 1, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
-        stream.push(StreamId { ms: 2, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
+        stream.push(BlockLimits::of(4096, 100), StreamId { ms: 1, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
+        stream.push(BlockLimits::of(4096, 100), StreamId { ms: 2, seq: 0 }, [b"f".as_slice(), b"v"].into_iter());
         stream
     };
     let (first, last, most) = (StreamId { ms: 1, seq: 0 }, StreamId { ms: 2, seq: 0 }, i64::MAX);

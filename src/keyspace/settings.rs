@@ -1,0 +1,77 @@
+//! What CONFIG SET and DEBUG change of a server while its commands run.
+//!
+//! Commands know no configuration; what they need of it is here, as their keyspace leads to it. Each of them looks at it
+//! anew. While the log is replayed nothing is refused that was accepted once: see `Keyspace::string_len_max`.
+
+use super::encoding_limits::EncodingLimits;
+use super::usage::Eviction;
+use super::values::stream::BlockLimits;
+use crate::base::clock::uptime_ms;
+use crate::base::limits::{LEN_MAX, Limit};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The settings of one server.
+#[derive(Debug)]
+pub struct Settings {
+    /// How large small collections may become.
+    pub encodings: EncodingLimits,
+    /// Which keys go first when memory is short.
+    pub eviction: Eviction,
+    /// The longest string a command may make, in bytes: `proto-max-bulk-len`.
+    pub string_len_max: Limit,
+    /// The longest HyperLogLog in the sparse encoding, in bytes: `hll-sparse-max-bytes`.
+    pub hll_sparse_len_max: Limit,
+    /// Bytes of a block of a stream: `stream-node-max-bytes`; 0 for no limit.
+    pub stream_node_bytes_max: Limit,
+    /// Entries of a block of a stream: `stream-node-max-entries`; 0 for no limit.
+    pub stream_node_entries_max: Limit,
+    /// Whether the server is a node of a cluster, which has one database: `cluster-enabled`.
+    pub is_cluster: AtomicBool,
+    /// Whether keys whose time has come are removed though nobody asks for them: DEBUG SET-ACTIVE-EXPIRE.
+    pub expires_actively: AtomicBool,
+    /// Whether RESTORE takes payloads whatever their checksum is: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    pub trusts_payloads: AtomicBool,
+    /// Until when, by [`uptime_ms`], keys whose time has come stay where they are, though nobody sees them: CLIENT PAUSE. 0
+    /// for no pause.
+    pub frozen_until_ms: AtomicU64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            encodings: EncodingLimits::default(),
+            eviction: Eviction::default(),
+            string_len_max: Limit::new(LEN_MAX as u64),
+            hll_sparse_len_max: Limit::new(3000),
+            stream_node_bytes_max: Limit::new(4096),
+            stream_node_entries_max: Limit::new(100),
+            is_cluster: AtomicBool::new(false),
+            expires_actively: AtomicBool::new(true),
+            trusts_payloads: AtomicBool::new(false),
+            frozen_until_ms: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Settings {
+    /// Whether CLIENT PAUSE lets no key go now.
+    pub fn is_frozen(&self) -> bool {
+        let until_ms = self.frozen_until_ms.load(Ordering::Relaxed);
+        until_ms > 0 && until_ms > uptime_ms()
+    }
+
+    /// Whether the server is a node of a cluster.
+    pub fn is_cluster(&self) -> bool {
+        self.is_cluster.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody asks for the checksum of a payload.
+    pub fn trusts_payloads(&self) -> bool {
+        self.trusts_payloads.load(Ordering::Relaxed)
+    }
+
+    /// How full the blocks of streams may be.
+    pub fn block_limits(&self) -> BlockLimits {
+        BlockLimits::of(self.stream_node_bytes_max.get(), self.stream_node_entries_max.get())
+    }
+}
