@@ -26,9 +26,9 @@ use super::stretch::Stretch;
 use super::write_buffer;
 use crate::base::parallel::in_parallel;
 use crate::base::routing::shard_of;
+use crate::commands::Services;
 use crate::keyspace::{Databases, Instance, Joint, Settings, StreamPlace};
 use crate::rdb::undump_functions;
-use crate::scripting::FUNCTIONS;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -110,7 +110,7 @@ pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) 
     let had_chains = !manifest.chains().is_empty();
     let begun = begin(log, manifest, passed_over)?;
     let manifest = &begun.manifest;
-    load_functions(disk, dir, manifest)?;
+    load_functions(log, manifest)?;
     manifest.write(disk, dir).map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
     if had_chains {
         strays::remove(disk, dir, manifest);
@@ -119,14 +119,18 @@ pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) 
 }
 
 /// Loads the libraries of functions that a manifest names.
-fn load_functions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), String> {
+fn load_functions(log: &Log<'_>, manifest: &Manifest) -> Result<(), String> {
+    let Log { disk, dir, .. } = *log;
     let Some(path) = manifest.functions(dir) else { return Ok(()) };
     let describe =
         |reason: &str| format!("{}: {reason}. Refusing to start without the functions in it", path.display());
     let payload = disk.read(&path).map_err(|error| describe(&error.to_string()))?;
     let payload = payload.ok_or_else(|| describe("the manifest names it, and it is not there"))?;
     let sources = undump_functions(&payload, &Settings::default()).map_err(describe)?;
-    FUNCTIONS.load(sources.iter().map(AsRef::as_ref)).map_err(|reason| describe(&reason))
+    Services::of(&log.instance)
+        .scripting
+        .load_functions(sources.iter().map(AsRef::as_ref))
+        .map_err(|reason| describe(&reason))
 }
 
 /// Begins a log that no manifest names yet.

@@ -218,7 +218,7 @@ pub enum Concern {
 /// The owner of all keys of an effect; none where they are of several, or it may concern more than its keys.
 fn owner_of(args: Args<'_>, owners: usize) -> Option<usize> {
     let command = commands::command(commands::find_of(args).ok()??);
-    if command.flags.has(Flags::CROSSES) || !command.accepts(args.len()) || command.needs_all(args) {
+    if command.flags.has(Flags::CROSSES) || !command.accepts(args.len()) || command.may_concern_all(args) {
         return None;
     }
     let mut owned = command.keys.positions(args).map(|position| Segmented::owner_of(hash_of(&args[position]), owners));

@@ -20,7 +20,7 @@ use super::unfinished;
 use super::write_buffer;
 use crate::commands::Services;
 use crate::keyspace::Instance;
-use crate::scripting::{FUNCTIONS, Libraries};
+use crate::scripting::Libraries;
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ impl Rewriter {
     /// The same where there is no log, for one in this layout. The manifest does not name it before it is whole; until then
     /// a note of its own does.
     pub fn begin_log(&self, epoch: u64, layout: &Layout) -> io::Result<Rewrite> {
-        FUNCTIONS.hold(|libraries| self.keep_functions(libraries))?;
+        self.services.scripting.functions.hold(|libraries| self.keep_functions(libraries))?;
         let chain = self.manifest.lock().next_chain(layout);
         // The name of the directory may be new.
         self.dir.parent().map_or(Ok(()), |parent| self.disk.sync_dir(parent))?;

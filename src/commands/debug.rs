@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The rows of the commands here.
@@ -39,11 +39,8 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
     }]
 }
 
-/// The log of this process, which has one server: commands know no server, and no log.
-pub static LOG: OpenLog = OpenLog(Mutex::new(None));
-
-/// A log that a server appends to.
-#[derive(Debug)]
+/// The log that a server appends to, if it does.
+#[derive(Debug, Default)]
 pub struct OpenLog(Mutex<Option<Arc<dyn ReadBack>>>);
 
 /// What can be read back from where it was written.
@@ -101,14 +98,6 @@ const HELP: [&str; 29] = [
     "    Print this help.",
 ];
 
-/// Whether scripts may call DEBUG.
-static IS_FOR_SCRIPTS: AtomicBool = AtomicBool::new(false);
-
-/// Whether scripts may call DEBUG.
-pub fn is_for_scripts() -> bool {
-    IS_FOR_SCRIPTS.load(Ordering::Relaxed)
-}
-
 /// DEBUG subcommand [argument ...]: O(1); DIGEST, RELOAD and LOADAOF O(N), N = bytes of all keys
 pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match args.len() {
@@ -149,7 +138,8 @@ pub fn debug<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             reply.ok();
         }
         3 if args.is(1, "SET-DISABLE-DENY-SCRIPTS") => {
-            IS_FOR_SCRIPTS.store(parse_i64(&args[2]).is_some_and(|number| number != 0), Ordering::Relaxed);
+            let lets_scripts = parse_i64(&args[2]).is_some_and(|number| number != 0);
+            services(keyspace).lets_scripts_debug.store(lets_scripts, Ordering::Relaxed);
             reply.ok();
         }
         3 if args.is(1, "SET-SKIP-CHECKSUM-VALIDATION") => {
@@ -203,7 +193,10 @@ fn load_log<S: Store>(keyspace: &mut Keyspace<S>) -> Outcome {
     if !keyspace.effects().payload().is_empty() {
         return Err(CommandError::Text("ERR DEBUG LOADAOF is not allowed behind changes of its own transaction"));
     }
-    let stores = LOG.read_back(keyspace.instance()).map_err(|reason| CommandError::Owned(format!("ERR {reason}")))?;
+    let stores = services(keyspace)
+        .log
+        .read_back(keyspace.instance())
+        .map_err(|reason| CommandError::Owned(format!("ERR {reason}")))?;
     keyspace.replace_all(stores.into_iter().flat_map(Databases::into_nodes));
     tracing::warn!("Append Only File loaded by DEBUG LOADAOF");
     Ok(())

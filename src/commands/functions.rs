@@ -10,12 +10,13 @@ use super::introspection::help;
 use super::lookup::container;
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::scripting::{self, Called};
-use super::{Outcome, Services};
+use super::{Outcome, Services, services};
 use crate::base::glob;
 use crate::keyspace::{Keyspace, Store};
 use crate::rdb;
 use crate::resp::{Args, CommandError, Reply, quoted};
-use crate::scripting::{FUNCTIONS, Libraries, Library, Program, busy};
+use crate::scripting::busy;
+use crate::scripting::{Libraries, Library, Program};
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 12] {
@@ -210,7 +211,8 @@ pub fn fcall_ro<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mu
 }
 
 fn call<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>, is_read_only: bool) -> Outcome {
-    let (library, place) = FUNCTIONS.get(&args[1]).ok_or(CommandError::Text("ERR Function not found"))?;
+    let (library, place) =
+        services(keyspace).scripting.functions.get(&args[1]).ok_or(CommandError::Text("ERR Function not found"))?;
     let keys = integer(&args[2]).map_err(|_| CommandError::Text("ERR Bad number of keys provided"))?;
     let keys = scripting::keys_counted(keys, args)?;
     let called = Called { flags: library.functions[place].flags, is_read_only };
@@ -218,34 +220,35 @@ fn call<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<
 }
 
 /// FUNCTION LOAD [REPLACE] function-code: O(N), N = bytes of the library
-pub fn load<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let options = args.from(2).to(args.len() - 3);
     if let Some(option) = options.iter().find(|option| !option.eq_ignore_ascii_case(b"REPLACE")) {
         return Err(CommandError::Owned(format!("ERR Unknown option given: {}", quoted(option, usize::MAX))));
     }
-    let library = Library::load(&args[args.len() - 1], true).map_err(CommandError::Owned)?;
+    let library =
+        Library::load(&services(keyspace).scripting, &args[args.len() - 1], true).map_err(CommandError::Owned)?;
     let name = library.name.clone();
-    change(|libraries| libraries.add(library, !options.is_empty()))?;
+    change(services(keyspace), |libraries| libraries.add(library, !options.is_empty()))?;
     reply.bulk(name.as_bytes());
     Ok(())
 }
 
 /// FUNCTION DELETE library-name: O(N), N = functions of the library
-pub fn delete<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn delete<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     const NOT_FOUND: &str = "ERR Library not found";
     let name = std::str::from_utf8(&args[2]).map_err(|_| CommandError::Text(NOT_FOUND))?;
-    change(|libraries| if libraries.remove(name) { Ok(()) } else { Err(NOT_FOUND.into()) })?;
+    change(services(keyspace), |libraries| if libraries.remove(name) { Ok(()) } else { Err(NOT_FOUND.into()) })?;
     reply.ok();
     Ok(())
 }
 
 /// FUNCTION FLUSH [ASYNC | SYNC]: O(N), N = functions
-pub fn flush<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn flush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     must_have_at_most(args, 3)?;
     if args.len() == 3 && !args.is(2, "SYNC") && !args.is(2, "ASYNC") {
         return Err(CommandError::Text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
-    change(|libraries| {
+    change(services(keyspace), |libraries| {
         *libraries = Libraries::default();
         Ok(())
     })?;
@@ -263,8 +266,9 @@ pub fn restore<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut
         ));
     }
     let sources = rdb::undump_functions(&args[2], keyspace.settings()).map_err(CommandError::Text)?;
-    let restored = Libraries::of(sources.iter().map(AsRef::as_ref)).map_err(CommandError::Owned)?;
-    change(|libraries| match has("FLUSH") {
+    let restored =
+        Libraries::of(&services(keyspace).scripting, sources.iter().map(AsRef::as_ref)).map_err(CommandError::Owned)?;
+    change(services(keyspace), |libraries| match has("FLUSH") {
         true => {
             *libraries = restored;
             Ok(())
@@ -286,20 +290,20 @@ fn must_have_at_most(args: Args<'_>, len: usize) -> Outcome {
 
 /// Changes the libraries, and keeps them beside the log where there is one. The thread that does waits for the disk, and
 /// so does this one: nobody sees a library that the next start may not have.
-fn change(change: impl FnOnce(&mut Libraries) -> Result<(), String>) -> Outcome {
-    let keep = |libraries: &Libraries| scripting::host().map_or(Ok(()), |host| host.keep_functions(libraries));
-    FUNCTIONS.change(change, keep).map_err(CommandError::Owned)
+fn change(services: &Services, change: impl FnOnce(&mut Libraries) -> Result<(), String>) -> Outcome {
+    let keep = |libraries: &Libraries| services.host().map_or(Ok(()), |host| host.keep_functions(libraries));
+    services.scripting.functions.change(change, keep).map_err(CommandError::Owned)
 }
 
 /// FUNCTION DUMP: O(N), N = bytes of the libraries
-pub fn dump(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let libraries = FUNCTIONS.libraries();
+pub fn dump(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let libraries = services.scripting.functions.libraries();
     reply.bulk(&rdb::dump_functions(libraries.sources()));
     Ok(())
 }
 
 /// FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]: O(N), N = functions
-pub fn list(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn list(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (mut has_code, mut pattern) = (false, None);
     let mut position = 2;
     while position < args.len() {
@@ -314,7 +318,7 @@ pub fn list(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outc
         }
         position += 1;
     }
-    let libraries = FUNCTIONS.libraries();
+    let libraries = services.scripting.functions.libraries();
     let pattern = pattern.map(<[u8]>::to_ascii_lowercase);
     let matches = |name: &str, pattern: &Vec<u8>| glob::matches(pattern, name.to_ascii_lowercase().as_bytes());
     let is_wanted = |name: &str| pattern.as_ref().is_none_or(|pattern| matches(name, pattern));
@@ -352,13 +356,14 @@ fn write_library(library: &Library, has_code: bool, reply: &mut Reply<'_>) {
 }
 
 /// FUNCTION STATS: O(1)
-pub fn stats(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    if busy::is_busy() && busy::runs_script() {
+pub fn stats(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let busy = &services.scripting.busy;
+    if busy.is_busy() && busy.runs_script() {
         return Err(CommandError::Text(busy::BUSY));
     }
     reply.map(2);
     reply.bulk(b"running_script");
-    match busy::running_function() {
+    match busy.running_function() {
         None => reply.null(),
         Some(running) => {
             reply.map(3);
@@ -371,7 +376,7 @@ pub fn stats(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Ou
             reply.count(running.elapsed().as_millis() as usize);
         }
     }
-    let (libraries, functions, _) = FUNCTIONS.libraries().size();
+    let (libraries, functions, _) = services.scripting.functions.libraries().size();
     reply.bulk(b"engines");
     reply.map(1);
     reply.bulk(b"LUA");
@@ -384,8 +389,8 @@ pub fn stats(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Ou
 }
 
 /// FUNCTION KILL: O(1)
-pub fn kill(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    busy::kill(true).map_err(CommandError::Text)?;
+pub fn kill(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    services.scripting.busy.kill(true).map_err(CommandError::Text)?;
     reply.ok();
     Ok(())
 }

@@ -55,7 +55,7 @@ pub use services::{Services, services};
 pub use table::{COMMANDS, COUNT, CommandId, Functions, command, plain_function};
 pub use transaction::{Bounds, Ending, Replacement, Transaction, Watched};
 
-use crate::keyspace::{Keyspace, Store};
+use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, parse_i64};
 use crate::stats::calls;
 use crate::stats::slow_log::Slow;
@@ -99,9 +99,9 @@ pub enum Crossing {
 }
 
 /// Which other databases a command may concern. A number of no database is none: the command replies that.
-pub fn crossing(id: CommandId, args: Args<'_>, databases: usize) -> Crossing {
+pub fn crossing(id: CommandId, args: Args<'_>, databases: usize, instance: &Instance) -> Crossing {
     let row = command(id);
-    if !row.flags.has(Flags::CROSSES) || scripting::touches_declared_keys_only(row, args) {
+    if !row.flags.has(Flags::CROSSES) || scripting::touches_declared_keys_only(row, args, instance) {
         return Crossing::Nowhere;
     }
     let position = match row.other_database {

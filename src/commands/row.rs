@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::{Outcome, Services, debug, scripting, sort};
-use crate::keyspace::{Keyspace, Store};
+use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, Reply, parse_i64};
 use std::ops::Range;
 
@@ -188,11 +188,16 @@ impl Command {
             && !self.flags.has(Flags::SCRIPT.and(Flags::READONLY))
     }
 
-    /// Whether a request needs every shard at once.
-    pub fn needs_all(&self, args: Args<'_>) -> bool {
+    /// Whether a request to a server needs every shard at once.
+    pub fn needs_all(&self, args: Args<'_>, instance: &Instance) -> bool {
+        self.may_concern_all(args) && !scripting::touches_declared_keys_only(self, args, instance)
+    }
+
+    /// Whether a request may concern keys that it does not name.
+    pub fn may_concern_all(&self, args: Args<'_>) -> bool {
         match self.request {
             Request::AllShards | Request::Cursor => true,
-            Request::Joint => self.keys.may_be_any(args) && !scripting::touches_declared_keys_only(self, args),
+            Request::Joint => self.keys.may_be_any(args),
             Request::Local | Request::OneShard | Request::MultiShard => false,
         }
     }

@@ -5,23 +5,23 @@
 
 use super::access;
 use super::arguments::integer;
-use super::debug;
 use super::flag_sets::{ABOUT_SCRIPTS, BESIDE_SCRIPTS, SCRIPT, SCRIPT_READ, STATUS, TELLS_OF_SCRIPTS};
 use super::introspection::help;
 use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
-use super::{CommandId, Context, Outcome, Services, command, publishes, run_one};
+use super::{CommandId, Context, Outcome, Services, command, publishes, run_one, services};
 use crate::base::pressure::PRESSURE;
-use crate::keyspace::{Keyspace, Store};
+use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
+use crate::scripting::busy::Watch;
 use crate::scripting::{
-    self, Calls, FUNCTIONS, Finished, Libraries, Program, SCRIPTS, Script, ScriptFlags, Sha, StaticCall, busy, sha_of,
+    self, Calls, Finished, Libraries, Program, Script, ScriptFlags, Scripting, Sha, StaticCall, sha_of,
 };
 use crate::stats::calls;
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The rows of the commands here.
 pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
@@ -225,9 +225,10 @@ fn run<S: Store>(
         By::Source => None,
     };
     let keys = keys_counted(integer(&args[2])?, args)?;
+    let scripting = &services(keyspace).scripting;
     let script = match sha {
-        Some(sha) => SCRIPTS.get(&sha).ok_or(NO_SCRIPT)?,
-        None => script_of(&args[1])?,
+        Some(sha) => scripting.scripts.get(&sha).ok_or(NO_SCRIPT)?,
+        None => script_of(scripting, &args[1])?,
     };
     let called = Called { flags: script.flags, is_read_only };
     run_program(keyspace, Program::Script(&script), called, (keys, args), reply)
@@ -259,20 +260,23 @@ pub fn run_program<S: Store>(
     (keys, args): (usize, Args<'_>),
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    must_be_allowed(keyspace, flags, is_read_only)?;
+    let services = Arc::clone(services(keyspace));
+    must_be_allowed(keyspace, &services, flags, is_read_only)?;
     let database = keyspace.database();
     let began_at = keyspace.began_at();
     let mut calls = ScriptCommands {
         keyspace,
         writes: !(is_read_only || (flags.is_declared && flags.no_writes)),
         has_written: false,
-        is_short: is_short() && !flags.allow_oom,
+        is_short: is_short(&services) && !flags.allow_oom,
         local: None,
-        watched_on: host().filter(|host| host.has_monitors()),
+        services: &services,
+        watched_on: services.host().filter(|host| host.has_monitors()),
     };
     let arguments = args.from(3);
     calls.keyspace.set_in_script(true);
-    let finished = scripting::run(program, arguments.to(keys), arguments.from(keys), &mut calls, reply);
+    let finished =
+        scripting::run(&services.scripting, program, arguments.to(keys), arguments.from(keys), &mut calls, reply);
     keyspace.set_in_script(false);
     keyspace.select(database);
     keyspace.start_timing_at(began_at);
@@ -293,34 +297,38 @@ fn sha_named(name: &[u8]) -> Option<Sha> {
 }
 
 /// A script by its source, known from now on where it is right.
-fn script_of(body: &[u8]) -> Result<Arc<Script>, CommandError> {
+fn script_of(scripting: &Arc<Scripting>, body: &[u8]) -> Result<Arc<Script>, CommandError> {
     let sha = sha_of(body);
-    if let Some(script) = SCRIPTS.get(&sha) {
+    if let Some(script) = scripting.scripts.get(&sha) {
         return Ok(script);
     }
     let script = Arc::new(Script::parse(sha, body).map_err(CommandError::Owned)?);
-    scripting::check(&script).map_err(CommandError::Owned)?;
-    SCRIPTS.add_evaled(&script);
+    scripting::check(scripting, &script).map_err(CommandError::Owned)?;
+    scripting.scripts.add_evaled(&script);
     Ok(script)
 }
 
 /// Whether a request runs a script, or a function, that says of itself that it writes nothing.
-pub fn declares_that_it_writes_nothing(id: CommandId, args: Args<'_>) -> bool {
+pub fn declares_that_it_writes_nothing(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
     let is_ro = command(id).name.ends_with("_ro");
-    !is_ro && declared_flags(id, args).is_some_and(|flags| flags.no_writes)
+    !is_ro && declared_flags(scripting, id, args).is_some_and(|flags| flags.no_writes)
 }
 
 /// Whether a request runs a script, or a function, that says of itself that it may run on data that is old.
-pub fn declares_that_it_runs_stale(id: CommandId, args: Args<'_>) -> bool {
-    declared_flags(id, args).is_some_and(|flags| flags.allow_stale)
+pub fn declares_that_it_runs_stale(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
+    declared_flags(scripting, id, args).is_some_and(|flags| flags.allow_stale)
 }
 
 /// What the script, or the function, that a request runs says of itself, if anything.
-fn declared_flags(id: CommandId, args: Args<'_>) -> Option<ScriptFlags> {
+fn declared_flags(scripting: &Scripting, id: CommandId, args: Args<'_>) -> Option<ScriptFlags> {
     let flags = match command(id).name {
         "eval" | "eval_ro" => ScriptFlags::of(&args[1]),
-        "evalsha" | "evalsha_ro" => sha_named(&args[1]).and_then(|sha| SCRIPTS.get(&sha)).map(|script| script.flags),
-        "fcall" | "fcall_ro" => FUNCTIONS.get(&args[1]).map(|(library, place)| library.functions[place].flags),
+        "evalsha" | "evalsha_ro" => {
+            sha_named(&args[1]).and_then(|sha| scripting.scripts.get(&sha)).map(|script| script.flags)
+        }
+        "fcall" | "fcall_ro" => {
+            scripting.functions.get(&args[1]).map(|(library, place)| library.functions[place].flags)
+        }
         _ => None,
     };
     flags.filter(|flags| flags.is_declared)
@@ -331,8 +339,9 @@ fn declared_flags(id: CommandId, args: Args<'_>) -> Option<ScriptFlags> {
 ///
 /// What is proved decides what a script is lent, and nothing else: that each key is covered is looked at again whenever a
 /// command is called.
-pub fn touches_declared_keys_only(row: &Command, args: Args<'_>) -> bool {
+pub fn touches_declared_keys_only(row: &Command, args: Args<'_>, instance: &Instance) -> bool {
     let Some(word) = args.get(1).filter(|_| row.flags.has(Flags::SCRIPT)) else { return false };
+    let scripts = &Services::of(instance).scripting.scripts;
     let is_proved = |script: &Script| script.is_proved(calls_over_declared_keys);
     match row.name {
         "eval" | "eval_ro" => {
@@ -342,9 +351,9 @@ pub fn touches_declared_keys_only(row: &Command, args: Args<'_>) -> bool {
             }
             let sha = sha_of(word);
             let is_new_proved = || Script::parse(sha, word).is_ok_and(|script| is_proved(&script));
-            SCRIPTS.look(&sha, is_proved).unwrap_or_else(is_new_proved)
+            scripts.look(&sha, is_proved).unwrap_or_else(is_new_proved)
         }
-        "evalsha" | "evalsha_ro" => sha_named(word).and_then(|sha| SCRIPTS.look(&sha, is_proved)) == Some(true),
+        "evalsha" | "evalsha_ro" => sha_named(word).and_then(|sha| scripts.look(&sha, is_proved)) == Some(true),
         _ => false,
     }
 }
@@ -370,7 +379,12 @@ fn is_over_declared_keys(call: &StaticCall<'_>) -> bool {
 }
 
 /// Refuses a script that says of itself that it must not run now.
-fn must_be_allowed<S: Store>(keyspace: &Keyspace<S>, flags: ScriptFlags, is_read_only: bool) -> Outcome {
+fn must_be_allowed<S: Store>(
+    keyspace: &Keyspace<S>,
+    services: &Services,
+    flags: ScriptFlags,
+    is_read_only: bool,
+) -> Outcome {
     if !flags.is_declared {
         return Ok(());
     }
@@ -380,28 +394,21 @@ fn must_be_allowed<S: Store>(keyspace: &Keyspace<S>, flags: ScriptFlags, is_read
     if flags.no_writes {
         return Ok(());
     }
-    if let Some(error) = host().and_then(|host| host.refuses_scripts()) {
+    if let Some(error) = services.host().and_then(|host| host.refuses_scripts()) {
         return Err(error);
     }
     if is_read_only {
         return Err(CommandError::Text("ERR Can not execute a script with write flag using *_ro command."));
     }
-    match is_short() && !flags.allow_oom {
+    match is_short(services) && !flags.allow_oom {
         true => Err(CommandError::Text(OUT_OF_MEMORY_AT_ONCE)),
         false => Ok(()),
     }
 }
 
-/// Whether memory was short when a script was last taken on.
-static IS_SHORT: AtomicBool = AtomicBool::new(false);
-
-/// Notes whether memory is short for a script that is taken on.
-pub fn note_memory(is_short: bool) {
-    IS_SHORT.store(is_short, Ordering::Relaxed);
-}
-
-fn is_short() -> bool {
-    !PRESSURE.is_free() && IS_SHORT.load(Ordering::Relaxed)
+/// Whether memory is short, and was when the script was taken on.
+fn is_short(services: &Services) -> bool {
+    !PRESSURE.is_free() && services.was_short()
 }
 
 /// What scripts need of the server that runs them: commands know none.
@@ -430,24 +437,6 @@ pub trait Local {
     fn run(&mut self, named: CommandId, context: Context, args: Args<'_>, reply: &mut Reply<'_>);
 }
 
-static HOST: OnceLock<Weak<dyn Host>> = OnceLock::new();
-
-/// Makes the server known to scripts, which run commands about it.
-pub fn serve(host: Weak<dyn Host>) {
-    // There is one in a process.
-    _ = HOST.set(host);
-    busy::tell(|is_so| {
-        if let Some(host) = self::host() {
-            host.note_busy(is_so);
-        }
-    });
-}
-
-/// The server; none where a log is replayed without one.
-pub fn host() -> Option<Arc<dyn Host>> {
-    HOST.get().and_then(Weak::upgrade)
-}
-
 type Refusal = Cow<'static, str>;
 
 /// The commands that a script calls, over the keyspace that it runs in.
@@ -458,6 +447,7 @@ struct ScriptCommands<'a, S> {
     has_written: bool,
     /// Whether memory was short when it began.
     is_short: bool,
+    services: &'a Services,
     /// State for commands that run in a connection.
     local: Option<Box<dyn Local>>,
     /// Where MONITOR shows what it calls.
@@ -465,10 +455,10 @@ struct ScriptCommands<'a, S> {
 }
 
 impl<S: Store> Calls for ScriptCommands<'_, S> {
-    fn call(&mut self, args: Args<'_>, is_resp3: bool, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    fn call(&mut self, args: Args<'_>, is_resp3: bool, watch: &Watch, out: &mut Vec<u8>) -> Result<(), Refusal> {
         let named = find(&args[0]).ok_or("ERR Unknown Redis command called from script").inspect_err(|_| count(""))?;
         let id = runnable(named, args).map_err(|text| refused(named, text))?;
-        self.must_be_allowed(id, args).map_err(|text| refused(id, text))?;
+        self.must_be_allowed(id, args, watch).map_err(|text| refused(id, text))?;
         if let Some(host) = &self.watched_on {
             host.show_called(self.keyspace.database(), id, args);
         }
@@ -492,9 +482,11 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
 }
 
 impl<S: Store> ScriptCommands<'_, S> {
-    fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>) -> Result<(), Refusal> {
+    fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>, watch: &Watch) -> Result<(), Refusal> {
         let row = command(id);
-        if row.flags.has(Flags::NOSCRIPT) && !(row.name == "debug" && debug::is_for_scripts()) {
+        if row.flags.has(Flags::NOSCRIPT)
+            && !(row.name == "debug" && self.services.lets_scripts_debug.load(Ordering::Relaxed))
+        {
             return Err("This Redis command is not allowed from script".into());
         }
         if !self.writes && (row.is_write() || publishes(id)) {
@@ -507,7 +499,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         let is_write = row.flags.has(Flags::WRITE);
         if is_write && !self.has_written {
             self.must_find_room_and_disk(row.flags.has(Flags::DENYOOM))?;
-            busy::note_written().map_err(|reason| format!("-{reason}"))?;
+            watch.note_written().map_err(|reason| format!("-{reason}"))?;
             self.has_written = true;
         }
         let mut keys = row.keys.positions(args).filter(|_| row.request != Request::Local);
@@ -519,7 +511,7 @@ impl<S: Store> ScriptCommands<'_, S> {
 
     /// The first write of a script may be refused; later ones are not, since half of what it does would stand.
     fn must_find_room_and_disk(&self, needs_memory: bool) -> Result<(), Refusal> {
-        if let Some(error) = host().and_then(|host| host.refuses_writes()) {
+        if let Some(error) = self.services.host().and_then(|host| host.refuses_writes()) {
             return Err(format!("-{error}").into());
         }
         if needs_memory && self.is_short { Err(format!("-{OUT_OF_MEMORY}").into()) } else { Ok(()) }
@@ -562,7 +554,7 @@ impl<S: Store> ScriptCommands<'_, S> {
 
     /// Sends a message, in its place among the changes of the script.
     fn publish(&mut self, is_shard: bool, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-        let receivers = host().map_or(0, |host| host.receivers(&args[1], is_shard));
+        let receivers = self.services.host().map_or(0, |host| host.receivers(&args[1], is_shard));
         // It is sent when the script has ended; who listens now gets it.
         self.keyspace.publish(&args[1], is_shard, &args[2]);
         reply.count(receivers);
@@ -583,7 +575,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         }
         let connection = match &mut self.local {
             Some(connection) => connection,
-            none => none.insert(host().and_then(|host| host.connection()).ok_or(NOT_HERE)?),
+            none => none.insert(self.services.host().and_then(|host| host.connection()).ok_or(NOT_HERE)?),
         };
         let database = super::keys::database_id(self.keyspace.database());
         let context = Context { resp3: reply.is_resp3(), no_touch: false, database };
@@ -626,40 +618,41 @@ fn write_time(now_ms: u64, reply: &mut Reply<'_>) {
 }
 
 /// SCRIPT LOAD script: O(N), N = bytes of the script
-pub fn load<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn load<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let sha = sha_of(&args[2]);
     let script = Script::parse(sha, &args[2]).map_err(CommandError::Owned)?;
-    if !SCRIPTS.has(&sha) {
-        scripting::check(&script).map_err(CommandError::Owned)?;
+    let scripting = &services(keyspace).scripting;
+    if !scripting.scripts.has(&sha) {
+        scripting::check(scripting, &script).map_err(CommandError::Owned)?;
     }
-    SCRIPTS.add_loaded(script);
+    scripting.scripts.add_loaded(script);
     reply.bulk(&sha);
     Ok(())
 }
 
 /// SCRIPT EXISTS sha1 [sha1 ...]: O(N), N = scripts named
-pub fn exists(_services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn exists(services: &Services, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     reply.array(names.len());
     // As they are written: in capital letters none exists.
-    names.iter().for_each(|name| reply.flag(Sha::try_from(name).is_ok_and(|sha| SCRIPTS.has(&sha))));
+    names.iter().for_each(|name| reply.flag(Sha::try_from(name).is_ok_and(|sha| services.scripting.scripts.has(&sha))));
     Ok(())
 }
 
 /// SCRIPT FLUSH [ASYNC | SYNC]: O(N), N = scripts
-pub fn flush<S: Store>(_keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn flush<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let is_right = args.len() == 2 || (args.len() == 3 && (args.is(2, "SYNC") || args.is(2, "ASYNC")));
     if !is_right {
         return Err(CommandError::Text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    SCRIPTS.flush();
+    services(keyspace).scripting.scripts.flush();
     reply.ok();
     Ok(())
 }
 
 /// SCRIPT KILL: O(1)
-pub fn kill(_services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    busy::kill(false).map_err(CommandError::Text)?;
+pub fn kill(services: &Services, _args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    services.scripting.busy.kill(false).map_err(CommandError::Text)?;
     reply.ok();
     Ok(())
 }
@@ -715,7 +708,7 @@ mod tests {
     fn scripts_are_proved_by_the_keys_that_their_commands_have() {
         let is_proved = |script: &str| {
             let row = command(find(b"eval").unwrap());
-            with_args(&["eval", script, "0"], |args| touches_declared_keys_only(row, args))
+            with_args(&["eval", script, "0"], |args| touches_declared_keys_only(row, args, &Instance::default()))
         };
         for script in [
             "return 1",

@@ -1,20 +1,81 @@
 //! What commands need of the server that runs them: they know none.
 
+use super::debug::OpenLog;
+use super::scripting::Host;
 use crate::keyspace::{Instance, Keyspace, Store};
+use crate::scripting::Scripting;
 use crate::snapshot::Saves;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The services of one server to its commands.
-#[derive(Debug, Default)]
 pub struct Services {
+    /// Its scripts and functions.
+    pub scripting: Arc<Scripting>,
     /// Its snapshots.
     pub saves: Arc<Saves>,
+    /// Its log, for DEBUG LOADAOF.
+    pub log: OpenLog,
+    /// Whether scripts may call DEBUG.
+    pub(super) lets_scripts_debug: AtomicBool,
+    /// Whether memory was short when a script was last taken on.
+    is_short: AtomicBool,
+    host: OnceLock<Weak<dyn Host>>,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        let scripting = Arc::<Scripting>::default();
+        Self {
+            saves: Arc::new(Saves::new(Arc::clone(&scripting))),
+            scripting,
+            log: OpenLog::default(),
+            lets_scripts_debug: AtomicBool::new(false),
+            is_short: AtomicBool::new(false),
+            host: OnceLock::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services")
+            .field("scripting", &self.scripting)
+            .field("saves", &self.saves)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Services {
     /// Those of an instance.
     pub fn of(instance: &Instance) -> &Arc<Self> {
         instance.services()
+    }
+
+    /// Makes the server known to scripts, which run commands about it.
+    pub fn serve(&self, host: Weak<dyn Host>) {
+        assert!(self.host.set(Weak::clone(&host)).is_ok(), "services have one server");
+        self.scripting.busy.tell(Box::new(move |is_busy| {
+            if let Some(host) = host.upgrade() {
+                host.note_busy(is_busy);
+            }
+        }));
+    }
+
+    /// The server; none where a log is replayed without one.
+    pub fn host(&self) -> Option<Arc<dyn Host>> {
+        self.host.get().and_then(Weak::upgrade)
+    }
+
+    /// Notes whether memory is short for a script that is taken on.
+    pub fn note_memory(&self, is_short: bool) {
+        self.is_short.store(is_short, Ordering::Relaxed);
+    }
+
+    /// Whether it was when one was last taken on.
+    pub(super) fn was_short(&self) -> bool {
+        self.is_short.load(Ordering::Relaxed)
     }
 }
 

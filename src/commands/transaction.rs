@@ -9,12 +9,12 @@ use super::flag_sets::AT_ONCE;
 use super::greeting::Greeting;
 use super::keys::{database_id, database_number};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
-use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one};
+use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one, services};
 use crate::keyspace::{
     Caller, Databases, Effects, Instance, Keyspace, LogMark, Settings, Store, StreamPlace, Watch,
 };
 use crate::resp::{Args, FULL, Replies, Reply, Span};
-use crate::scripting::{FUNCTIONS, Libraries};
+use crate::scripting::Libraries;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -270,8 +270,8 @@ impl Transaction {
     }
 
     /// Whether it needs the whole keyspace.
-    pub fn needs_all(&self) -> bool {
-        self.replacement.is_some() || self.commands().any(|(id, args)| command(id).needs_all(args))
+    pub fn needs_all(&self, instance: &Instance) -> bool {
+        self.replacement.is_some() || self.commands().any(|(id, args)| command(id).needs_all(args, instance))
     }
 
     /// Calls `visit` with each key that its commands name or that it watches, and the database that it is in; with a
@@ -279,7 +279,7 @@ impl Transaction {
     pub fn for_each_key(&self, instance: &Instance, mut visit: impl FnMut(usize, &[u8])) {
         let mut context = self.context;
         for (id, args) in self.commands() {
-            let other = match crossing(id, args, self.databases) {
+            let other = match crossing(id, args, self.databases, instance) {
                 Crossing::To(other) => Some(other),
                 Crossing::Nowhere | Crossing::Everywhere => None,
             };
@@ -402,7 +402,7 @@ impl Replacement {
             *current = libraries;
             Ok(())
         };
-        FUNCTIONS.change(replace, |_| Ok(())).expect("nothing of it can fail");
+        services(keyspace).scripting.functions.change(replace, |_| Ok(())).expect("nothing of it can fail");
     }
 }
 

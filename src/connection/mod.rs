@@ -20,7 +20,7 @@ use crate::config::{Directive, QUERY_BYTES_MAX};
 use crate::engine::{GATHERED_BYTES_MAX, LoadingSession, Session};
 use crate::keyspace::Class;
 use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step, quoted};
-use crate::scripting::busy;
+use crate::scripting::Scripting;
 use crate::state::Server;
 use crate::state::clients::Client;
 use crate::stats::calls;
@@ -729,7 +729,10 @@ impl<S: Session> Requests<S> {
                 session.reply_here(state.context.resp3, out.buffer(), |reply| reply.error(error));
             }
             Ok((id, command)) => {
-                if server.pause.holds(|| may_change(id, args, state) || may_publish(id, state)) {
+                if server
+                    .pause
+                    .holds(|| may_change(&server.services.scripting, id, args, state) || may_publish(id, state))
+                {
                     if server.pause.has_ended_for_good() {
                         // It would be in no snapshot.
                         state.is_closing = true;
@@ -954,13 +957,13 @@ fn accepted<S: Session>(
         let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));
         if command.flags.has(Flags::SCRIPT) {
             // It may do without, and finds out when it first needs some.
-            commands::scripting::note_memory(!has_room);
+            server.services.note_memory(!has_room);
         } else if !has_room {
             return Err(CommandError::Text("OOM command not allowed when used memory > 'maxmemory'."));
         }
     }
     if server.log_control.may_refuse() {
-        must_not_wait_for_script(command, args)?;
+        must_not_wait_for_script(server, command, args)?;
         must_be_of_one_slot(server, command, args, state)?;
         must_be_writable(server, command, state)?;
         must_suit_replica(server, id, args, state)?;
@@ -1030,17 +1033,19 @@ fn must_suit_replica(
     }
     let Some(refusal) = server.refuses_as_stale() else { return Ok(()) };
     let shows_data = |command: &Command| !command.flags.has(Flags::STALE);
-    let runs_stale = !command.flags.has(Flags::SCRIPT) || commands::scripting::declares_that_it_runs_stale(id, args);
+    let runs_stale = !command.flags.has(Flags::SCRIPT)
+        || commands::scripting::declares_that_it_runs_stale(&server.services.scripting, id, args);
     if shows_data(command) || ends(&shows_data) || !runs_stale { Err(refusal) } else { Ok(()) }
 }
 
 /// While a script runs for too long, only what needs no data is taken on.
 #[cold]
-fn must_not_wait_for_script(command: &Command, args: Args<'_>) -> Result<(), CommandError> {
+fn must_not_wait_for_script(server: &Server, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
     // Nothing can be saved while the script holds all data.
     let may_end = || args.from(1).iter().any(|option| option.eq_ignore_ascii_case(b"NOSAVE"));
     let is_allowed = command.flags.has(Flags::ALLOW_BUSY) && (command.name != "shutdown" || may_end());
-    if is_allowed || !busy::is_busy() { Ok(()) } else { Err(CommandError::Text(busy::busy_reply())) }
+    let busy = &server.services.scripting.busy;
+    if is_allowed || !busy.is_busy() { Ok(()) } else { Err(CommandError::Text(busy.busy_reply())) }
 }
 
 /// Whether a command runs while the data is loaded; one that is not right says so itself.
@@ -1081,9 +1086,10 @@ fn may_write(command: &Command, state: &ConnectionState) -> bool {
 }
 
 /// The same, where it counts that a script may say of itself that it writes nothing.
-fn may_change(id: CommandId, args: Args<'_>, state: &ConnectionState) -> bool {
-    let may_one =
-        |id, args| commands::command(id).is_write() && !commands::scripting::declares_that_it_writes_nothing(id, args);
+fn may_change(scripting: &Scripting, id: CommandId, args: Args<'_>, state: &ConnectionState) -> bool {
+    let may_one = |id, args| {
+        commands::command(id).is_write() && !commands::scripting::declares_that_it_writes_nothing(scripting, id, args)
+    };
     match &state.multi {
         Some(multi) if commands::command(id).name == "exec" => {
             multi.transaction.commands().any(|(id, args)| may_one(id, args))

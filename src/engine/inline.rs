@@ -10,10 +10,9 @@ use crate::aof::{EPOCH, Segment};
 use crate::base::clock::Clock;
 use crate::base::pressure::PRESSURE;
 use crate::base::ticks;
-use crate::commands::{self, CommandId, Context, Transaction};
-use crate::keyspace::{Effects, LogMark};
+use crate::commands::{self, CommandId, Context, Services, Transaction};
+use crate::keyspace::{Effects, Instance, LogMark};
 use crate::resp::{Args, FULL, Output, Reply};
-use crate::scripting::busy;
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::{self, Laps, Stage};
 use std::ops::Range;
@@ -56,7 +55,7 @@ pub async fn end_epochs(segment: Arc<Segment>, clock: Clock) {
 pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
     loop {
         let debt = PRESSURE.debt_to_pay().await;
-        busy::ended().await;
+        Services::of(engine.instance()).scripting.busy.ended().await;
         let evicted = engine.evict(debt);
         engine.segment().commit(engine.segment().appended());
         match evicted.keys {
@@ -68,6 +67,8 @@ pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
 
 /// An engine that runs commands in the connection task.
 pub trait InlineEngine: Send + Sync + 'static {
+    /// What the keyspaces of its server have in common.
+    fn instance(&self) -> &Arc<Instance>;
     /// Runs one command in a database and logs what it changed.
     fn run(&self, id: CommandId, args: Args<'_>, database: usize, reply: &mut Reply<'_>, lent: &mut Lent);
     /// Runs the first of several commands, at least one, under one acquisition of what they need, and logs what they

@@ -12,11 +12,10 @@ use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
 use crate::base::clock::Clock;
 use crate::base::narrowing::clamped_u64;
-use crate::commands::{self, CommandId, Transaction};
-use crate::keyspace::{Databases, DueKeysRule, Effects, Evictable, Keyspace, Store};
+use crate::commands::{self, CommandId, Services, Transaction};
+use crate::keyspace::{Databases, DueKeysRule, Effects, Evictable, Instance, Keyspace, Store};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
-use crate::scripting::busy;
 use crate::stats::latency;
 use crate::stats::stages::Stage;
 use hdrhistogram::Histogram;
@@ -29,6 +28,7 @@ const WAIT_NS_MAX: u64 = 60_000_000_000;
 
 /// One keyspace behind one mutex.
 pub struct MutexEngine {
+    instance: Arc<Instance>,
     owned: Mutex<Owned>,
     segment: Arc<Segment>,
     batching: Batching,
@@ -65,6 +65,7 @@ impl MutexEngine {
                 expire_lag_ms: 0,
             }),
             segment,
+            instance: foundation.instance,
             batching: foundation.batching,
             pubsub: foundation.pubsub,
             due_keys: foundation.due_keys,
@@ -144,6 +145,10 @@ impl MutexEngine {
 }
 
 impl InlineEngine for MutexEngine {
+    fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
         let mut start = lent.laps.start();
         let mut owned = self.lock();
@@ -282,7 +287,7 @@ impl Engine for MutexEngine {
     async fn expire_for_ever(self: Arc<Self>, hz: u64) {
         let period = period(hz);
         loop {
-            busy::ended().await;
+            Services::of(self.instance()).scripting.busy.ended().await;
             let slice = {
                 let mut owned = self.owned.lock();
                 let keyspace = &mut owned.keyspace;

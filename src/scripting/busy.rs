@@ -15,12 +15,45 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Milliseconds after which a script is busy; 0 for never. CONFIG SET changes it.
-pub static THRESHOLD_MS: AtomicU64 = AtomicU64::new(5000);
+/// The scripts of a server that run, and whether any does for too long.
+pub struct Busy {
+    /// Milliseconds after which a script is busy; 0 for never.
+    threshold_ms: AtomicU64,
+    /// One of each thread that has run a script and lives.
+    running: Mutex<Vec<Arc<Running>>>,
+    /// How many scripts are busy. Who changes it tells the server under this lock, so that the last word is right.
+    count: Mutex<usize>,
+    /// Whether any is.
+    is_busy: AtomicBool,
+    /// Told when a script begins to be busy, and when that ends.
+    told: OnceLock<Told>,
+}
+
+/// Told when a script begins to be busy, and when that ends.
+type Told = Box<dyn Fn(bool) + Send + Sync>;
+
+impl Default for Busy {
+    fn default() -> Self {
+        Self {
+            threshold_ms: AtomicU64::new(5000),
+            running: Mutex::default(),
+            count: Mutex::default(),
+            is_busy: AtomicBool::new(false),
+            told: OnceLock::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Busy").field("is_busy", &self.is_busy).finish_non_exhaustive()
+    }
+}
 
 /// What a thread runs, as others see it.
-#[derive(Default)]
 struct Running {
+    /// Those of its server.
+    all: Arc<Busy>,
     /// [`IDLE`], [`READS`], [`HAS_WRITTEN`] or [`IS_KILLED`].
     state: AtomicU8,
     is_function: AtomicBool,
@@ -55,33 +88,28 @@ impl Running {
     }
 }
 
-/// One of each thread that has run a script and lives.
-static RUNNING: Mutex<Vec<Arc<Running>>> = Mutex::new(Vec::new());
-
-/// How many scripts are busy. Who changes it tells the server under this lock, so that the last word is right.
-static BUSY_COUNT: Mutex<usize> = Mutex::new(0);
-/// Whether any is.
-static IS_BUSY: AtomicBool = AtomicBool::new(false);
-
-/// The place of a thread among [`RUNNING`].
-struct Registered(Arc<Running>);
+/// The place of an interpreter, and so of its thread, among those that run scripts.
+pub(super) struct Registered(Arc<Running>);
 
 impl Registered {
-    fn new() -> Self {
-        let running = Arc::new(Running::default());
-        RUNNING.lock().push(Arc::clone(&running));
+    /// One of a server.
+    pub(super) fn new(all: &Arc<Busy>) -> Self {
+        let running = Arc::new(Running {
+            all: Arc::clone(all),
+            state: AtomicU8::new(IDLE),
+            is_function: AtomicBool::new(false),
+            is_busy: AtomicBool::new(false),
+            function: Mutex::default(),
+        });
+        all.running.lock().push(Arc::clone(&running));
         Self(running)
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        RUNNING.lock().retain(|running| !Arc::ptr_eq(running, &self.0));
+        self.0.all.running.lock().retain(|running| !Arc::ptr_eq(running, &self.0));
     }
-}
-
-thread_local! {
-    static OWN: Registered = Registered::new();
 }
 
 /// What a script that is ended by SCRIPT KILL fails with.
@@ -143,20 +171,20 @@ impl fmt::Display for Name {
 
 impl Watch {
     /// Begins that of a script.
-    pub fn of_script(sha: Sha) -> Self {
-        Self::begin(Name::Script(sha))
+    pub(super) fn of_script(place: &Registered, sha: Sha) -> Self {
+        Self::begin(place, Name::Script(sha))
     }
 
     /// Begins that of a function.
-    pub fn of_function(name: &str, request: Args<'_>) -> Self {
+    pub(super) fn of_function(place: &Registered, name: &str, request: Args<'_>) -> Self {
         let request = request.iter().map(<[u8]>::to_vec).collect();
-        let watch = Self::begin(Name::Function(name.to_owned()));
+        let watch = Self::begin(place, Name::Function(name.to_owned()));
         *watch.running.function.lock() = Some(RunningFunction { name: name.to_owned(), request, began: watch.began });
         watch
     }
 
-    fn begin(name: Name) -> Self {
-        let running = OWN.with(|own| Arc::clone(&own.0));
+    fn begin(Registered(running): &Registered, name: Name) -> Self {
+        let running = Arc::clone(running);
         running.is_function.store(matches!(name, Name::Function(_)), Ordering::Relaxed);
         running.state.store(READS, Ordering::Release);
         let leaves_at = Cell::new(Duration::ZERO);
@@ -183,12 +211,12 @@ impl Watch {
         if self.running.state.load(Ordering::Relaxed) == IS_KILLED {
             return Err(if self.is_of_function() { FUNCTION_KILLED } else { KILLED });
         }
-        let threshold_ms = THRESHOLD_MS.load(Ordering::Relaxed);
+        let threshold_ms = self.running.all.threshold_ms.load(Ordering::Relaxed);
         if threshold_ms == 0 || self.began.elapsed() < Duration::from_millis(threshold_ms) {
             return Ok(());
         }
         if !self.running.is_busy.swap(true, Ordering::Relaxed) {
-            count_busy(|count| count + 1);
+            self.running.all.count_busy(|count| count + 1);
             self.warn();
         }
         if self.began.elapsed() >= self.leaves_at.get() {
@@ -196,6 +224,16 @@ impl Watch {
             self.leaves_at.set(self.began.elapsed() + LEAVE_EVERY);
         }
         Ok(())
+    }
+
+    /// Notes that the script is about to write. The error says that it was killed before, and why it does not.
+    pub fn note_written(&self) -> Result<(), &'static str> {
+        let has_written = || self.running.state.load(Ordering::Acquire) == HAS_WRITTEN;
+        match has_written() || self.running.leave_reading(HAS_WRITTEN) {
+            true => Ok(()),
+            false if self.is_of_function() => Err(FUNCTION_KILLED),
+            false => Err(KILLED),
+        }
     }
 
     fn is_of_function(&self) -> bool {
@@ -221,36 +259,8 @@ impl Drop for Watch {
         }
         self.running.state.store(IDLE, Ordering::Release);
         if self.running.is_busy.swap(false, Ordering::Relaxed) {
-            count_busy(|count| count - 1);
+            self.running.all.count_busy(|count| count - 1);
         }
-    }
-}
-
-/// Counts one script more that is busy, or one less.
-fn count_busy(change: impl FnOnce(usize) -> usize) {
-    let mut count = BUSY_COUNT.lock();
-    let was_busy = *count > 0;
-    *count = change(*count);
-    let is_busy = *count > 0;
-    if is_busy != was_busy {
-        IS_BUSY.store(is_busy, Ordering::Release);
-        look_at_all_requests(is_busy);
-    }
-}
-
-/// Told when a script begins to be busy, and when that ends.
-static TELL: OnceLock<fn(bool)> = OnceLock::new();
-
-/// Says to tell `whom` when a script begins to be busy, and when that ends.
-pub fn tell(whom: fn(bool)) {
-    // There is one server in a process.
-    _ = TELL.set(whom);
-}
-
-/// That a script is busy is no concern of requests while none is.
-fn look_at_all_requests(is_so: bool) {
-    if let Some(tell) = TELL.get() {
-        tell(is_so);
     }
 }
 
@@ -277,67 +287,80 @@ fn leave_tasks() {
     _ = tokio::task::block_in_place(|| waits.recv_timeout(LEAVE_MAX));
 }
 
-/// Whether a script has run for too long: whoever needs data is told so.
-#[inline]
-pub fn is_busy() -> bool {
-    IS_BUSY.load(Ordering::Acquire)
-}
-
-/// Waits while a script is busy: who took its locks then would keep a thread from those who can end it.
-pub async fn ended() {
-    const PAUSE: Duration = Duration::from_millis(10);
-    while is_busy() {
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// Notes that the script of this thread is about to write. The error says that it was killed before, and why it does not.
-pub fn note_written() -> Result<(), &'static str> {
-    OWN.with(|own| {
-        let state = own.0.state.load(Ordering::Acquire);
-        match state == HAS_WRITTEN || state == IDLE || own.0.leave_reading(HAS_WRITTEN) {
-            true => Ok(()),
-            false if own.0.is_function() => Err(FUNCTION_KILLED),
-            false => Err(KILLED),
+impl Busy {
+    /// Counts one script more that is busy, or one less.
+    fn count_busy(&self, change: impl FnOnce(usize) -> usize) {
+        let mut count = self.count.lock();
+        let was_busy = *count > 0;
+        *count = change(*count);
+        let is_busy = *count > 0;
+        if is_busy != was_busy {
+            self.is_busy.store(is_busy, Ordering::Release);
+            // That a script is busy is no concern of requests while none is.
+            self.told.get().inspect(|told| told(is_busy));
         }
-    })
-}
-
-/// The function that runs, if one does: that which is busy before others.
-pub fn running_function() -> Option<RunningFunction> {
-    let running = RUNNING.lock();
-    let functions = |is_busy: bool| running.iter().filter(move |running| running.is_busy() == is_busy);
-    functions(true).chain(functions(false)).find_map(|running| running.function.lock().clone())
-}
-
-/// What is replied to whoever asks for what cannot be done while this runs: a script, or a function.
-pub fn busy_reply() -> &'static str {
-    let is_function = RUNNING.lock().iter().any(|running| running.is_busy() && running.is_function());
-    if is_function { FUNCTION_BUSY } else { BUSY }
-}
-
-/// Whether a script is busy that is no function.
-pub fn runs_script() -> bool {
-    RUNNING.lock().iter().any(|running| running.is_busy() && !running.is_function())
-}
-
-/// SCRIPT KILL and FUNCTION KILL, each of which ends its own: those that are busy, or any where none is. The error is what
-/// it replies.
-pub fn kill(is_function: bool) -> Result<(), &'static str> {
-    let running = RUNNING.lock();
-    let is_any_busy = running.iter().any(|running| running.is_busy());
-    let meant = || running.iter().filter(|running| !running.is_idle() && (running.is_busy() || !is_any_busy));
-    if meant().next().is_none() {
-        return Err("NOTBUSY No scripts in execution right now.");
     }
-    let own = meant().filter(|running| running.is_function() == is_function);
-    if own.filter(|running| running.leave_reading(IS_KILLED)).count() > 0 {
-        return Ok(());
+
+    /// Says whom to tell when a script begins to be busy, and when that ends.
+    pub fn tell(&self, told: Told) {
+        assert!(self.told.set(told).is_ok(), "scripts have one server");
     }
-    match meant().find(|running| running.is_function() != is_function) {
-        _ if meant().any(|running| running.state.load(Ordering::Acquire) == HAS_WRITTEN) => Err(UNKILLABLE),
-        Some(other) => Err(if other.is_function() { FUNCTION_BUSY } else { BUSY }),
-        // It is killed already, or has just ended.
-        None => Ok(()),
+
+    /// Changes after how many milliseconds a script is busy; 0 for never.
+    pub fn set_threshold_ms(&self, threshold_ms: u64) {
+        self.threshold_ms.store(threshold_ms, Ordering::Relaxed);
+    }
+
+    /// Whether a script has run for too long: whoever needs data is told so.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Acquire)
+    }
+
+    /// Waits while a script is busy: who took its locks then would keep a thread from those who can end it.
+    pub async fn ended(&self) {
+        const PAUSE: Duration = Duration::from_millis(10);
+        while self.is_busy() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// The function that runs, if one does: that which is busy before others.
+    pub fn running_function(&self) -> Option<RunningFunction> {
+        let running = self.running.lock();
+        let functions = |is_busy: bool| running.iter().filter(move |running| running.is_busy() == is_busy);
+        functions(true).chain(functions(false)).find_map(|running| running.function.lock().clone())
+    }
+
+    /// What is replied to whoever asks for what cannot be done while this runs: a script, or a function.
+    pub fn busy_reply(&self) -> &'static str {
+        let is_function = self.running.lock().iter().any(|running| running.is_busy() && running.is_function());
+        if is_function { FUNCTION_BUSY } else { BUSY }
+    }
+
+    /// Whether a script is busy that is no function.
+    pub fn runs_script(&self) -> bool {
+        self.running.lock().iter().any(|running| running.is_busy() && !running.is_function())
+    }
+
+    /// SCRIPT KILL and FUNCTION KILL, each of which ends its own: those that are busy, or any where none is. The error is what
+    /// it replies.
+    pub fn kill(&self, is_function: bool) -> Result<(), &'static str> {
+        let running = self.running.lock();
+        let is_any_busy = running.iter().any(|running| running.is_busy());
+        let meant = || running.iter().filter(|running| !running.is_idle() && (running.is_busy() || !is_any_busy));
+        if meant().next().is_none() {
+            return Err("NOTBUSY No scripts in execution right now.");
+        }
+        let own = meant().filter(|running| running.is_function() == is_function);
+        if own.filter(|running| running.leave_reading(IS_KILLED)).count() > 0 {
+            return Ok(());
+        }
+        match meant().find(|running| running.is_function() != is_function) {
+            _ if meant().any(|running| running.state.load(Ordering::Acquire) == HAS_WRITTEN) => Err(UNKILLABLE),
+            Some(other) => Err(if other.is_function() { FUNCTION_BUSY } else { BUSY }),
+            // It is killed already, or has just ended.
+            None => Ok(()),
+        }
     }
 }

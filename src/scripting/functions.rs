@@ -5,6 +5,7 @@
 
 use super::interpreter;
 use super::registry::ScriptFlags;
+use super::server::Scripting;
 use crate::resp::{quoted, split_line};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -46,12 +47,12 @@ pub struct Function {
 impl Library {
     /// Reads the first line of a library, and runs it to see what it registers; for no longer than a library may take
     /// where a client has sent it. The error is a reply.
-    pub fn load(source: &[u8], is_of_client: bool) -> Result<Self, String> {
+    pub fn load(scripting: &Arc<Scripting>, source: &[u8], is_of_client: bool) -> Result<Self, String> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let (name, code_at) = first_line(source)?;
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         let mut library = Self { id, name, source: source.into(), code_at, functions: Vec::new() };
-        library.functions = interpreter::registered(&library, is_of_client.then_some(LOAD_MAX))?;
+        library.functions = interpreter::registered(scripting, &library, is_of_client.then_some(LOAD_MAX))?;
         match library.functions.is_empty() {
             true => Err("ERR No functions registered".into()),
             false => Ok(library),
@@ -118,10 +119,10 @@ pub struct Libraries {
 
 impl Libraries {
     /// Those of these sources. The error is a reply. O(N), N = bytes
-    pub fn of<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Result<Self, String> {
+    pub fn of<'a>(scripting: &Arc<Scripting>, sources: impl Iterator<Item = &'a [u8]>) -> Result<Self, String> {
         let mut libraries = Self::default();
         for source in sources {
-            libraries.add(Library::load(source, false)?, false)?;
+            libraries.add(Library::load(scripting, source, false)?, false)?;
         }
         Ok(libraries)
     }
@@ -197,7 +198,7 @@ impl Libraries {
 }
 
 /// The libraries of a server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Functions {
     current: RwLock<Option<Arc<Libraries>>>,
     /// Held while they are changed: one change at a time is kept.
@@ -207,14 +208,6 @@ pub struct Functions {
     /// How often they were changed. A thread that has run libraries before that forgets those that are gone.
     changes: AtomicU64,
 }
-
-/// Those of this process.
-pub static FUNCTIONS: Functions = Functions {
-    current: RwLock::new(None),
-    changing: Mutex::new(()),
-    watcher: OnceLock::new(),
-    changes: AtomicU64::new(0),
-};
 
 /// Told of the libraries as they are after a change.
 pub struct Watcher(pub Box<dyn Fn(&Libraries) + Send + Sync>);
@@ -228,8 +221,7 @@ impl std::fmt::Debug for Watcher {
 impl Functions {
     /// Says who is told of changes.
     pub fn set_watcher(&self, watcher: Watcher) {
-        // Servers of one process have their libraries in common: the first tells its replicas of them.
-        _ = self.watcher.set(watcher);
+        assert!(self.watcher.set(watcher).is_ok(), "a server tells its replicas itself");
     }
 
     /// All of them, as they are now.
@@ -245,18 +237,6 @@ impl Functions {
     /// How often they were changed.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
-    }
-
-    /// Begins with those of these sources, which are kept already. The error says what is wrong with one.
-    pub fn load<'a>(&self, sources: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
-        let libraries = Libraries::of(sources).map_err(|error| error.trim_start_matches("ERR ").to_owned())?;
-        self.change(
-            |current| {
-                *current = libraries;
-                Ok(())
-            },
-            |_| Ok(()),
-        )
     }
 
     /// Looks at them while nobody changes them.
@@ -293,7 +273,7 @@ mod tests {
     use super::*;
 
     fn load(source: &str) -> Result<Library, String> {
-        Library::load(source.as_bytes(), true)
+        Library::load(&Arc::default(), source.as_bytes(), true)
     }
 
     fn library(name: &str, functions: &[&str]) -> Library {
@@ -345,12 +325,7 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_not_there() {
-        let functions = Functions {
-            current: RwLock::new(None),
-            changing: Mutex::new(()),
-            watcher: OnceLock::new(),
-            changes: AtomicU64::new(0),
-        };
+        let functions = Functions::default();
         let add = |libraries: &mut Libraries| libraries.add(library("a", &["f"]), false);
         assert!(functions.change(add, |_| Err("the disk is full".into())).is_err());
         assert!(functions.get(b"f").is_none());

@@ -3,13 +3,14 @@
 //! Each thread has a state of its own, made when it runs its first script. What one script leaves in it no other can
 //! see: all that a script can reach and that outlives it cannot be changed (`sandbox.lua`).
 
-use super::busy::Watch;
+use super::busy::{Registered as OwnPlace, Watch};
 use super::conversions::{self, lua_of};
-use super::functions::{self, FUNCTIONS, Library, checked_name};
+use super::functions::{self, Library, checked_name};
 use super::libraries;
 use super::patterns;
 use super::raising::{self, OWN_CHUNK, Place};
-use super::registry::{SCRIPTS, Script, ScriptFlags, Sha};
+use super::registry::{Script, ScriptFlags, Sha};
+use super::server::Scripting;
 use crate::resp::{Args, Reply, Span, quoted};
 use ahash::AHashMap;
 use mlua::chunk::ChunkMode;
@@ -23,7 +24,7 @@ use scoped_tls_hkt::scoped_thread_local;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes of memory that a state may have in use.
@@ -43,8 +44,13 @@ const STALE_MAX: usize = 512;
 /// What a script calls: the commands.
 pub trait Calls {
     /// Runs a command and appends its reply to `out`. The error says why it does not run.
-    fn call(&mut self, args: Args<'_>, is_resp3: bool, out: &mut Vec<u8>)
-    -> std::result::Result<(), Cow<'static, str>>;
+    fn call(
+        &mut self,
+        args: Args<'_>,
+        is_resp3: bool,
+        watch: &Watch,
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<(), Cow<'static, str>>;
     /// Whether there is such a command: `redis.acl_check_cmd`.
     fn has_command(&self, args: Args<'_>) -> bool;
 }
@@ -82,25 +88,22 @@ impl Program<'_> {
 }
 
 thread_local! {
+    /// That of the server whose thread this is.
     static INTERPRETER: RefCell<Option<Interpreter>> = const { RefCell::new(None) };
 }
 
-/// Bytes that the states of Lua of all threads had in use when each last ended a script.
-static LUA_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-/// Bytes that the states of Lua of all threads had in use when each last ended a script.
-pub fn lua_bytes() -> usize {
-    LUA_BYTES.load(Ordering::Relaxed)
-}
-
 /// Checks that a script compiles; the error says what is wrong with it.
-pub fn check(script: &Script) -> std::result::Result<(), String> {
-    with_interpreter(|interpreter| interpreter.compiled(script).map(drop))
+pub fn check(scripting: &Arc<Scripting>, script: &Script) -> std::result::Result<(), String> {
+    with_interpreter(scripting, |interpreter| interpreter.compiled(script).map(drop))
 }
 
 /// Runs a library to see what it registers, for no longer than `most`.
-pub fn registered(library: &Library, most: Option<Duration>) -> std::result::Result<Vec<functions::Function>, String> {
-    with_interpreter(|interpreter| Ok(interpreter.load(library, most)?.functions))
+pub fn registered(
+    scripting: &Arc<Scripting>,
+    library: &Library,
+    most: Option<Duration>,
+) -> std::result::Result<Vec<functions::Function>, String> {
+    with_interpreter(scripting, |interpreter| Ok(interpreter.load(library, most)?.functions))
 }
 
 /// Runs a script or a function.
@@ -108,13 +111,14 @@ pub fn registered(library: &Library, most: Option<Duration>) -> std::result::Res
 /// # Panics
 /// Within a script: none can run another.
 pub fn run(
+    scripting: &Arc<Scripting>,
     program: Program<'_>,
     keys: Args<'_>,
     arguments: Args<'_>,
     calls: &mut dyn Calls,
     reply: &mut Reply<'_>,
 ) -> std::result::Result<Finished, String> {
-    with_interpreter(|interpreter| {
+    with_interpreter(scripting, |interpreter| {
         let function = match program {
             Program::Script(script) => interpreter.compiled(script)?,
             Program::Function(library, place, _) => interpreter.callback(library, place)?,
@@ -133,13 +137,13 @@ pub fn run(
     })
 }
 
-fn with_interpreter<R>(act: impl FnOnce(&mut Interpreter) -> R) -> R {
+fn with_interpreter<R>(scripting: &Arc<Scripting>, act: impl FnOnce(&mut Interpreter) -> R) -> R {
     INTERPRETER.with(|slot| {
         let mut slot = slot.borrow_mut();
-        let flushes = SCRIPTS.flushes();
-        slot.take_if(|interpreter| interpreter.flushes != flushes);
+        let flushes = scripting.scripts.flushes();
+        slot.take_if(|interpreter| interpreter.flushes != flushes || !Arc::ptr_eq(&interpreter.scripting, scripting));
         let interpreter =
-            slot.get_or_insert_with(|| Interpreter::new(flushes).expect("the sandbox is a program of ours"));
+            slot.get_or_insert_with(|| Interpreter::new(scripting, flushes).expect("the sandbox is a program of ours"));
         let acted = act(interpreter);
         // This thread may not run a script again for long.
         slot.take_if(|interpreter| interpreter.is_spoiled);
@@ -148,6 +152,10 @@ fn with_interpreter<R>(act: impl FnOnce(&mut Interpreter) -> R) -> R {
 }
 
 struct Interpreter {
+    /// The server that it is of.
+    scripting: Arc<Scripting>,
+    /// Where others see what it runs.
+    place: OwnPlace,
     lua: Lua,
     /// Runs a function in the sandbox: gives whether it succeeded, and what it returned or failed with.
     run: Function,
@@ -173,7 +181,7 @@ struct Interpreter {
     flushes: u64,
     /// Whether it is to be thrown away.
     is_spoiled: bool,
-    /// Its part of [`LUA_BYTES`].
+    /// Its part of [`Scripting::lua_bytes`].
     noted_bytes: usize,
     /// The names of chunks: Lua's parser does not keep the collector from them.
     _names: [LuaString; 3],
@@ -234,7 +242,7 @@ const SCRIPT_CHUNK: &str = "@user_script";
 const LIBRARY_CHUNK: &str = "@user_function";
 
 impl Interpreter {
-    fn new(flushes: u64) -> Result<Self> {
+    fn new(scripting: &Arc<Scripting>, flushes: u64) -> Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         // A panic passes `xpcall` all the same: whoever takes what it caught for a value goes on with it.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
@@ -252,7 +260,7 @@ impl Interpreter {
         patterns::register(&lua, &native, &watch)?;
         libraries::register(&lua, &native, &json)?;
         let redis = redis_table(&lua, &is_resp3)?;
-        add_calls(&lua, &redis, &is_resp3)?;
+        add_calls(&lua, &redis, &is_resp3, &watch)?;
         native.raw_set("redis", &redis)?;
         native.raw_set("handled", lua.create_function(|lua, error: Value| handled(lua, error))?)?;
         let loading: Rc<RefCell<Option<Loading>>> = Rc::default();
@@ -266,6 +274,8 @@ impl Interpreter {
             look(&hook_watch).and_then(|()| look_at_loading(&hook_loading)).map(|()| VmState::Continue)
         })?;
         Ok(Self {
+            scripting: Arc::clone(scripting),
+            place: OwnPlace::new(&scripting.busy),
             lua,
             run,
             call,
@@ -306,8 +316,9 @@ impl Interpreter {
         let function = self.chunk(script.code(), SCRIPT_CHUNK).map_err(|reason| {
             quoted(format!("ERR Error compiling script (new function): {reason}").as_bytes(), usize::MAX)
         })?;
-        if self.compiled.len() > SCRIPTS.size().0 + STALE_MAX {
-            self.kept.free(&mut self.compiled, |sha| !SCRIPTS.has(sha));
+        if self.compiled.len() > self.scripting.scripts.size().0 + STALE_MAX {
+            let scripts = &self.scripting.scripts;
+            self.kept.free(&mut self.compiled, |sha| !scripts.has(sha));
         }
         self.compiled.insert(script.sha, self.kept.add(&function).map_err(not_kept)?);
         Ok(function)
@@ -334,10 +345,10 @@ impl Interpreter {
     }
 
     fn callbacks(&mut self, library: &Library) -> std::result::Result<Table, String> {
-        let changes = FUNCTIONS.changes();
+        let changes = self.scripting.functions.changes();
         if self.changes != changes {
             self.changes = changes;
-            let libraries = FUNCTIONS.libraries();
+            let libraries = self.scripting.functions.libraries();
             self.kept.free(&mut self.callbacks, |id| !libraries.iter().any(|library| library.id == *id));
         }
         let Registered { functions, callbacks } = self.load(library, None)?;
@@ -386,8 +397,8 @@ impl Interpreter {
         *self.json.borrow_mut() = libraries::JsonConfig::default();
         self.is_resp3.set(false);
         *self.watch.borrow_mut() = Some(match program {
-            Program::Script(script) => Watch::of_script(script.sha),
-            Program::Function(_, _, request) => Watch::of_function(program.name(), request),
+            Program::Script(script) => Watch::of_script(&self.place, script.sha),
+            Program::Function(_, _, request) => Watch::of_function(&self.place, program.name(), request),
         });
         let run = match program {
             Program::Script(_) => &self.run,
@@ -412,14 +423,14 @@ impl Interpreter {
     fn note_bytes(&mut self) {
         let bytes = self.lua.used_memory();
         self.is_spoiled |= bytes > MEMORY_KEPT;
-        LUA_BYTES.fetch_add(bytes.wrapping_sub(self.noted_bytes), Ordering::Relaxed);
+        self.scripting.note_lua_bytes(bytes, self.noted_bytes);
         self.noted_bytes = bytes;
     }
 }
 
 impl Drop for Interpreter {
     fn drop(&mut self) {
-        LUA_BYTES.fetch_sub(self.noted_bytes, Ordering::Relaxed);
+        self.scripting.note_lua_bytes(0, self.noted_bytes);
     }
 }
 
@@ -468,12 +479,14 @@ scoped_thread_local! {
 }
 
 /// The functions of `redis` that call commands.
-fn add_calls(lua: &Lua, redis: &Table, is_resp3: &Rc<Cell<bool>>) -> Result<()> {
+fn add_calls(lua: &Lua, redis: &Table, is_resp3: &Rc<Cell<bool>>, watch: &Rc<RefCell<Option<Watch>>>) -> Result<()> {
     let buffers = Rc::new(RefCell::new(CallBuffers::default()));
     for (name, raises) in [("call", true), ("pcall", false)] {
-        let (buffers, is_resp3) = (Rc::clone(&buffers), Rc::clone(is_resp3));
+        let (buffers, is_resp3, watch) = (Rc::clone(&buffers), Rc::clone(is_resp3), Rc::clone(watch));
         let function = lua.create_function(move |lua, values: MultiValue| {
-            call(lua, &values, &mut buffers.borrow_mut(), is_resp3.get(), raises)
+            let watch = watch.borrow();
+            let watch = watch.as_ref().expect("commands are called while a script runs");
+            call(lua, &values, &mut buffers.borrow_mut(), watch, (is_resp3.get(), raises))
         })?;
         redis.raw_set(name, function)?;
     }
@@ -528,13 +541,19 @@ impl CallBuffers {
 }
 
 /// `redis.call`, which raises errors, and `redis.pcall`, which returns them.
-fn call(lua: &Lua, values: &MultiValue, caller: &mut CallBuffers, is_resp3: bool, raises: bool) -> Result<Value> {
+fn call(
+    lua: &Lua,
+    values: &MultiValue,
+    caller: &mut CallBuffers,
+    watch: &Watch,
+    (is_resp3, raises): (bool, bool),
+) -> Result<Value> {
     if let Err(text) = caller.take(lua, values)? {
         return if raises { Err(raising::reply(text, false)) } else { raising::table(lua, text.as_bytes(), false) };
     }
     let CallBuffers { arena, spans, reply } = caller;
     reply.clear();
-    if let Err(reason) = CALLS.with(|calls| calls.call(Args::new(arena, spans), is_resp3, reply)) {
+    if let Err(reason) = CALLS.with(|calls| calls.call(Args::new(arena, spans), is_resp3, watch, reply)) {
         let text = conversions::error_text(reason.as_bytes());
         return if raises { Err(raising::reply(text, true)) } else { raising::table(lua, &text, true) };
     }
@@ -870,12 +889,13 @@ mod tests {
 
     #[test]
     fn a_thread_forgets_what_it_has_compiled_when_all_scripts_are_forgotten() {
+        let scripting = Arc::new(Scripting::default());
         let body = b"return 'of this test'";
         let script = Script::parse(crate::scripting::sha_of(body), body).unwrap();
-        let is_compiled = || with_interpreter(|interpreter| interpreter.compiled.contains_key(&script.sha));
-        check(&script).unwrap();
+        let is_compiled = || with_interpreter(&scripting, |interpreter| interpreter.compiled.contains_key(&script.sha));
+        check(&scripting, &script).unwrap();
         assert!(is_compiled());
-        SCRIPTS.flush();
+        scripting.scripts.flush();
         assert!(!is_compiled());
     }
 

@@ -17,6 +17,7 @@
 //! | `patterns` | Lua's patterns, with bounds on depth and time |
 //! | `libraries` | cjson, cmsgpack, struct and bit |
 //! | `busy` | scripts that run for too long |
+//! | `server` | what of this a server has for itself |
 
 pub mod busy;
 mod conversions;
@@ -27,11 +28,13 @@ mod patterns;
 mod prover;
 mod raising;
 mod registry;
+mod server;
 
-pub use functions::{FUNCTIONS, Libraries, Library, Watcher};
-pub use interpreter::{Calls, Finished, Program, check, lua_bytes, run};
+pub use functions::{Libraries, Library, Watcher};
+pub use interpreter::{Calls, Finished, Program, check, run};
 pub use prover::{PROVABLE_MAX, StaticCall, static_calls};
-pub use registry::{SCRIPTS, Script, ScriptFlags, Sha, sha_of};
+pub use registry::{Script, ScriptFlags, Sha, sha_of};
+pub use server::Scripting;
 
 /// Bytes of a text that a function of Rust makes for a script at most: as many as Lua has memory.
 const MADE_MAX: usize = 256 * 1024 * 1024;

@@ -165,10 +165,6 @@ pub struct Registry {
     flushes: AtomicU64,
 }
 
-/// Those of this process.
-pub static SCRIPTS: Registry =
-    Registry { known: RwLock::new(None), uses: AtomicU64::new(0), flushes: AtomicU64::new(0) };
-
 impl Registry {
     /// A script by its name, noted as used.
     pub fn get(&self, sha: &Sha) -> Option<Arc<Script>> {

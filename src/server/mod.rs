@@ -27,7 +27,6 @@ use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, Lo
 use crate::keyspace::{Databases, Instance, Table};
 use crate::rdb;
 use crate::replication::Replication;
-use crate::scripting::{FUNCTIONS, busy};
 use crate::server::pid_file::PidFile;
 use crate::snapshot::FileId;
 use crate::state::clients::{Client, Clients};
@@ -84,13 +83,14 @@ pub fn run(config: Config, ground: Ground) -> Result<(), String> {
     ticks::begin();
     bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
     let cores = cores();
+    let instance = Arc::new(Instance::default());
     let threads = threads(&config);
     let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
     let result = runtime.block_on(async {
         let listening = Listening::begin(&config)?;
         let engine = config.text(Directive::Engine);
         let channel = config.text(Directive::Channel);
-        let start = Start { config, listening, ground, threads: threads.get(), cores };
+        let start = Start { instance: Arc::clone(&instance), config, listening, ground, threads: threads.get(), cores };
         match engine.as_str() {
             "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
@@ -100,7 +100,7 @@ pub fn run(config: Config, ground: Ground) -> Result<(), String> {
             },
         }
     });
-    if busy::is_busy() {
+    if Services::of(&instance).scripting.busy.is_busy() {
         // Its thread is not waited for: it ends with the process.
         runtime.shutdown_background();
     }
@@ -242,7 +242,7 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
     let loaded = rdb::load(&bytes, stores, server.clock.now_ms(), &|bytes| progress.add(bytes)).map_err(|reason| {
         describe(format!("{reason}. Refusing to start without what it holds: move it away, or put a whole one there"))
     })?;
-    FUNCTIONS.load(loaded.summary.libraries.iter().map(AsRef::as_ref)).map_err(describe)?;
+    server.services.scripting.load_functions(loaded.summary.libraries.iter().map(AsRef::as_ref)).map_err(describe)?;
     if let Some(words) = loaded.summary.left_out() {
         tracing::warn!("{}: {words}", path.display());
     }
@@ -264,6 +264,7 @@ fn load_snapshot(server: &Server, disk: &dyn Disk, stores: &mut [Databases]) -> 
 
 /// Everything that is ready before the data.
 struct Start {
+    instance: Arc<Instance>,
     config: Config,
     listening: Listening,
     ground: Ground,
@@ -275,8 +276,8 @@ impl Start {
     /// Serves until it is told to stop: at first with -LOADING, while the log is read; then with the engine that `build`
     /// makes of what it held.
     async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
-        let Self { config, listening, ground, threads, cores } = self;
-        let server = new_server(config, listening, threads, ground.clock.clone())?;
+        let Self { instance, config, listening, ground, threads, cores } = self;
+        let server = new_server(instance, config, listening, threads, ground.clock.clone())?;
         let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
         let tasks = TaskTracker::new();
         stop_by_signals(Arc::clone(&server.stop), ground.log_file.clone())?;
@@ -373,7 +374,7 @@ async fn save_at_end<E: Engine>(server: &Server, engine: &Arc<E>, request: StopR
         LastSnapshot::Never => false,
     };
     // One that waits for a script would wait for ever.
-    if !is_wanted || busy::is_busy() {
+    if !is_wanted || server.services.scripting.busy.is_busy() {
         return Ok(false);
     }
     tracing::info!("Saving the final RDB snapshot before exiting.");
@@ -398,9 +399,14 @@ fn name_of_node(config: &Config) -> Result<String, String> {
     }
 }
 
-fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock) -> Result<Arc<Server>, String> {
+fn new_server(
+    instance: Arc<Instance>,
+    config: Config,
+    listening: Listening,
+    threads: usize,
+    clock: Clock,
+) -> Result<Arc<Server>, String> {
     fit_maxclients(&config)?;
-    let instance = Arc::new(Instance::default());
     let services = Arc::clone(Services::of(&instance));
     let server = Arc::new(Server {
         clients: Clients::default(),
@@ -416,10 +422,11 @@ fn new_server(config: Config, listening: Listening, threads: usize, clock: Clock
         due_keys: Arc::default(),
         role_change: Mutex::default(),
         listening,
+        script_client: OnceLock::new(),
         threads,
         log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
         rewriting: Rewriting::new(Arc::clone(&services.saves)),
-        log_switch: LogSwitch::default(),
+        log_switch: LogSwitch::new(Arc::clone(&services)),
         pause: Pause::new(Arc::clone(&instance), Arc::clone(&services.saves.backlog)),
         stop: Arc::default(),
         slow_log: SlowLog::default(),
@@ -712,7 +719,7 @@ async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool
     let close_all = |how: Shutdown| server.clients.list().iter().for_each(|client| client.shut_down(how));
     let others = server.clients.list().into_iter().filter(|client| !client.is_replica());
     others.for_each(|client| client.shut_down(Shutdown::Read));
-    let most = if busy::is_busy() { DRAIN_BESIDE_SCRIPT } else { DRAIN_MAX };
+    let most = if server.services.scripting.busy.is_busy() { DRAIN_BESIDE_SCRIPT } else { DRAIN_MAX };
     let drained = tokio::time::timeout(most, wait_for_others_than_replicas(server, tasks)).await;
     if drained.is_ok() {
         // Nor do keys expire any more, whose replicas are to be where this server ends.
@@ -721,7 +728,7 @@ async fn drain(server: &Server, tasks: &TaskTracker, logs: &Logs, is_saved: bool
     }
     close_all(Shutdown::Read);
     if drained.is_err() || tokio::time::timeout(most, tasks.wait()).await.is_err() {
-        if busy::is_busy() {
+        if server.services.scripting.busy.is_busy() {
             tracing::warn!("A script runs that does not end: what it has changed is lost");
             return;
         }

@@ -10,7 +10,7 @@
 use crate::aof::{Disk, Input};
 use crate::base::clock::uptime_ms;
 use crate::base::parallel::beside_the_runtime;
-use crate::commands::{self, Replacement, Transaction};
+use crate::commands::{self, Replacement, Services, Transaction};
 use crate::config::Directive;
 use crate::engine::{Engine, Session};
 use crate::keyspace::Databases;
@@ -257,7 +257,8 @@ impl<E: Engine> Attempt<'_, E> {
                 (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect();
             // What has expired is the master's to remove.
             let loaded = rdb::load(&bytes, &mut stores, 0, &|_| ())?;
-            let libraries = Libraries::of(loaded.summary.libraries.iter().map(AsRef::as_ref))?;
+            let libraries =
+                Libraries::of(&Services::of(&instance).scripting, loaded.summary.libraries.iter().map(AsRef::as_ref))?;
             let database = loaded.summary.stream_database.unwrap_or(0);
             Ok(Aside { replacement: Replacement { stores, libraries }, position, database, keys: loaded.keys })
         };

@@ -11,7 +11,7 @@ use crate::rdb::{self, FileKeys, FileWriter};
 use crate::replication::{
     Failover, Filter, History, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
 };
-use crate::scripting::{FUNCTIONS, Libraries, Watcher};
+use crate::scripting::{Libraries, Scripting, Watcher};
 use crate::snapshot::{SnapshotWriter, Target};
 use crate::state::{Server, node_id};
 use std::io;
@@ -69,7 +69,7 @@ fn pass_on(server: &Server, segment: &Arc<Segment>) {
         }
     })));
     let (feed, owner) = (Arc::clone(&server.replication.feed), Arc::clone(segment));
-    FUNCTIONS.set_watcher(Watcher(Box::new(move |libraries| {
+    server.services.scripting.functions.set_watcher(Watcher(Box::new(move |libraries| {
         if owner.is_fed() {
             let payload = match libraries.is_empty() {
                 true => payload_of([b"FUNCTION".as_slice(), b"FLUSH"]),
@@ -379,9 +379,16 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     // Of a replica the data is taken between two groups of its master, and what has expired is that one's to remove.
     let turn = if server.is_replica() { Some(server.replication.turn().await) } else { None };
     let database = server.replication.position().map_or(0, |(_, database)| database);
-    let stream = turn.is_some().then(|| OfStream { database, libraries: FUNCTIONS.libraries() });
+    let stream =
+        turn.is_some().then(|| OfStream { database, libraries: server.services.scripting.functions.libraries() });
     let keys = FileKeys::at(if turn.is_some() { 0 } else { now_ms });
-    let target = SnapshotForReplicas { pipes: whole.clone(), created_s: now_ms / 1000, stream, file: None };
+    let target = SnapshotForReplicas {
+        scripting: Arc::clone(&server.services.scripting),
+        pipes: whole.clone(),
+        created_s: now_ms / 1000,
+        stream,
+        file: None,
+    };
     let snapshot = Arc::new(
         SnapshotWriter::new(keys, target, 0, Arc::clone(&server.services.saves.backlog)).giving_up_at(bytes_max),
     );
@@ -398,7 +405,8 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     }
     for filter in [Filter::Nothing, Filter::Functions] {
         let pipes = of(Some(filter));
-        on_thread(&pipes.clone(), move || write_without_keys(&pipes, filter, now_ms / 1000));
+        let scripting = Arc::clone(&server.services.scripting);
+        on_thread(&pipes.clone(), move || write_without_keys(&scripting, &pipes, filter, now_ms / 1000));
     }
     // One that has gone meanwhile takes its end of the pipe with it: nobody else is to hold that.
     drop(replicas);
@@ -460,8 +468,8 @@ fn on_thread(pipes: &Pipes, fill: impl FnOnce() + Send + 'static) {
 }
 
 /// Writes a snapshot without keys.
-fn write_without_keys(pipes: &Pipes, filter: Filter, created_s: u64) {
-    let libraries = if filter == Filter::Functions { FUNCTIONS.libraries() } else { Arc::default() };
+fn write_without_keys(scripting: &Scripting, pipes: &Pipes, filter: Filter, created_s: u64) {
+    let libraries = if filter == Filter::Functions { scripting.functions.libraries() } else { Arc::default() };
     let written = FileWriter::begin(pipes.clone(), created_s, libraries.sources()).and_then(|mut file| file.end());
     let ended = written.map(|_| ()).map_err(|error| error.to_string());
     pipes.0.iter().for_each(|pipe| pipe.end(ended.clone()));
@@ -486,6 +494,7 @@ fn write(snapshot: &Snapshot, pipes: &Pipes) {
 
 #[derive(Debug)]
 struct SnapshotForReplicas {
+    scripting: Arc<Scripting>,
     pipes: Pipes,
     created_s: u64,
     /// What belongs to the place of the stream, where it is another server's.
@@ -507,7 +516,11 @@ impl SnapshotForReplicas {
         let file = match self.file.take() {
             Some(file) => file,
             None => match &self.stream {
-                None => FileWriter::begin(self.pipes.clone(), self.created_s, FUNCTIONS.libraries().sources())?,
+                None => FileWriter::begin(
+                    self.pipes.clone(),
+                    self.created_s,
+                    self.scripting.functions.libraries().sources(),
+                )?,
                 Some(OfStream { database, libraries }) => {
                     FileWriter::begin_in_stream(self.pipes.clone(), self.created_s, *database, libraries.sources())?
                 }

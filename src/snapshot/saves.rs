@@ -13,7 +13,7 @@ use super::writer::{Backlog, SnapshotWriter, Target};
 use crate::base::clock::{Clock, uptime, uptime_ms};
 use crate::keyspace::{ImageSink, Keyspace, Node, Settings, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
-use crate::scripting::{FUNCTIONS, Libraries};
+use crate::scripting::{Libraries, Scripting};
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -30,6 +30,7 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 /// The snapshots of a server: where they go, and how the last ones went.
 #[derive(Debug)]
 pub struct Saves {
+    scripting: Arc<Scripting>,
     /// Who takes an image of the server's keys: one at a time.
     pub image: Turn,
     /// The server's snapshot writers in which too much waits.
@@ -105,10 +106,11 @@ pub enum NotSaved {
     Failed,
 }
 
-impl Default for Saves {
-    /// None yet.
-    fn default() -> Self {
+impl Saves {
+    /// None yet, of a server with these functions.
+    pub fn new(scripting: Arc<Scripting>) -> Self {
         Self {
+            scripting,
             image: Turn::default(),
             backlog: Arc::default(),
             target: Mutex::new(PathBuf::new()),
@@ -135,9 +137,7 @@ impl Default for Saves {
             loaded_expired: AtomicU64::new(0),
         }
     }
-}
 
-impl Saves {
     /// Whether snapshots are made by themselves, and whether writes are refused where the last one failed.
     pub fn set_policy(&self, has_points: bool, stops_writes: bool, refusal: Refusal) {
         self.has_points.store(has_points, Ordering::Relaxed);
@@ -333,7 +333,7 @@ impl Saves {
             saves: Arc::clone(self),
             path,
             created_s: now_ms / 1000,
-            libraries: FUNCTIONS.libraries(),
+            libraries: self.scripting.functions.libraries(),
             file: None,
         };
         let snapshot = Arc::new(Snapshot::new(FileKeys::at(now_ms), file, 0, Arc::clone(&self.backlog)));
@@ -543,7 +543,7 @@ mod tests {
 
     #[test]
     fn the_last_save_was_when_it_ended() {
-        let saves = Arc::new(Saves::default());
+        let saves = Arc::new(Saves::new(Arc::default()));
         let dir = tempfile::tempdir().expect("a temporary directory");
         let now_us = Arc::new(AtomicU64::new(1_000_000_000));
         let clock = Clock::Manual(Arc::clone(&now_us));
@@ -564,7 +564,7 @@ mod tests {
 
     #[test]
     fn no_file_is_made_when_the_server_has_given_up() {
-        let saves = Arc::new(Saves::default());
+        let saves = Arc::new(Saves::new(Arc::default()));
         let dir = tempfile::tempdir().expect("a temporary directory");
         saves.begin_at(dir.path().join("dump.rdb"), Clock::System);
         let mut begun = saves.begin_scheduled(1, 0).expect("it begins");

@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn who_puts_keys_in_never_writes_and_writes_wait_while_too_many_wait() {
-        let (users, saves) = (Users::default(), Arc::new(Saves::default()));
+        let (users, saves) = (Users::default(), Arc::new(Saves::new(Arc::default())));
         let writer = SnapshotWriter::new(Large, users.clone(), 0, Arc::clone(&saves.backlog));
         let node = Node::new(b"key", NewValue::Integer(1), None);
         let puts = |count: usize| (0..count).for_each(|_| writer.put(0, &node));

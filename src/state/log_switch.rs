@@ -10,7 +10,8 @@
 
 use crate::aof::{DirLock, Disk, Manifest, Rewriter, Segment, read_back};
 use crate::base::parallel::beside_the_runtime;
-use crate::commands::debug::{LOG, ReadBack};
+use crate::commands::Services;
+use crate::commands::debug::ReadBack;
 use crate::config::Directive;
 use crate::config::log_dir;
 use crate::engine::{Engine, ImagePart};
@@ -29,8 +30,10 @@ const END_MAX: Duration = Duration::from_secs(5);
 const LOOK_FOR_END: Duration = Duration::from_millis(1);
 
 /// Begins and ends the log of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LogSwitch {
+    /// Where DEBUG LOADAOF finds the log.
+    services: Arc<Services>,
     /// Once the data is there.
     place: OnceLock<Place>,
     /// That of the log, or of the last one: it keeps the directory.
@@ -66,6 +69,11 @@ impl ReadBack for Files {
 }
 
 impl LogSwitch {
+    /// That of a server with these services, before its data is there.
+    pub fn new(services: Arc<Services>) -> Self {
+        Self { services, place: OnceLock::new(), rewriter: Mutex::default(), is_suspended: AtomicBool::new(false) }
+    }
+
     /// The data is there, and perhaps a log.
     ///
     /// # Panics
@@ -129,12 +137,12 @@ impl LogSwitch {
     fn note_log(&self, rewriter: Option<&Rewriter>) {
         let place = self.place.get().expect("the data is loaded before it is logged");
         match rewriter {
-            Some(rewriter) => LOG.begin(Arc::new(Files {
+            Some(rewriter) => self.services.log.begin(Arc::new(Files {
                 dir: rewriter.dir().to_owned(),
                 boot: place.boot.clone(),
                 segments: place.segments.clone(),
             })),
-            None => LOG.end(),
+            None => self.services.log.end(),
         }
     }
 

@@ -22,7 +22,6 @@ use crate::keyspace::{DueKeysRule, Instance, Policy, Settings};
 use crate::pubsub::PubSub;
 use crate::replication::{ReplicaLimits, Replication, Role};
 use crate::resp::CommandError;
-use crate::scripting::busy;
 use crate::snapshot::Refusal;
 use crate::stats::latency;
 use crate::stats::slow_log::{Slow, SlowLog};
@@ -76,6 +75,8 @@ pub struct Server {
     pub rewriting: Rewriting,
     /// What begins and ends it.
     pub log_switch: LogSwitch,
+    /// The client of all scripts, once one needs one.
+    pub script_client: OnceLock<Arc<Client>>,
     /// Whether connections take on requests.
     pub pause: Pause,
     /// Ends the server.
@@ -163,7 +164,7 @@ impl Server {
             self.config.is_on(Directive::StopWritesOnBgsaveError),
             Refusal(Box::new(move |is_refused| control.set_failed_snapshot(is_refused))),
         );
-        busy::THRESHOLD_MS.store(self.config.number(Directive::BusyReplyThreshold), Ordering::Relaxed);
+        self.services.scripting.busy.set_threshold_ms(self.config.number(Directive::BusyReplyThreshold));
         calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
         self.latency.set_threshold_ms(self.config.number(Directive::LatencyMonitorThreshold));
     }

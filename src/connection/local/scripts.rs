@@ -1,7 +1,7 @@
 //! What scripts need of the server that runs them: commands that need a connection run for one that leads nowhere.
 
 use super::{ConnectionState, LocalCall, dispatch};
-use crate::commands::scripting::{self, Host, Local};
+use crate::commands::scripting::{Host, Local};
 use crate::commands::{CommandId, Context};
 use crate::connection::monitor;
 use crate::resp::{Args, CommandError, Reply};
@@ -10,12 +10,12 @@ use crate::state::Server;
 use crate::state::clients::Client;
 use crate::state::listening::Accepted;
 use crate::state::socket::{Address, Stream};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// Makes the server known to scripts.
 pub fn serve(server: &Arc<Server>) {
-    let server: Weak<Server> = Arc::downgrade(server);
-    scripting::serve(server);
+    let host: Weak<Server> = Arc::downgrade(server);
+    server.services.serve(host);
 }
 
 impl Host for Server {
@@ -45,7 +45,7 @@ impl Host for Server {
     }
 
     fn connection(self: Arc<Self>) -> Option<Box<dyn Local>> {
-        let client = unconnected()?;
+        let client = unconnected(&self)?;
         Some(Box::new(ScriptConnection { server: self, client, state: ConnectionState::new(true) }))
     }
 
@@ -78,13 +78,12 @@ impl Local for ScriptConnection {
 }
 
 /// The client of all scripts.
-fn unconnected() -> Option<Arc<Client>> {
-    static CLIENT: OnceLock<Arc<Client>> = OnceLock::new();
-    if let Some(client) = CLIENT.get() {
+fn unconnected(server: &Server) -> Option<Arc<Client>> {
+    if let Some(client) = server.script_client.get() {
         return Some(Arc::clone(client));
     }
     let (stream, _) = tokio::net::UnixStream::pair().ok()?;
     let address = Address::Unix("".into());
     let accepted = Accepted { stream: Stream::Unix(stream), address: address.clone(), local_address: address };
-    Some(Arc::clone(CLIENT.get_or_init(|| Arc::new(Client::of(accepted, 0)))))
+    Some(Arc::clone(server.script_client.get_or_init(|| Arc::new(Client::of(accepted, 0)))))
 }

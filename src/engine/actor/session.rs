@@ -433,7 +433,7 @@ impl<C: Channels> ActorSession<C> {
     /// The shards that a transaction needs, in order. One that needs none runs somewhere.
     fn shards_of(&self, transaction: &Transaction) -> Vec<usize> {
         let count = self.gathering.len();
-        if transaction.needs_all() {
+        if transaction.needs_all(&self.engine.instance) {
             return (0..count).collect();
         }
         let mut is_needed = vec![false; count];
@@ -714,7 +714,7 @@ impl<C: Channels> Session for ActorSession<C> {
                 self.shard_of_all(command, args).is_some()
             }
             Request::Joint if self.gathering.len() > 1 => {
-                !command.needs_all(args) && self.shard_of_all(command, args).is_some()
+                !command.needs_all(args, &self.engine.instance) && self.shard_of_all(command, args).is_some()
             }
             _ => true,
         }

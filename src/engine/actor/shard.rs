@@ -262,7 +262,7 @@ impl KeyspaceShard {
 
     fn run_transaction(&mut self, transaction: &mut Transaction) {
         self.commands += transaction.len() as u64;
-        if transaction.needs_all() {
+        if transaction.needs_all(self.keyspace.instance()) {
             // It may be a DEBUG LOADAOF, which reads the log.
             self.append_records();
         }

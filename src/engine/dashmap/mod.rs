@@ -22,14 +22,13 @@ use crate::base::clock::Clock;
 use crate::base::narrowing::size;
 use crate::base::parallel::in_parallel;
 use crate::base::pressure::PRESSURE;
-use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Transaction};
+use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Services, Transaction};
 use crate::keyspace::{
     Deadlines, DueKeysRule, Effects, Instance, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, Table,
     hash_of,
 };
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Reply};
-use crate::scripting::busy;
 use crate::stats::latency;
 use crate::stats::stages::Stage;
 use dashmap::DashMap;
@@ -108,6 +107,7 @@ const EVICTED_TOGETHER: u64 = 4;
 
 /// One DashMap per database.
 pub struct DashmapEngine {
+    instance: Arc<Instance>,
     databases: Box<[Database]>,
     is_multi_key_atomic: bool,
     segment: Arc<Segment>,
@@ -143,6 +143,7 @@ impl DashmapEngine {
                     Database::new(shards, keys, Arc::clone(&imaging), Arc::clone(store.instance()))
                 })
                 .collect(),
+            instance: foundation.instance,
             is_multi_key_atomic: foundation.is_multi_key_atomic,
             segment: foundation.segments.pop().expect("the dashmap engine's layout has one owner"),
             batching: foundation.batching,
@@ -167,7 +168,7 @@ impl DashmapEngine {
             return self.view_across(id, args, database);
         }
         match command.request {
-            _ if command.needs_all(args) => View::all(&self.databases, database, is_writable),
+            _ if command.needs_all(args, &self.instance) => View::all(&self.databases, database, is_writable),
             Request::AllShards | Request::Cursor => unreachable!("they need all shards"),
             Request::MultiShard | Request::Joint => {
                 let keys = command.keys.positions(args).map(|position| (database, hash_of(&args[position])));
@@ -184,7 +185,7 @@ impl DashmapEngine {
     /// Locks what a command needs that may concern other databases than the selected one.
     #[cold]
     fn view_across(&self, id: CommandId, args: Args<'_>, database: usize) -> View<'_> {
-        let other = match commands::crossing(id, args, self.databases.len()) {
+        let other = match commands::crossing(id, args, self.databases.len(), &self.instance) {
             Crossing::Everywhere => return View::everything(&self.databases).selecting(database),
             Crossing::To(other) => Some(other),
             Crossing::Nowhere => None,
@@ -241,7 +242,7 @@ impl DashmapEngine {
         let is_of_keys = match command.request {
             Request::OneShard => true,
             Request::MultiShard => self.is_multi_key_atomic,
-            Request::Joint => !command.needs_all(args),
+            Request::Joint => !command.needs_all(args, &self.instance),
             Request::AllShards | Request::Cursor | Request::Local => false,
         };
         is_of_keys && !command.flags.has(Flags::CROSSES)
@@ -313,11 +314,11 @@ impl DashmapEngine {
 
     /// Locks the keys of a transaction. To change them: one that only reads may meet what has expired.
     fn transaction_view(&self, transaction: &Transaction) -> View<'_> {
-        if transaction.needs_all() {
+        if transaction.needs_all(&self.instance) {
             return View::everything(&self.databases);
         }
         let mut keys = Vec::new();
-        transaction.for_each_key(&self.databases[0].instance, |database, key| keys.push((database, hash_of(key))));
+        transaction.for_each_key(&self.instance, |database, key| keys.push((database, hash_of(key))));
         View::several(&self.databases, 0, keys.into_iter(), true)
     }
 
@@ -474,6 +475,10 @@ fn is_scattered(id: CommandId) -> bool {
 }
 
 impl InlineEngine for DashmapEngine {
+    fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
     fn run_transaction(&self, transaction: &mut Transaction, lent: &mut Lent) {
         self.counters.commands.fetch_add(transaction.len() as u64, Ordering::Relaxed);
         let mut start = lent.laps.start();
@@ -497,7 +502,7 @@ impl InlineEngine for DashmapEngine {
     /// A few keys at a time of one shard of a map after the other, drawn by how many keys they have.
     fn evict(&self, bytes: i64) -> Evicted {
         let mut random = self.seeds.lock().fork();
-        let mut shares = self.shares(self.databases[0].instance.settings.eviction.policy().spares_lasting());
+        let mut shares = self.shares(self.instance.settings.eviction.policy().spares_lasting());
         let mut total: u64 = shares.iter().map(|(_, count)| count).sum();
         let mut slice = TimeSlice::begin();
         let mut all = Evicted { is_exhausted: total == 0, ..Evicted::default() };
@@ -607,7 +612,7 @@ impl Engine for DashmapEngine {
         let period = period(hz);
         let mut random = self.seeds.lock().fork();
         loop {
-            busy::ended().await;
+            Services::of(self.instance()).scripting.busy.ended().await;
             let mut all = Slice::default();
             let parts =
                 (0..self.databases.len()).flat_map(|database| (0..self.shards()).map(move |index| (database, index)));

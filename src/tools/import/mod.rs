@@ -19,11 +19,11 @@ use crate::base::clock::Clock;
 use crate::base::narrowing::size;
 use crate::base::parallel::cores;
 use crate::base::routing::shard_of;
+use crate::commands::Services;
 use crate::config::{CommandLineEnd, Config, Directive, boot_id, layout, log_dir};
 use crate::engine::Logs;
 use crate::keyspace::{Databases, Instance, Keyspace, Node, Store};
 use crate::rdb::{self, FileKey, FileSummary, too_few_databases, twice};
-use crate::scripting::FUNCTIONS;
 use redis_log::RedisLog;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -168,7 +168,7 @@ impl Import {
             })?;
         steps.end(summary.len);
         if !summary.libraries.is_empty() {
-            FUNCTIONS.load(summary.libraries.iter().map(AsRef::as_ref))?;
+            Services::of(&instance).scripting.load_functions(summary.libraries.iter().map(AsRef::as_ref))?;
         }
         self.left_out += summary.module_keys;
         self.refusal = self.refusal.take().or(summary.must_have_all_keys().err());
@@ -198,7 +198,11 @@ impl Import {
         let written = self.write_keys(&recovered, dir, clock.now_ms());
         let Recovered { segments, threads, mut manifest, .. } = recovered;
         let written = written.and_then(|written| {
-            let kept = manifest.keep_functions(&**disk, dir, &FUNCTIONS.libraries());
+            let kept = manifest.keep_functions(
+                &**disk,
+                dir,
+                &Services::of(self.keyspace.instance()).scripting.functions.libraries(),
+            );
             kept.map(|()| written)
                 .map_err(|error| format!("can't write the libraries of functions in {}: {error}", dir.display()))
         });
