@@ -224,7 +224,7 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
         Wish::Move(from, to, destination) => match has_elements(keyspace, &destination) {
             Ok(_) => move_one(keyspace, key, &destination, from, to, reply),
             Err(error) => {
-                crate::stats::calls::note_error(&error);
+                keyspace.instance().calls.note_error(&error);
                 reply.error(error);
             }
         },

@@ -57,7 +57,6 @@ pub use transaction::{Bounds, Ending, Replacement, Transaction, Watched};
 
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, parse_i64};
-use crate::stats::calls;
 use crate::stats::slow_log::Slow;
 use blocking::serve_ready;
 
@@ -169,7 +168,7 @@ fn run_one<S: Store>(
     if let Err(error) = outcome
         && !waits
     {
-        calls::note_error(&error);
+        keyspace.instance().calls.note_error(&error);
         reply.error(error);
     }
     let changes = keyspace.dirty() - dirty;
@@ -177,8 +176,9 @@ fn run_one<S: Store>(
     // One that met an expired key which it may not remove is run once more.
     if !waits && !keyspace.is_replaying() && !keyspace.saw_expired() {
         let ticks = keyspace.end_timing();
-        calls::note_run(id.0, ticks, counts, has_failed);
-        if calls::is_slow(ticks) {
+        let calls = &keyspace.instance().calls;
+        calls.note_run(id.0, ticks, counts, has_failed);
+        if calls.is_slow(ticks) {
             keyspace.note_slow(slow(id, args, ticks));
         }
     }

@@ -18,7 +18,7 @@ use crate::scripting::busy::Watch;
 use crate::scripting::{
     self, Calls, Finished, Libraries, Program, Script, ScriptFlags, Scripting, Sha, StaticCall, sha_of,
 };
-use crate::stats::calls;
+use crate::stats::calls::Calls as Counts;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -456,9 +456,11 @@ struct ScriptCommands<'a, S> {
 
 impl<S: Store> Calls for ScriptCommands<'_, S> {
     fn call(&mut self, args: Args<'_>, is_resp3: bool, watch: &Watch, out: &mut Vec<u8>) -> Result<(), Refusal> {
-        let named = find(&args[0]).ok_or("ERR Unknown Redis command called from script").inspect_err(|_| count(""))?;
-        let id = runnable(named, args).map_err(|text| refused(named, text))?;
-        self.must_be_allowed(id, args, watch).map_err(|text| refused(id, text))?;
+        const UNKNOWN: &str = "ERR Unknown Redis command called from script";
+        let named = find(&args[0]).ok_or(UNKNOWN).inspect_err(|_| count(self.counts(), ""))?;
+        let id = runnable(named, args).map_err(|text| refused(self.counts(), named, text))?;
+        let allowed = self.must_be_allowed(id, args, watch);
+        allowed.map_err(|text| refused(self.counts(), id, text))?;
         if let Some(host) = &self.watched_on {
             host.show_called(self.keyspace.database(), id, args);
         }
@@ -482,6 +484,10 @@ impl<S: Store> Calls for ScriptCommands<'_, S> {
 }
 
 impl<S: Store> ScriptCommands<'_, S> {
+    fn counts(&self) -> &Counts {
+        &self.keyspace.instance().calls
+    }
+
     fn must_be_allowed(&mut self, id: CommandId, args: Args<'_>, watch: &Watch) -> Result<(), Refusal> {
         let row = command(id);
         if row.flags.has(Flags::NOSCRIPT)
@@ -535,9 +541,10 @@ impl<S: Store> ScriptCommands<'_, S> {
             _ if publishes(id) => self.publish(row.name == "spublish", args, reply),
             _ => return self.call_of_connection(named, id, args, reply),
         };
-        calls::note_run(id.0, 0, true, own.is_err());
+        let calls = self.counts();
+        calls.note_run(id.0, 0, true, own.is_err());
         if let Err(error) = own {
-            calls::note_error(&error);
+            calls.note_error(&error);
             reply.error(error);
         }
         Ok(())
@@ -571,7 +578,7 @@ impl<S: Store> ScriptCommands<'_, S> {
         const NOT_HERE: &str = "ERR This Redis command is not allowed from script";
         // They ask the owners of the data, which is lent to the script.
         if matches!(command(id).name, "info" | "stats" | "memory|stats" | "memory|doctor") {
-            return Err(refused(id, "This command is not supported from script"));
+            return Err(refused(self.counts(), id, "This command is not supported from script"));
         }
         let connection = match &mut self.local {
             Some(connection) => connection,
@@ -594,16 +601,16 @@ fn runnable(named: CommandId, args: Args<'_>) -> Result<CommandId, &'static str>
     if command(id).accepts(args.len()) { Ok(id) } else { Err(ARITY) }
 }
 
-fn count(text: &str) {
+fn count(calls: &Counts, text: &str) {
     let code = text.strip_prefix('-').and_then(|text| text.split(' ').next());
-    calls::note_error_text(code.unwrap_or("ERR"));
+    calls.note_error_text(code.unwrap_or("ERR"));
 }
 
 /// Why a command is not run, as the script hears it, and counted as such.
-fn refused(id: CommandId, text: impl Into<Refusal>) -> Refusal {
+fn refused(calls: &Counts, id: CommandId, text: impl Into<Refusal>) -> Refusal {
     let text = text.into();
-    calls::note_rejected(id.0);
-    count(&text);
+    calls.note_rejected(id.0);
+    count(calls, &text);
     match text.strip_prefix('-') {
         Some(whole) => whole.to_owned().into(),
         None => format!("ERR {text}").into(),

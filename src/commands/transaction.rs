@@ -10,9 +10,7 @@ use super::greeting::Greeting;
 use super::keys::{database_id, database_number};
 use super::row::{Command, Flags, Group, Keys, Request, Row, Run};
 use super::{CommandId, Context, Crossing, Outcome, command, crossing, publishes, run_one, services};
-use crate::keyspace::{
-    Caller, Databases, Effects, Instance, Keyspace, LogMark, Settings, Store, StreamPlace, Watch,
-};
+use crate::keyspace::{Caller, Databases, Effects, Instance, Keyspace, LogMark, Settings, Store, StreamPlace, Watch};
 use crate::resp::{Args, FULL, Replies, Reply, Span};
 use crate::scripting::Libraries;
 use std::sync::Arc;

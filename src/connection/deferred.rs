@@ -13,7 +13,6 @@ use crate::resp::{Args, CommandError, Output, Reply};
 use crate::state::Server;
 use crate::state::clients::Client;
 use crate::state::stopping::Stop;
-use crate::stats::calls;
 use crate::stats::slow_log::Slow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -226,7 +225,7 @@ fn begin_early_watch<S: Session>(
     out: &mut Vec<u8>,
 ) -> Option<Deferred> {
     watching(parties.state, args);
-    calls::note_run(id.0, 0, true, false);
+    parties.server.instance.calls.note_run(id.0, 0, true, false);
     parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.ok());
     None
 }
@@ -312,7 +311,7 @@ fn wait_for_copies<S: Session>(
     if !is_over && !is_content {
         return Some(Deferred::Asleep(place, sleep, asked));
     }
-    calls::note_run(asked.id.0, 0, true, false);
+    server.instance.calls.note_run(asked.id.0, 0, true, false);
     session.reply_here(state.context.resp3, out, |reply| match sleep {
         Sleep::WaitAof { .. } => waiting::write_logs(local, copies, reply),
         _ => reply.integer(copies as i64),
@@ -382,7 +381,7 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
             if is_early || (!parties.session.is_atomic() && is_scattered(parties.session, &transaction)) {
                 scatter(parties, &transaction, out);
-                calls::note_run(id.0, 0, true, false);
+                parties.server.instance.calls.note_run(id.0, 0, true, false);
                 return None;
             }
             if S::IS_LOADING {
@@ -403,8 +402,8 @@ fn bounds(server: &Server, state: &ConnectionState) -> Bounds {
 }
 
 fn reply_error<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>, error: CommandError) {
-    calls::note_run(id.0, 0, true, true);
-    calls::note_error(&error);
+    parties.server.instance.calls.note_run(id.0, 0, true, true);
+    parties.server.instance.calls.note_error(&error);
     parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.error(error));
 }
 
@@ -551,12 +550,12 @@ fn sleep_on<S: Session>(
     slow.ticks = ticks::now().saturating_sub(began_at);
     // WAIT does nothing while it waits.
     let took = if sleep == Sleep::Debug { slow.ticks } else { 0 };
-    calls::note_run(id.0, took, true, state == Wait::Failed);
-    if calls::is_slow(took) {
+    parties.server.instance.calls.note_run(id.0, took, true, state == Wait::Failed);
+    if parties.server.instance.calls.is_slow(took) {
         parties.server.note_slow(parties.client, slow);
     }
     if state == Wait::Failed {
-        calls::note_error_text(UNBLOCKED);
+        parties.server.instance.calls.note_error_text(UNBLOCKED);
     }
     match (state, sleep) {
         (Wait::Failed, _) => parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED)),
@@ -587,7 +586,7 @@ fn finish<S: Session>(
         (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, parties, out),
     }
     if let Kind::Exec { id, began_at } = kind {
-        calls::note_run(id.0, ticks::now().saturating_sub(began_at), true, false);
+        parties.server.instance.calls.note_run(id.0, ticks::now().saturating_sub(began_at), true, false);
     }
     None
 }
@@ -670,7 +669,7 @@ fn wait_on<S: Session>(
         }
         Wait::Failed => {
             note_served(&transaction, parties, format!("-{UNBLOCKED}").as_bytes());
-            calls::note_error_text(UNBLOCKED);
+            parties.server.instance.calls.note_error_text(UNBLOCKED);
             parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED));
             return None;
         }
@@ -687,8 +686,8 @@ fn wait_on<S: Session>(
 /// something for it has done the rest.
 fn note_served<S: Session>(transaction: &Transaction, parties: &Parties<'_, S>, reply: &[u8]) {
     let (id, args) = transaction.commands().next().expect("it has one command");
-    calls::note_run(id.0, 0, true, reply.first() == Some(&b'-'));
-    if calls::is_slow(0) {
+    parties.server.instance.calls.note_run(id.0, 0, true, reply.first() == Some(&b'-'));
+    if parties.server.instance.calls.is_slow(0) {
         parties.server.note_slow(parties.client, commands::slow(id, args, 0));
     }
 }

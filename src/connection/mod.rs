@@ -23,8 +23,7 @@ use crate::resp::{Args, CommandError, Limits, Output, RequestParser, Step, quote
 use crate::scripting::Scripting;
 use crate::state::Server;
 use crate::state::clients::Client;
-use crate::stats::calls;
-use crate::stats::stages::{self, Stage};
+use crate::stats::stages::Stage;
 use bytes::BufMut;
 use deferred::{Deferred, Parties};
 use local::{ConnectionState, LocalCall, Multi, Mute};
@@ -328,7 +327,7 @@ impl<S: Session> Connection<S> {
 
     /// Reads once: into this thread's buffer where a request begins, behind its start where one goes on.
     fn read(&mut self) -> io::Result<()> {
-        let start = stages::watches_next_read().then(ticks::now);
+        let start = self.requests.server.instance.stages.watches_next_read().then(ticks::now);
         if !self.partial.is_empty() || self.requests.deferred.is_some() {
             return self.read_on(start);
         }
@@ -368,7 +367,7 @@ impl<S: Session> Connection<S> {
             }
             Ok(len) => {
                 if let Some(start) = start {
-                    stages::note_since(Stage::Read, start);
+                    self.requests.server.instance.stages.note_since(Stage::Read, start);
                     self.is_watched = true;
                 }
                 self.requests.client.note_input(len, self.requests.server.coarse_uptime_ms());
@@ -433,7 +432,7 @@ impl<S: Session> Connection<S> {
         if self.requests.session.take_watched() {
             let start = ticks::now();
             let result = self.write_unsent();
-            stages::note_since(Stage::Write, start);
+            self.requests.server.instance.stages.note_since(Stage::Write, start);
             return result;
         }
         self.write_unsent()
@@ -627,7 +626,7 @@ impl<S: Session> Requests<S> {
                 }
                 Err(_) if !self.session.run_gathered(input, out) => break true,
                 Err(error) => {
-                    calls::note_error_text("ERR");
+                    self.server.instance.calls.note_error_text("ERR");
                     let resp3 = self.state.context.resp3;
                     self.session.reply_here(resp3, out.buffer(), |reply| {
                         reply.error(format_args!("ERR Protocol error: {error}"))
@@ -657,7 +656,7 @@ impl<S: Session> Requests<S> {
     /// What was taken on since `start` is parsed.
     fn end_watch(&self, start: u64) {
         let took = ticks::now().saturating_sub(start);
-        stages::note(Stage::Parse, took.saturating_sub(self.session.ticks_within()));
+        self.server.instance.stages.note(Stage::Parse, took.saturating_sub(self.session.ticks_within()));
     }
 
     /// Takes on the request that the parser found; false when it has to wait for the replies to those before it, or these
@@ -725,7 +724,7 @@ impl<S: Session> Requests<S> {
                 state.is_closing = true;
             }
             Err(error) => {
-                let error = refused(error, args, client, state);
+                let error = refused(server, error, args, client, state);
                 session.reply_here(state.context.resp3, out.buffer(), |reply| reply.error(error));
             }
             Ok((id, command)) => {
@@ -744,7 +743,7 @@ impl<S: Session> Requests<S> {
                 }
                 client.last_command.store(id.0, Ordering::Relaxed);
                 if state.multi.is_some() && !command.flags.has(Flags::NOT_QUEUED) {
-                    queue(session, client, state, id, args, out.buffer());
+                    queue(server, session, client, state, id, args, out.buffer());
                     return true;
                 }
                 let is_about_messages = command.flags.has(Flags::MESSAGES);
@@ -866,6 +865,7 @@ fn tell_slow<S: Session>(server: &Server, client: &Client, session: &mut S) {
 
 /// Queues a command for EXEC.
 fn queue<S: Session>(
+    server: &Server,
     session: &mut S,
     client: &Client,
     state: &mut ConnectionState,
@@ -884,8 +884,8 @@ fn queue<S: Session>(
         });
     if let Err(error) = &queued {
         multi.refuse();
-        calls::note_rejected(id.0);
-        calls::note_error(error);
+        server.instance.calls.note_rejected(id.0);
+        server.instance.calls.note_error(error);
     }
     client.note_queued(multi.transaction.len(), multi.transaction.byte_len());
     session.reply_here(state.context.resp3, out, |reply| match queued {
@@ -1121,12 +1121,18 @@ fn must_be_allowed_to_debug(server: &Server, client: &Client) -> Result<(), Comm
 }
 
 /// What a refusal does to a transaction, and how it is replied: where EXEC itself is refused, the transaction is gone.
-fn refused(error: CommandError, args: Args<'_>, client: &Client, state: &mut ConnectionState) -> CommandError {
+fn refused(
+    server: &Server,
+    error: CommandError,
+    args: Args<'_>,
+    client: &Client,
+    state: &mut ConnectionState,
+) -> CommandError {
     if let Ok(Some(id)) = commands::find_of(args) {
-        calls::note_rejected(id.0);
+        server.instance.calls.note_rejected(id.0);
     }
     let error = unqueued(error, args, client, state);
-    calls::note_error(&error);
+    server.instance.calls.note_error(&error);
     error
 }
 

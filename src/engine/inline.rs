@@ -14,7 +14,7 @@ use crate::commands::{self, CommandId, Context, Services, Transaction};
 use crate::keyspace::{Effects, Instance, LogMark};
 use crate::resp::{Args, FULL, Output, Reply};
 use crate::stats::slow_log::Slow;
-use crate::stats::stages::{self, Laps, Stage};
+use crate::stats::stages::{Laps, Stage};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -296,7 +296,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let has_run = !std::mem::replace(&mut self.is_new_read, true);
         let has_written = std::mem::take(&mut self.has_written);
         let segment = self.engine.segment();
-        let is_watched = self.lent.laps.end(has_run, has_written && segment.is_on());
+        let is_watched = self.lent.laps.end(&self.engine.instance().stages, has_run, has_written && segment.is_on());
         self.has_watched |= is_watched;
         // What the connection replies by itself shows nothing of the log.
         if !has_run {
@@ -318,7 +318,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         let start = is_watched.then(ticks::now);
         segment.released(lsn).await;
         if let Some(start) = start {
-            stages::note_since(Stage::Sync, start);
+            self.engine.instance().stages.note_since(Stage::Sync, start);
         }
     }
 

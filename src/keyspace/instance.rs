@@ -3,6 +3,8 @@
 //! Commands know no server, and a process may run several. So each server has one instance, which its stores lead to.
 
 use super::settings::Settings;
+use crate::stats::calls::Calls;
+use crate::stats::stages::Stages;
 use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;
@@ -12,6 +14,10 @@ use std::sync::OnceLock;
 pub struct Instance {
     /// What CONFIG SET changes.
     pub settings: Settings,
+    /// What was asked of each command.
+    pub calls: Calls,
+    /// Where the time of requests goes.
+    pub stages: Stages,
     services: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 

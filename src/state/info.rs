@@ -10,8 +10,8 @@ use crate::rdb::REDIS_VERSION;
 use crate::replication::{Introduction, LinkState, Master, Phase, Replica, Role, Transfer};
 use crate::state::Server;
 use crate::state::clients::Client;
-use crate::stats::calls::{self, Figures};
-use crate::stats::stages::{self, Stage};
+use crate::stats::calls::Figures;
+use crate::stats::stages::Stage;
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
@@ -344,7 +344,7 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("sync_partial_err", &count(&counts.refused)),
         ("rejected_connections", &totals.rejected),
         ("client_output_buffer_limit_disconnections", &totals.over_limit),
-        ("total_error_replies", &calls::errors().iter().map(|(_, count)| count).sum::<u64>()),
+        ("total_error_replies", &server.instance.calls.errors().iter().map(|(_, count)| count).sum::<u64>()),
         ("expired_keys", &totals.expired),
         ("expire_lag_ms", &metrics.expire_lag_ms),
         ("evicted_keys", &totals.evicted),
@@ -503,7 +503,7 @@ fn modules_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
     Fields::new()
 }
 
-fn commandstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn commandstats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let line = |(id, figures): (usize, Figures)| {
         let us = figures.us();
         let per_call = if figures.calls == 0 { 0.0 } else { us as f64 / figures.calls as f64 };
@@ -513,12 +513,12 @@ fn commandstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
         );
         (format!("cmdstat_{}", COMMANDS[id].name), value)
     };
-    calls::of_all().map(line).collect()
+    server.instance.calls.of_all().map(line).collect()
 }
 
-fn errorstats_section(_server: &Server, _metrics: &EngineMetrics) -> Fields {
+fn errorstats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let line = |(code, count): (String, u64)| (format!("errorstat_{code}"), format!("count={count}"));
-    calls::errors().into_iter().map(line).collect()
+    server.instance.calls.errors().into_iter().map(line).collect()
 }
 
 fn latencystats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
@@ -532,7 +532,7 @@ fn latencystats_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
         let value = percentiles.iter().map(of).collect::<Vec<_>>().join(",");
         (format!("latency_percentiles_usec_{}", COMMANDS[id].name), value)
     };
-    calls::of_all().filter(|(_, figures)| !figures.histogram.is_empty()).map(line).collect()
+    server.instance.calls.of_all().filter(|(_, figures)| !figures.histogram.is_empty()).map(line).collect()
 }
 
 fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
@@ -558,7 +558,9 @@ fn engine_section(server: &Server, metrics: &EngineMetrics) -> Fields {
 
 fn stages_section(server: &Server, _metrics: &EngineMetrics) -> Fields {
     let mut stages = fields([("stages_sample", &server.config.number(Directive::StagesSample))]);
-    stages.extend(Stage::ALL.map(|stage| (format!("stage_{}", stage.name()), stages::figures(stage).to_string())));
+    stages.extend(
+        Stage::ALL.map(|stage| (format!("stage_{}", stage.name()), server.instance.stages.figures(stage).to_string())),
+    );
     stages
 }
 

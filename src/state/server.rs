@@ -25,7 +25,6 @@ use crate::resp::CommandError;
 use crate::snapshot::Refusal;
 use crate::stats::latency;
 use crate::stats::slow_log::{Slow, SlowLog};
-use crate::stats::{calls, stages};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -156,8 +155,8 @@ impl Server {
         self.look_at_replicas();
         self.look_at_memory();
         PRESSURE.look_again();
-        calls::TRACKS_LATENCY.store(self.config.is_on(Directive::LatencyTracking), Ordering::Relaxed);
-        stages::SAMPLE.store(self.config.narrow(Directive::StagesSample), Ordering::Relaxed);
+        self.instance.calls.set_tracks_latency(self.config.is_on(Directive::LatencyTracking));
+        self.instance.stages.set_sample(self.config.narrow(Directive::StagesSample));
         let control = self.log_control.clone();
         self.services.saves.set_policy(
             self.config.number(Directive::Save) > 0,
@@ -165,7 +164,7 @@ impl Server {
             Refusal(Box::new(move |is_refused| control.set_failed_snapshot(is_refused))),
         );
         self.services.scripting.busy.set_threshold_ms(self.config.number(Directive::BusyReplyThreshold));
-        calls::SLOW_FROM.store(self.slow_from(), Ordering::Relaxed);
+        self.instance.calls.set_slow_from(self.slow_from());
         self.latency.set_threshold_ms(self.config.number(Directive::LatencyMonitorThreshold));
     }
 
@@ -314,8 +313,8 @@ impl Server {
     /// Starts the counts anew.
     pub fn reset_stats(&self) {
         *self.base.lock() = self.totals(&self.metrics());
-        calls::reset();
-        stages::reset();
+        self.instance.calls.reset();
+        self.instance.stages.reset();
     }
 
     fn totals(&self, metrics: &EngineMetrics) -> Totals {

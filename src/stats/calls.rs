@@ -1,7 +1,8 @@
 //! What was asked of each command: calls, failures, time. INFO commandstats, latencystats and errorstats read it.
 //!
 //! Each thread counts by itself in memory of its own, which others only read; a count costs a few instructions and no
-//! shared cache line. A process has one server, so the counts are the process's.
+//! shared cache line. A server has threads of its own, so that what a thread counts is its server's; where one counts for
+//! several nevertheless, it looks up where.
 
 use crate::base::narrowing::whole_u64;
 use crate::base::ticks;
@@ -9,9 +10,10 @@ use crate::resp::CommandError;
 use crate::stats::histogram::{Counts, Histogram, add};
 use parking_lot::Mutex;
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread::ThreadId;
 
 /// Rows that the command table may have: commands are known here by the numbers of their rows.
 pub const ROWS_MAX: usize = 512;
@@ -20,18 +22,39 @@ const CODES_MAX: usize = 128;
 /// What further ones are counted as.
 const OTHER_CODES: &str = "ERRORSTATS_OVERFLOW";
 
-/// Whether the time of each command is kept in a histogram: `latency-tracking`.
-pub static TRACKS_LATENCY: AtomicBool = AtomicBool::new(true);
-/// Ticks from which on a command is told to the slow log and the latency monitor.
-pub static SLOW_FROM: AtomicU64 = AtomicU64::new(u64::MAX);
+/// What was asked of one server.
+#[derive(Debug)]
+pub struct Calls {
+    /// Whether the time of each command is kept in a histogram: `latency-tracking`.
+    tracks_latency: AtomicBool,
+    /// Ticks from which on a command is told to the slow log and the latency monitor.
+    slow_from: AtomicU64,
+    threads: Arc<Threads>,
+    /// What had been counted when CONFIG RESETSTAT came.
+    base: Mutex<Option<Vec<Figures>>>,
+    errors: Mutex<BTreeMap<String, u64>>,
+}
 
-static THREADS: Mutex<Vec<Arc<[Account]>>> = Mutex::new(Vec::new());
-/// What had been counted when CONFIG RESETSTAT came.
-static BASE: Mutex<Option<Vec<Figures>>> = Mutex::new(None);
-static ERRORS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+/// What the threads of one server have counted.
+#[derive(Debug, Default)]
+struct Threads {
+    own: Mutex<Vec<Accounts>>,
+    /// Those of threads that count for another server, too: each is looked up for every count.
+    shared: Mutex<HashMap<ThreadId, Accounts>>,
+}
+
+/// One for each row.
+type Accounts = Arc<[Account]>;
+
+/// Where a thread counts, and for which server.
+struct Mine {
+    of: Arc<Threads>,
+    accounts: Accounts,
+}
 
 thread_local! {
-    static MINE: OnceCell<Arc<[Account]>> = const { OnceCell::new() };
+    /// That of the first server which this thread has counted for: a server's threads are its own.
+    static MINE: OnceCell<Mine> = const { OnceCell::new() };
 }
 
 /// What one thread has counted of one command.
@@ -59,90 +82,141 @@ pub struct Figures {
     pub histogram: Histogram,
 }
 
-fn with_mine<R>(row: u16, act: impl FnOnce(&Account) -> R) -> R {
-    MINE.with(|mine| act(&mine.get_or_init(register)[usize::from(row)]))
+fn new_accounts() -> Accounts {
+    (0..ROWS_MAX).map(|_| Account::default()).collect()
 }
 
-#[cold]
-fn register() -> Arc<[Account]> {
-    let mine: Arc<[Account]> = (0..ROWS_MAX).map(|_| Account::default()).collect();
-    THREADS.lock().push(Arc::clone(&mine));
-    mine
+impl Threads {
+    #[cold]
+    fn begin(self: &Arc<Self>) -> Mine {
+        let accounts = new_accounts();
+        self.own.lock().push(Arc::clone(&accounts));
+        Mine { of: Arc::clone(self), accounts }
+    }
+
+    #[cold]
+    fn of_shared_thread(&self) -> Accounts {
+        let mut shared = self.shared.lock();
+        Arc::clone(shared.entry(std::thread::current().id()).or_insert_with(new_accounts))
+    }
 }
 
-/// Counts a command that has run. A part of one that runs on several shards counts its time alone.
-#[inline]
-pub fn note_run(row: u16, ticks: u64, is_call: bool, has_failed: bool) {
-    with_mine(row, |account| {
-        add(&account.ticks, ticks);
-        if is_call {
-            add(&account.calls, 1);
-            if TRACKS_LATENCY.load(Ordering::Relaxed) {
-                account.note_latency(ticks);
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            tracks_latency: AtomicBool::new(true),
+            slow_from: AtomicU64::new(u64::MAX),
+            threads: Arc::default(),
+            base: Mutex::default(),
+            errors: Mutex::default(),
+        }
+    }
+}
+
+impl Calls {
+    #[inline]
+    fn with_mine<R>(&self, row: u16, act: impl FnOnce(&Account) -> R) -> R {
+        MINE.with(|mine| {
+            let mine = mine.get_or_init(|| self.threads.begin());
+            match Arc::ptr_eq(&mine.of, &self.threads) {
+                true => act(&mine.accounts[usize::from(row)]),
+                false => act(&self.threads.of_shared_thread()[usize::from(row)]),
             }
+        })
+    }
+
+    /// Changes whether the time of each command is kept in a histogram.
+    pub fn set_tracks_latency(&self, tracks: bool) {
+        self.tracks_latency.store(tracks, Ordering::Relaxed);
+    }
+
+    /// Changes from how many ticks on a command is told to the slow log and the latency monitor.
+    pub fn set_slow_from(&self, ticks: u64) {
+        self.slow_from.store(ticks, Ordering::Relaxed);
+    }
+
+    /// Whether a command was slow enough to be told of.
+    #[inline]
+    pub fn is_slow(&self, ticks: u64) -> bool {
+        ticks >= self.slow_from.load(Ordering::Relaxed)
+    }
+
+    /// Counts a command that has run. A part of one that runs on several shards counts its time alone.
+    #[inline]
+    pub fn note_run(&self, row: u16, ticks: u64, is_call: bool, has_failed: bool) {
+        self.with_mine(row, |account| {
+            add(&account.ticks, ticks);
+            if is_call {
+                add(&account.calls, 1);
+                if self.tracks_latency.load(Ordering::Relaxed) {
+                    account.note_latency(ticks);
+                }
+            }
+            if has_failed {
+                add(&account.failed, 1);
+            }
+        });
+    }
+
+    /// Counts a command that was refused.
+    #[cold]
+    pub fn note_rejected(&self, row: u16) {
+        self.with_mine(row, |account| add(&account.rejected, 1));
+    }
+
+    /// Counts an error that is replied, by its code.
+    #[cold]
+    pub fn note_error(&self, error: &CommandError) {
+        if !matches!(error, CommandError::Counted(_)) {
+            self.note_error_text(&error.to_string());
         }
-        if has_failed {
-            add(&account.failed, 1);
+    }
+
+    /// Counts an error that is replied, by the code that it begins with.
+    #[cold]
+    pub fn note_error_text(&self, text: &str) {
+        let code = text.split([' ', '\r', '\n']).next().unwrap_or_default();
+        let mut errors = self.errors.lock();
+        let has_room = errors.len() < CODES_MAX;
+        let code = if has_room || errors.contains_key(code) { code } else { OTHER_CODES };
+        *errors.entry(code.to_owned()).or_default() += 1;
+    }
+
+    /// How many errors of each code were replied.
+    pub fn errors(&self) -> Vec<(String, u64)> {
+        self.errors.lock().iter().map(|(code, count)| (code.clone(), *count)).collect()
+    }
+
+    /// What has been counted since the start, or since [`reset`](Self::reset): for every command.
+    fn figures(&self) -> Vec<Figures> {
+        let mut figures = self.totals();
+        if let Some(base) = &*self.base.lock() {
+            figures.iter_mut().zip(base).for_each(|(figures, base)| figures.take_off(base));
         }
-    });
-}
-
-/// Counts a command that was refused.
-#[cold]
-pub fn note_rejected(row: u16) {
-    with_mine(row, |account| add(&account.rejected, 1));
-}
-
-/// Counts an error that is replied, by its code.
-#[cold]
-pub fn note_error(error: &CommandError) {
-    if !matches!(error, CommandError::Counted(_)) {
-        note_error_text(&error.to_string());
+        figures
     }
-}
 
-/// Counts an error that is replied, by the code that it begins with.
-#[cold]
-pub fn note_error_text(text: &str) {
-    let code = text.split([' ', '\r', '\n']).next().unwrap_or_default();
-    let mut errors = ERRORS.lock();
-    let has_room = errors.len() < CODES_MAX;
-    let code = if has_room || errors.contains_key(code) { code } else { OTHER_CODES };
-    *errors.entry(code.to_owned()).or_default() += 1;
-}
-
-/// How many errors of each code were replied.
-pub fn errors() -> Vec<(String, u64)> {
-    ERRORS.lock().iter().map(|(code, count)| (code.clone(), *count)).collect()
-}
-
-/// What has been counted since the start, or since [`reset`]: for every command.
-pub fn figures() -> Vec<Figures> {
-    let mut figures = totals();
-    if let Some(base) = &*BASE.lock() {
-        figures.iter_mut().zip(base).for_each(|(figures, base)| figures.take_off(base));
+    /// Starts the counts anew.
+    pub fn reset(&self) {
+        *self.base.lock() = Some(self.totals());
+        self.errors.lock().clear();
     }
-    figures
-}
 
-/// Starts the counts anew.
-pub fn reset() {
-    *BASE.lock() = Some(totals());
-    ERRORS.lock().clear();
-}
-
-fn totals() -> Vec<Figures> {
-    let mut totals = vec![Figures::default(); ROWS_MAX];
-    for thread in &*THREADS.lock() {
-        totals.iter_mut().zip(thread.iter()).for_each(|(total, account)| total.add(account));
+    fn totals(&self) -> Vec<Figures> {
+        let mut totals = vec![Figures::default(); ROWS_MAX];
+        let mut add = |thread: &Accounts| {
+            totals.iter_mut().zip(thread.iter()).for_each(|(total, account)| total.add(account));
+        };
+        self.threads.own.lock().iter().for_each(&mut add);
+        self.threads.shared.lock().values().for_each(&mut add);
+        totals
     }
-    totals
-}
 
-/// The rows of the commands that have been asked for, with their figures.
-pub fn of_all() -> impl Iterator<Item = (usize, Figures)> {
-    let numbered = figures().into_iter().enumerate();
-    numbered.filter(|(_, figures)| figures.calls + figures.failed + figures.rejected > 0)
+    /// The rows of the commands that have been asked for, with their figures.
+    pub fn of_all(&self) -> impl Iterator<Item = (usize, Figures)> {
+        let numbered = self.figures().into_iter().enumerate();
+        numbered.filter(|(_, figures)| figures.calls + figures.failed + figures.rejected > 0)
+    }
 }
 
 impl Account {
@@ -177,8 +251,23 @@ impl Figures {
     }
 }
 
-/// Whether a command was slow enough to be told of.
-#[inline]
-pub fn is_slow(ticks: u64) -> bool {
-    ticks >= SLOW_FROM.load(Ordering::Relaxed)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_of_two_servers_counts_for_each_what_was_asked_of_it() {
+        let servers = [Calls::default(), Calls::default()];
+        for (server, calls) in servers.iter().zip([2, 3]) {
+            (0..calls).for_each(|_| server.note_run(7, 10, true, false));
+            server.note_error_text("ERR of all");
+        }
+        servers[1].note_rejected(8);
+        let calls = |server: &Calls| server.of_all().map(|(row, figures)| (row, figures.calls)).collect::<Vec<_>>();
+        assert_eq!(calls(&servers[0]), [(7, 2)]);
+        assert_eq!(calls(&servers[1]), [(7, 3), (8, 0)]);
+        servers[0].reset();
+        assert_eq!((calls(&servers[0]), servers[0].errors()), (vec![], vec![]));
+        assert_eq!((calls(&servers[1]).len(), servers[1].errors()), (2, vec![("ERR".to_owned(), 1)]));
+    }
 }

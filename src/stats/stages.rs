@@ -25,13 +25,22 @@ use crate::stats::histogram::{Counts, Histogram};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// One read in so many is watched; 0 for none: `stages-sample`.
-pub static SAMPLE: AtomicU32 = AtomicU32::new(0);
+/// The stages of the requests of one server.
+#[derive(Debug)]
+pub struct Stages {
+    /// One read in so many is watched; 0 for none: `stages-sample`.
+    sample: AtomicU32,
+    times: [Times; Stage::ALL.len()],
+}
 
-static STAGES: [Times; Stage::ALL.len()] = [const { Times::new() }; Stage::ALL.len()];
+impl Default for Stages {
+    fn default() -> Self {
+        Self { sample: AtomicU32::new(0), times: [const { Times::new() }; Stage::ALL.len()] }
+    }
+}
 
 thread_local! {
-    /// Reads of this thread until one is watched.
+    /// Reads of this thread until one is watched: a part of a draw, which means the same to every server.
     static LEFT: Cell<u32> = const { Cell::new(1) };
 }
 
@@ -88,13 +97,6 @@ impl Stage {
     }
 }
 
-/// Whether the read that begins now is watched.
-#[inline]
-pub fn watches_next_read() -> bool {
-    let sample = SAMPLE.load(Ordering::Relaxed);
-    sample != 0 && is_drawn(sample)
-}
-
 /// Draws the distance to the next: a fixed one might meet the same connection again and again.
 fn is_drawn(sample: u32) -> bool {
     let distance_max = sample.saturating_mul(2) - 1;
@@ -107,45 +109,59 @@ fn is_drawn(sample: u32) -> bool {
     })
 }
 
-/// Notes how many ticks a stage took. O(1)
-pub fn note(stage: Stage, ticks: u64) {
-    let times = &STAGES[stage as usize];
-    times.counts.note_among_others(ticks);
-    times.sum.fetch_add(ticks, Ordering::Relaxed);
-    times.max.fetch_max(ticks, Ordering::Relaxed);
-}
-
-/// Notes a stage that began at `start` and ends now; gives its end.
-pub fn note_since(stage: Stage, start: u64) -> u64 {
-    let end = ticks::now();
-    // Another core's counter may be a little behind.
-    note(stage, end.saturating_sub(start));
-    end
-}
-
-/// What has been noted of a stage since the start, or since [`reset`].
-pub fn figures(stage: Stage) -> Figures {
-    let times = &STAGES[stage as usize];
-    let mut histogram = Histogram::default();
-    histogram.add(&times.counts);
-    let per_us = ticks::per_us();
-    let count = histogram.len();
-    let max = times.max.load(Ordering::Relaxed);
-    let us = |ticks: u64| ticks as f64 / per_us;
-    let quantile = |share| if count == 0 { 0.0 } else { us(histogram.quantile(share).min(max)) };
-    Figures {
-        count,
-        mean_us: us(times.sum.load(Ordering::Relaxed)) / count.max(1) as f64,
-        p50_us: quantile(0.5),
-        p99_us: quantile(0.99),
-        p999_us: quantile(0.999),
-        max_us: us(max),
+impl Stages {
+    /// Says of how many reads one is watched from now on; 0 for none.
+    pub fn set_sample(&self, sample: u32) {
+        self.sample.store(sample, Ordering::Relaxed);
     }
-}
 
-/// Forgets all times.
-pub fn reset() {
-    STAGES.iter().for_each(Times::reset);
+    /// Whether the read that begins now is watched.
+    #[inline]
+    pub fn watches_next_read(&self) -> bool {
+        let sample = self.sample.load(Ordering::Relaxed);
+        sample != 0 && is_drawn(sample)
+    }
+
+    /// Notes how many ticks a stage took. O(1)
+    pub fn note(&self, stage: Stage, ticks: u64) {
+        let times = &self.times[stage as usize];
+        times.counts.note_among_others(ticks);
+        times.sum.fetch_add(ticks, Ordering::Relaxed);
+        times.max.fetch_max(ticks, Ordering::Relaxed);
+    }
+
+    /// Notes a stage that began at `start` and ends now; gives its end.
+    pub fn note_since(&self, stage: Stage, start: u64) -> u64 {
+        let end = ticks::now();
+        // Another core's counter may be a little behind.
+        self.note(stage, end.saturating_sub(start));
+        end
+    }
+
+    /// What has been noted of a stage since the start, or since [`reset`](Self::reset).
+    pub fn figures(&self, stage: Stage) -> Figures {
+        let times = &self.times[stage as usize];
+        let mut histogram = Histogram::default();
+        histogram.add(&times.counts);
+        let per_us = ticks::per_us();
+        let count = histogram.len();
+        let max = times.max.load(Ordering::Relaxed);
+        let us = |ticks: u64| ticks as f64 / per_us;
+        let quantile = |share| if count == 0 { 0.0 } else { us(histogram.quantile(share).min(max)) };
+        Figures {
+            count,
+            mean_us: us(times.sum.load(Ordering::Relaxed)) / count.max(1) as f64,
+            p50_us: quantile(0.5),
+            p99_us: quantile(0.99),
+            p999_us: quantile(0.999),
+            max_us: us(max),
+        }
+    }
+
+    /// Forgets all times.
+    pub fn reset(&self) {
+        self.times.iter().for_each(Times::reset);
+    }
 }
 
 /// The times of one stage, in ticks. All threads write them: only those of reads that are watched come here.
@@ -231,16 +247,16 @@ impl Laps {
     }
 
     /// Ends the read, and notes its stages if it was watched and ran a command; gives whether it was.
-    pub fn end(&mut self, has_run: bool, has_logged: bool) -> bool {
+    pub fn end(&mut self, stages: &Stages, has_run: bool, has_logged: bool) -> bool {
         if !self.is_on {
             return false;
         }
         let Self { queue, execute, log, .. } = std::mem::take(self);
         if has_run {
-            note(Stage::Queue, queue);
-            note(Stage::Execute, execute);
+            stages.note(Stage::Queue, queue);
+            stages.note(Stage::Execute, execute);
             if has_logged {
-                note(Stage::Log, log);
+                stages.note(Stage::Log, log);
             }
         }
         true
@@ -264,10 +280,9 @@ mod tests {
     fn figures_are_those_of_what_was_noted() {
         ticks::begin();
         let per_us = ticks::per_us();
-        // No other test of this binary notes anything.
-        reset();
-        (1..=1_000).for_each(|us| note(Stage::Queue, (f64::from(us) * per_us) as u64));
-        let found = figures(Stage::Queue);
+        let stages = Stages::default();
+        (1..=1_000).for_each(|us| stages.note(Stage::Queue, (f64::from(us) * per_us) as u64));
+        let found = stages.figures(Stage::Queue);
         assert_eq!(found.count, 1_000);
         for (found, wanted) in [(found.mean_us, 500.5), (found.max_us, 1_000.0)] {
             assert!((found / wanted - 1.0).abs() < 0.02, "{found} for {wanted}");
@@ -275,9 +290,9 @@ mod tests {
         for (found, wanted) in [(found.p50_us, 500.0), (found.p99_us, 990.0), (found.p999_us, 999.0)] {
             assert!((wanted * 0.98..=wanted * 1.15).contains(&found), "{found} for {wanted}");
         }
-        assert_eq!(figures(Stage::Execute).count, 0);
-        reset();
-        let none = figures(Stage::Queue);
+        assert_eq!(stages.figures(Stage::Execute).count, 0);
+        stages.reset();
+        let none = stages.figures(Stage::Queue);
         assert_eq!((none.count, none.mean_us, none.p50_us, none.max_us), (0, 0.0, 0.0, 0.0));
     }
 }

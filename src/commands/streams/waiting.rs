@@ -43,7 +43,7 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], Reader { waiter, read
     match ready {
         Ok(_) => write_reading(keyspace, reading, reply),
         Err(error) => {
-            crate::stats::calls::note_error(&error);
+            keyspace.instance().calls.note_error(&error);
             reply.error(error);
         }
     }

@@ -25,7 +25,6 @@ use crate::replication::Introduction;
 use crate::resp::{Args, Reply};
 use crate::state::Server;
 use crate::state::clients::Client;
-use crate::stats::calls;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -177,7 +176,7 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
     let id = match subcommand(id, args) {
         Ok(id) => id,
         Err(error) => {
-            calls::note_error(&error);
+            call.server.instance.calls.note_error(&error);
             return reply.error(error);
         }
     };
@@ -188,12 +187,12 @@ pub fn dispatch(id: CommandId, call: &mut LocalCall<'_>, args: Args<'_>, reply: 
         None => functions::of(id)(call, args, reply),
     };
     let took = ticks::now().saturating_sub(began_at);
-    calls::note_run(id.0, took, true, outcome.is_err());
+    call.server.instance.calls.note_run(id.0, took, true, outcome.is_err());
     if let Err(error) = outcome {
-        calls::note_error(&error);
+        call.server.instance.calls.note_error(&error);
         reply.error(error);
     }
-    if calls::is_slow(took) {
+    if call.server.instance.calls.is_slow(took) {
         call.server.note_slow(call.client, slow(id, args, took));
     }
 }

@@ -4,7 +4,6 @@ use super::{LocalCall, graph};
 use crate::commands::{COMMANDS, Outcome, find};
 use crate::config::Directive;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
-use crate::stats::calls;
 use crate::stats::slow_log::Entry;
 
 /// Entries that SLOWLOG GET replies where no count is given.
@@ -147,7 +146,7 @@ pub fn latency_graph(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply
 }
 
 /// LATENCY HISTOGRAM [command [command ...]]: O(N), N = commands
-pub fn latency_histogram(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn latency_histogram(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let names = args.from(2);
     let is_wanted = |name: &str| {
         let is_named = |wanted: &[u8]| {
@@ -159,8 +158,13 @@ pub fn latency_histogram(_call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut 
         };
         names.is_empty() || names.iter().any(is_named)
     };
-    let counted: Vec<_> =
-        calls::of_all().filter(|(id, figures)| figures.calls > 0 && is_wanted(COMMANDS[*id].name)).collect();
+    let counted: Vec<_> = call
+        .server
+        .instance
+        .calls
+        .of_all()
+        .filter(|(id, figures)| figures.calls > 0 && is_wanted(COMMANDS[*id].name))
+        .collect();
     let counted: Vec<_> = counted.into_iter().filter(|(_, figures)| !figures.histogram.is_empty()).collect();
     reply.map(counted.len());
     for (id, figures) in counted {

@@ -6,7 +6,7 @@ use crate::engine::images::ImagePart;
 use crate::engine::prefetch::GROUP;
 use crate::resp::{Args, FULL, Replies, Span};
 use crate::stats::slow_log::Slow;
-use crate::stats::stages::{self, Stage};
+use crate::stats::stages::{Stage, Stages};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -191,17 +191,17 @@ impl Batch {
 
     /// Ends a stage, if the batch is watched; the next begins.
     #[inline]
-    pub fn end_stage(&mut self, stage: Stage) {
+    pub fn end_stage(&mut self, stages: &Stages, stage: Stage) {
         if self.since != 0 {
-            self.since = stages::note_since(stage, self.since);
+            self.since = stages.note_since(stage, self.since);
         }
     }
 
     /// Notes how long it took to log the turn, if the batch is watched and has a part in that.
     #[inline]
-    pub fn note_log(&mut self, ticks: u64) {
+    pub fn note_log(&mut self, stages: &Stages, ticks: u64) {
         if self.since != 0 && self.is_write() {
-            stages::note(Stage::Log, ticks);
+            stages.note(Stage::Log, ticks);
             self.since += ticks;
         }
     }

@@ -9,10 +9,10 @@ use crate::base::routing::shard_of;
 use crate::base::ticks;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
 use crate::engine::gather::Gather;
-use crate::keyspace::{Class, Effects, LogMark};
+use crate::keyspace::{Class, Effects, Instance, LogMark};
 use crate::resp::{Args, Output, Replies, Reply};
 use crate::stats::slow_log::Slow;
-use crate::stats::stages::{self, Stage};
+use crate::stats::stages::Stage;
 use actors::{Channels, Port, ReorderBuffer};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -446,11 +446,11 @@ impl<C: Channels> ActorSession<C> {
     fn next_arrived(&mut self) -> Option<Box<Batch>> {
         let mut batch = match self.arriving.take() {
             Some(batch) => batch,
-            None => returned(self.port.try_recv()?),
+            None => returned(&self.engine.instance, self.port.try_recv()?),
         };
         if self.engine.is_released(&batch) {
             if self.engine.is_logging() {
-                batch.end_stage(Stage::Sync);
+                batch.end_stage(&self.engine.instance.stages, Stage::Sync);
             }
             return Some(batch);
         }
@@ -512,7 +512,7 @@ impl<C: Channels> ActorSession<C> {
     /// Notes that all replies of a batch are in the output.
     #[inline]
     fn end_watch(&mut self, batch: &mut Batch) {
-        batch.end_stage(Stage::Reorder);
+        batch.end_stage(&self.engine.instance.stages, Stage::Reorder);
         self.has_watched |= batch.since != 0;
     }
 
@@ -548,7 +548,7 @@ impl<C: Channels> ActorSession<C> {
         if gather.add(shard, reply) {
             let gather = self.gathers.remove(&seq).expect("the gather was just there");
             if gather.since() != 0 {
-                stages::note_since(Stage::Reorder, gather.since());
+                self.engine.instance.stages.note_since(Stage::Reorder, gather.since());
                 self.has_watched = true;
             }
             let start = self.here.len();
@@ -640,8 +640,8 @@ fn whole_payload<'a>(context: Context, words: impl ExactSizeIterator<Item = &'a 
 
 /// A batch that its connection has back.
 #[inline]
-fn returned(mut batch: Box<Batch>) -> Box<Batch> {
-    batch.end_stage(Stage::Return);
+fn returned(instance: &Instance, mut batch: Box<Batch>) -> Box<Batch> {
+    batch.end_stage(&instance.stages, Stage::Return);
     batch
 }
 
@@ -835,7 +835,7 @@ impl<C: Channels> Session for ActorSession<C> {
 
     async fn wait(&mut self) {
         if self.arriving.is_none() {
-            self.arriving = Some(returned(self.port.recv().await));
+            self.arriving = Some(returned(&self.engine.instance, self.port.recv().await));
         }
         let batch = self.arriving.as_ref().expect("it was just put there");
         self.engine.released(batch).await;

@@ -373,7 +373,7 @@ impl Shard for KeyspaceShard {
     }
 
     fn execute(&mut self, batch: &mut Box<Batch>) {
-        batch.end_stage(Stage::Queue);
+        batch.end_stage(&self.keyspace.instance().stages, Stage::Queue);
         // For each batch: what a connection configures holds for what it sends afterwards.
         self.keyspace.set_notified(self.pubsub.notified());
         self.keyspace.set_due_keys(self.due_keys.get());
@@ -395,7 +395,7 @@ impl Shard for KeyspaceShard {
             self.run_commands(batch);
         }
         if batch.since != 0 {
-            batch.end_stage(Stage::Execute);
+            batch.end_stage(&self.keyspace.instance().stages, Stage::Execute);
             self.has_watched = true;
         }
     }
@@ -421,7 +421,7 @@ impl Shard for KeyspaceShard {
 
     /// Runs a transaction over the keyspaces that its shards have lent.
     fn execute_jointly(shards: &mut [Self], batch: &mut Box<Batch>) {
-        batch.end_stage(Stage::Queue);
+        batch.end_stage(&shards[0].keyspace.instance().stages, Stage::Queue);
         let transaction = batch.transaction.as_mut().expect("what shards do jointly is a transaction");
         let count = shards[0].gauges.all.len();
         let indexes: Vec<usize> = shards.iter().map(|shard| shard.gauges.index).collect();
@@ -449,7 +449,7 @@ impl Shard for KeyspaceShard {
         shards[0].keyspace.add_stats(stats);
         shards[0].commands += transaction.len() as u64;
         shards.iter_mut().for_each(Self::publish);
-        batch.end_stage(Stage::Execute);
+        batch.end_stage(&shards[0].keyspace.instance().stages, Stage::Execute);
     }
 
     /// Logs the turn, and tells each batch which position of the log covers what its replies show: its own writes, and
@@ -464,7 +464,7 @@ impl Shard for KeyspaceShard {
         batches.for_each(|batch| {
             batch.lsn = if lets_readers_pass && !batch.is_write() { 0 } else { lsn };
             if is_logging {
-                batch.note_log(took);
+                batch.note_log(&self.keyspace.instance().stages, took);
             }
         });
         if self.keyspace.has_served() || self.keyspace.has_notices() {
