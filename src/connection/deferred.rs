@@ -2,13 +2,14 @@
 //! for something to take. The connection takes on nothing else meanwhile; its replies before it leave as ever.
 
 use super::OUTPUT_HIGH_WATER;
-use super::local::{self, ConnectionState, LocalCall, Multi, waiting};
+use super::local::waiting::{self, WITHOUT_LOG};
+use super::local::{self, ConnectionState, LocalCall, Multi};
 use crate::base::ticks;
 use crate::commands::{self, Bounds, CommandId, Ending, Request, Transaction, blocking, debug};
 use crate::config::Directive;
 use crate::engine::Session;
-use crate::keyspace::{Caller, Wait, Waiter};
-use crate::replication::{Reach, Replication};
+use crate::keyspace::{BECAME_REPLICA, Caller, Wait, Waiter};
+use crate::replication::{Reach, Replication, Role};
 use crate::resp::{Args, CommandError, Output, Reply};
 use crate::state::Server;
 use crate::state::clients::Client;
@@ -307,6 +308,10 @@ fn wait_for_copies<S: Session>(
         Sleep::WaitAof { .. } => (u64::from(is_synced()), sleep.copies(&server.replication)),
         _ => (0, sleep.copies(&server.replication)),
     };
+    if let Some(error) = sleep.refusal(server) {
+        reply_error(parties, asked.id, out, error);
+        return None;
+    }
     let is_content = is_behind_all && sleep.is_content(local, copies);
     if !is_over && !is_content {
         return Some(Deferred::Asleep(place, sleep, asked));
@@ -329,6 +334,15 @@ impl Sleep {
             }
             Self::Debug => self,
         }
+    }
+
+    /// Why what is waited for will never be: the server follows another, or has no log any more.
+    fn refusal(self, server: &Server) -> Option<CommandError> {
+        if server.replication.role() != Role::Master {
+            return Some(CommandError::Text(BECAME_REPLICA));
+        }
+        let is_without_log = matches!(self, Self::WaitAof { local: 1.., .. }) && !server.has_log();
+        is_without_log.then_some(CommandError::Text(WITHOUT_LOG))
     }
 
     /// How many replicas have what is waited for.
@@ -465,7 +479,8 @@ impl Deferred {
 
     /// Waits until [`go_on`] may get further; for a session that waits for nothing itself. Dropping the future loses
     /// nothing.
-    pub async fn changed<S: Session>(&self, session: &S, replication: &Replication) {
+    pub async fn changed<S: Session>(&self, session: &S, server: &Server) {
+        let replication = &server.replication;
         match self {
             Self::Stopping(_, stop) => return stop.given_up().await,
             // What there is room for, the connection looks at when it has written.
@@ -487,7 +502,7 @@ impl Deferred {
                         matches!(sleep, Sleep::WaitAof { local: 1.., .. }) && !session.is_synced(&marks);
                     // What came between the last look and this one rings no more.
                     let is_content = sleep.is_content(u64::from(!waits_for_disk), sleep.copies(replication));
-                    if is_content || sleep.advanced(replication, false) != *sleep {
+                    if is_content || sleep.refusal(server).is_some() || sleep.advanced(replication, false) != *sleep {
                         return;
                     }
                     let synced = async {

@@ -297,7 +297,7 @@ impl<S: Session> Connection<S> {
         let mut unpaused = pin!(server.pause.ended());
         let mut replies = pin!(async {
             match deferred {
-                Some(deferred) if !is_session_waiting => deferred.changed(session, &server.replication).await,
+                Some(deferred) if !is_session_waiting => deferred.changed(session, server).await,
                 _ => session.wait().await,
             }
         });

@@ -394,6 +394,11 @@ impl Replication {
         }
     }
 
+    /// Has those look around who wait for copies: what they wait for may never be.
+    pub fn rouse_waiting(&self) {
+        self.acknowledged.notify_waiters();
+    }
+
     /// Has the coordinator look around now.
     pub fn coordinate(&self) {
         self.coordination.notify_one();

@@ -253,6 +253,11 @@ impl<E: Engine> Tending<E> {
         if !is_up || !self.server.services.saves.image.take() {
             return;
         }
+        self.spawn_synchronization(replicas);
+    }
+
+    /// Synchronizes these replicas beside what goes on here, with the right to take an image.
+    fn spawn_synchronization(&self, replicas: Vec<Arc<Replica>>) {
         self.is_synchronizing.store(true, Ordering::Release);
         let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
         let is_synchronizing = Arc::clone(&self.is_synchronizing);
@@ -352,13 +357,7 @@ impl<E: Engine> Tending<E> {
             replication.stream.begin();
         }
         self.set_fed(true);
-        self.is_synchronizing.store(true, Ordering::Release);
-        let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
-        let is_synchronizing = Arc::clone(&self.is_synchronizing);
-        tokio::spawn(async move {
-            synchronize(&server, &engine, replicas).await;
-            is_synchronizing.store(false, Ordering::Release);
-        });
+        self.spawn_synchronization(replicas);
     }
 }
 

@@ -171,6 +171,7 @@ impl LogSwitch {
             end(server, engine, &rewriter).await;
             tracing::info!("The log in {} has ended", rewriter.dir().display());
         }
+        server.replication.rouse_waiting();
         server.rewriting.end_log(is_wanted);
     }
 

@@ -69,6 +69,7 @@ impl Server {
         self.config.set(&[value]).expect("a host and a port, or nothing, are a valid value");
         self.apply_role();
         self.refuse_takers();
+        self.replication.rouse_waiting();
         PRESSURE.look_again();
         if self.replication.is_to_be_fed() || self.replication.is_note_outdated() {
             // Whoever sees to it ends the switch.

@@ -40,23 +40,26 @@ unit/scripting unit/functions
 unit/maxmemory unit/obuf-limits unit/querybuf unit/networking unit/violations unit/replybufsize
 """.split()
 
-# What server mode adds. Not here: what is about ACL, tracking, replication (integration/shutdown is,
-# and unit/wait but for what external mode runs of it), several nodes, TLS, modules, and eviction of clients, which this
-# server does not have; and the files that write a log of Redis's (integration/aof and its kin).
+# What server mode adds. Not here: what is about ACL, tracking, several nodes, TLS, modules, and eviction of clients,
+# which this server does not have; and the files that write a log of Redis's (integration/aof and its kin).
 SERVER = """
 unit/auth unit/aofrw unit/limits unit/memefficiency unit/shutdown unit/oom-score-adj
 integration/logging integration/redis-cli integration/redis-benchmark integration/dismiss-mem
 integration/corrupt-dump integration/rdb integration/convert-zipmap-hash-on-load
 integration/convert-ziplist-hash-on-load integration/convert-ziplist-zset-on-load
+integration/replication integration/replication-2 integration/replication-3 integration/replication-4
+integration/replication-psync integration/psync2 integration/psync2-pingoff integration/psync2-reg
+integration/psync2-master-restart integration/replication-buffer integration/block-repl integration/failover
+integration/shutdown
 """.split()
 
-MODES = {"external": EXTERNAL, "server": [file for file in EXTERNAL if file != "unit/wait"] + SERVER}
+MODES = {"external": EXTERNAL, "server": EXTERNAL + SERVER}
 
 # The actor engine has one shard where it has one thread: several are what it is about.
 FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"]}
 
-# Tests of these need replicas.
-DENIED_TAGS = ["needs:repl"]
+# In external mode the suite's server may have no replicas.
+DENIED_TAGS = {"external": ["needs:repl"], "server": []}
 
 # The suite's harness ends a whole file when one of these fails, though the tests in it could run. They are caught in a
 # copy of the suite; the tests themselves are not touched.
@@ -70,6 +73,12 @@ CAUGHT = {
         ("        r config set aof-use-rdb-preamble $rdbpre\n", "        catch {r config set aof-use-rdb-preamble $rdbpre}\n"),
     ],
 }
+
+# The same for settings of Redis's that have one value here, or none: a snapshot goes to replicas without a file and is
+# loaded aside, and nothing makes it slow.
+FIXED = "repl-diskless-sync|repl-diskless-load|rdb-key-save-delay|key-load-delay|rdbcompression"
+SET_FIXED = re.compile(rf"^(\s*)((?:assert_match \"OK\" )?\[?.*config set (?:{FIXED}) [^;#\n]*?)(\s*;#.*)?$", re.M)
+WITH_FIXED = ["replication", "replication-psync", "replication-buffer", "redis-cli", "psync2", "shutdown"]
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 OUTCOME = re.compile(r"^(?:\*\*\* )?\[(ok|err|skip|ignore|exception|TIMEOUT)\]: ?(.*)$")
@@ -205,6 +214,9 @@ def copy_suite(source, folder):
                 sys.exit(f"{name} has no line {before!r}: not 7.2.4")
             text = text.replace(before, after, 1)
         path.write_text(text)
+    for name in WITH_FIXED:
+        path = suite / "tests/integration" / f"{name}.tcl"
+        path.write_text(SET_FIXED.sub(r"\1catch {\2}\3", path.read_text()))
     return suite
 
 
@@ -267,7 +279,7 @@ def run_suite(suite, file, options, skips, arguments, engine, only):
     skip_file = suite / "skips"
     skip_file.write_text("\n".join(skip.pattern for skip in skips))
     command = ["./runtest", *options, "--durable", "--no-latency", "--clients", "1"]
-    command += ["--skipfile", str(skip_file), "--tags", " ".join(f"-{tag}" for tag in DENIED_TAGS), "--single", file]
+    command += ["--skipfile", str(skip_file), "--tags", " ".join(f"-{tag}" for tag in DENIED_TAGS[arguments.mode]), "--single", file]
     command += ["--only", only] if only else []
     # The suite's own processes meet at a port that it takes to be free.
     command += ["--baseport", str(random.randrange(22_000, 31_000))]

@@ -228,3 +228,31 @@ fn without_active_expiry_a_key_is_there_until_it_is_looked_at() {
         wait_until("the keys go", || client.value(&["DBSIZE"]) == Value::Integer(0));
     }
 }
+
+#[test]
+fn who_waits_for_copies_that_will_never_be_is_told_so() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let server = Server::start(setup, &["--appendonly", "yes", "--appendfsync", "no"]);
+        let (mut client, mut other) = (server.client(), server.client());
+        let mut wait = |line: &str, change: &str, reply: &str| {
+            client.expect("SET key value", "+OK\r\n");
+            client.send(format!("{line}\r\n").as_bytes());
+            wait_until("it waits", || {
+                other.value(&["INFO", "clients"]).text().lines().any(|line| line == "blocked_clients:1")
+            });
+            other.expect(change, "+OK\r\n");
+            assert_eq!(client.reply().escape_ascii().to_string(), reply.as_bytes().escape_ascii().to_string());
+        };
+        const UNBLOCKED: &str =
+            "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
+        wait(
+            "WAITAOF 1 0 0",
+            "CONFIG SET appendonly no",
+            "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n",
+        );
+        wait("WAITAOF 0 1 0", "REPLICAOF 127.0.0.1 1", UNBLOCKED);
+        server.client().expect("REPLICAOF NO ONE", "+OK\r\n");
+        wait("WAIT 1 0", "REPLICAOF 127.0.0.1 1", UNBLOCKED);
+    }
+}

@@ -69,6 +69,9 @@ pub fn wait_for_replicas(args: Args<'_>, server: &Server) -> Result<Copies, Comm
     Ok(Copies { replicas, time })
 }
 
+/// Why nobody waits for a log of this server.
+pub const WITHOUT_LOG: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+
 /// What WAITAOF waits for.
 pub fn wait_for_logs(args: Args<'_>, server: &Server) -> Result<Logs, CommandError> {
     let local = u64::try_from(integer(&args[1])?).ok().filter(|local| *local <= 1);
@@ -82,7 +85,7 @@ pub fn wait_for_logs(args: Args<'_>, server: &Server) -> Result<Logs, CommandErr
         ));
     }
     if local > 0 && !server.has_log() {
-        return Err(CommandError::Text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
+        return Err(CommandError::Text(WITHOUT_LOG));
     }
     Ok(Logs { local, replicas, time })
 }
