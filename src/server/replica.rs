@@ -13,7 +13,7 @@ use crate::base::parallel::beside_the_runtime;
 use crate::commands::{self, Replacement, Services, Transaction};
 use crate::config::Directive;
 use crate::engine::{Engine, Session};
-use crate::keyspace::Databases;
+use crate::keyspace::{Databases, LogMark};
 use crate::rdb;
 use crate::replication::link::{Answer, Failure, Group, Introduction, Link, Position, StreamReader};
 use crate::replication::{Failover, LinkState, Master, Role, Transfer};
@@ -330,6 +330,7 @@ impl<E: Engine> Attempt<'_, E> {
         let replication = &self.server.replication;
         let up = |error: io::Error| End::Lost { reason: error.to_string(), was_up: true };
         let mut session = self.engine.session();
+        let mut on_disk = OnDisk::default();
         let mut changes = self.changes.clone();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -340,7 +341,7 @@ impl<E: Engine> Attempt<'_, E> {
                 biased;
                 _ = changes.changed() => return Err(End::Left),
                 _ = tick.tick() => {
-                    link.acknowledge(replication.offset()).await.map_err(up)?;
+                    self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
                     let silence_max = Duration::from_secs(self.server.config.number(Directive::ReplTimeout));
                     if heard.elapsed() > silence_max {
                         return Err(up(io::Error::other("it is silent for longer than repl-timeout")));
@@ -352,12 +353,20 @@ impl<E: Engine> Attempt<'_, E> {
                     replication.hear_of_master(uptime_ms());
                     while let Some(group) = reader.next_group().map_err(|refusal| End::Refused(refusal.0))? {
                         if self.apply(&mut session, group).await? {
-                            link.acknowledge(replication.offset()).await.map_err(up)?;
+                            self.acknowledge(&mut link, &session, &mut on_disk).await.map_err(up)?;
                         }
                     }
                 }
             }
         }
+    }
+
+    /// Tells the master what has taken effect, and what of that is on the disk.
+    async fn acknowledge(&self, link: &mut Link, session: &E::Session, on_disk: &mut OnDisk) -> io::Result<()> {
+        let offset = self.server.replication.offset();
+        let is_logged = self.server.has_log() && self.engine.segments().iter().all(|segment| segment.is_named());
+        let synced = if is_logged { on_disk.look(session, offset) } else { None };
+        link.acknowledge(offset, synced).await
     }
 
     /// Applies a group; gives whether the master wants to know that.
@@ -381,6 +390,26 @@ impl<E: Engine> Attempt<'_, E> {
             None => Ok(wants_acknowledgement),
             Some(reason) => Err(End::Refused(reason)),
         }
+    }
+}
+
+/// What of the stream is on the disk.
+#[derive(Debug, Default)]
+struct OnDisk {
+    offset: Option<u64>,
+    /// What is looked for next: it stays until it is there, however much comes behind it.
+    wanted: Option<(u64, Vec<LogMark>)>,
+}
+
+impl OnDisk {
+    /// Looks how far it is, where everything up to `offset` has taken effect by this session.
+    fn look<S: Session>(&mut self, session: &S, offset: u64) -> Option<u64> {
+        let (at, marks) = self.wanted.take().unwrap_or_else(|| (offset, session.written()));
+        match session.is_synced(&marks) {
+            true => self.offset = Some(at),
+            false => self.wanted = Some((at, marks)),
+        }
+        self.offset
     }
 }
 

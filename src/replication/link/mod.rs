@@ -61,9 +61,12 @@ impl Link {
         self.send_raw(&request).await
     }
 
-    /// Says that everything up to this offset has taken effect.
-    pub async fn acknowledge(&mut self, offset: u64) -> io::Result<()> {
-        self.send(&[b"REPLCONF", b"ACK", offset.to_string().as_bytes()]).await
+    /// Says that everything up to this offset has taken effect, and is on the disk up to another, where there is a log.
+    pub async fn acknowledge(&mut self, offset: u64, on_disk: Option<u64>) -> io::Result<()> {
+        let (offset, on_disk) = (offset.to_string(), on_disk.map(|offset| offset.to_string()));
+        let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
+        words.extend(on_disk.iter().flat_map(|offset| [b"FACK".as_slice(), offset.as_bytes()]));
+        self.send(&words).await
     }
 
     /// Says that this end is there, while it has nothing to say.

@@ -174,3 +174,25 @@ fn replicas_of_a_master_that_has_ended_in_order_go_on_when_it_is_there_again() {
         assert_ne!(figures["master_replid"], id);
     }
 }
+
+#[test]
+fn a_replica_tells_its_master_what_is_on_its_disk() {
+    for setup in EVERY_ENGINE {
+        println!("on {setup:?}");
+        let master = Server::start(setup, &MASTER);
+        let logging = replica_of(master.address(), setup, &["--appendonly", "yes", "--appendfsync", "everysec"]);
+        let other = replica_of(master.address(), setup, &["--appendonly", "no"]);
+        let mut client = master.client();
+        assert_same(&mut client, &mut logging.client());
+        assert_same(&mut client, &mut other.client());
+        wait_for_whole_log(&mut logging.client());
+        for count in 1..4 {
+            client.expect("INCR count", &format!(":{count}\r\n"));
+            // Two have it, one of them on its disk.
+            assert_eq!(client.value(&["WAIT", "2", "30000"]).integer(), 2);
+            let synced = client.value(&["WAITAOF", "0", "1", "30000"]);
+            assert_eq!(synced.elements()[1].integer(), 1, "{}", logging.log());
+        }
+        assert_eq!(client.value(&["WAITAOF", "0", "2", "50"]).elements()[1].integer(), 1);
+    }
+}
