@@ -20,10 +20,10 @@ pub fn take() -> Vec<u8> {
 }
 
 /// Gives a buffer back.
-pub fn give(mut buffer: Vec<u8>) {
+pub fn give(mut buffer: Vec<u8>, is_tight: bool) {
     buffer.clear();
     if (1..=KEPT).contains(&buffer.capacity()) {
-        POOL.with_borrow_mut(|pool| pool.give(buffer));
+        POOL.with_borrow_mut(|pool| pool.give(buffer, is_tight));
     }
 }
 

@@ -3,8 +3,6 @@
 //! What is taken on one thread may be given on another: a connection's task moves between threads. So one thread's pool
 //! may only ever grow while another's is always empty, and without a bound in bytes it would grow into room for keys.
 
-use super::pressure::PRESSURE;
-
 /// Bytes that a pool keeps at most. A batch or buffer has some kilobytes, so this is hundreds of them.
 const BYTES_MAX: usize = 1024 * 1024;
 
@@ -44,11 +42,11 @@ impl<T: Pooled> Pool<T> {
         Some(item)
     }
 
-    /// Keeps something, if there is room for it.
+    /// Keeps something, if there is room for it; less where memory is near its limit.
     #[inline]
-    pub fn give(&mut self, item: T) {
+    pub fn give(&mut self, item: T, is_tight: bool) {
         let bytes = self.bytes + item.held_bytes();
-        let most = if PRESSURE.is_tight() { BYTES_MAX_TIGHT } else { BYTES_MAX };
+        let most = if is_tight { BYTES_MAX_TIGHT } else { BYTES_MAX };
         if bytes <= most {
             self.bytes = bytes;
             self.items.push(item);
@@ -63,12 +61,14 @@ mod tests {
     #[test]
     fn a_pool_keeps_a_megabyte_whatever_it_is_given() {
         let mut pool = Pool::new();
-        (0..1000).for_each(|_| pool.give(Vec::with_capacity(20 * 1024)));
+        (0..1000).for_each(|_| pool.give(Vec::with_capacity(20 * 1024), false));
         assert_eq!(pool.items.len(), BYTES_MAX / (20 * 1024));
         assert_eq!(pool.bytes, pool.items.iter().map(Vec::capacity).sum::<usize>());
         while pool.take().is_some() {}
         assert_eq!(pool.bytes, 0);
-        pool.give(Vec::with_capacity(BYTES_MAX));
+        pool.give(Vec::with_capacity(BYTES_MAX), false);
         assert!(pool.take().is_some(), "there is room again");
+        pool.give(Vec::with_capacity(BYTES_MAX_TIGHT + 1), true);
+        assert!(pool.take().is_none(), "there is none for so much where memory is short");
     }
 }

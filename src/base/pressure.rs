@@ -10,15 +10,15 @@
 //! What is accepted and has not run yet is in use already, in the batch that it waits in, whose buffer is freed when its
 //! values are stored. So near such a limit buffers are not kept for reuse: they would add to the values that they brought.
 //! The buffers of the log do not count, and nothing is appended to them while they are told from the rest of the memory.
+//!
+//! Each server keeps its own limit by its own eviction; but what the allocator says is in use is of the whole process. Where
+//! that has several servers, the limit of each is one on what all of them use.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-
-/// The memory of this process, which has one server.
-pub static PRESSURE: Pressure = Pressure::none();
 
 /// Between two looks at the memory where the limit is far, or there is none.
 const LOOK_MAX: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ const ALLOWANCE_MIN: u64 = 128 * 1024;
 pub const COMMAND: usize = 128;
 
 thread_local! {
-    /// Bytes that commands of this thread have brought and that were not told.
+    /// Bytes that commands of this thread have brought and that were not told: to its server, which has threads of its own.
     static UNTOLD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -100,9 +100,9 @@ struct Looks {
     over_before: Duration,
 }
 
-impl Pressure {
+impl Default for Pressure {
     /// Nothing is known yet.
-    const fn none() -> Self {
+    fn default() -> Self {
         Self {
             state: AtomicU8::new(FREE),
             is_tight: AtomicBool::new(false),
@@ -111,12 +111,14 @@ impl Pressure {
             debt: AtomicI64::new(0),
             evicted: AtomicU64::new(0),
             freed: AtomicU64::new(0),
-            has_debt: Notify::const_new(),
-            is_to_be_looked_at: Notify::const_new(),
+            has_debt: Notify::new(),
+            is_to_be_looked_at: Notify::new(),
             looks: Mutex::new(Looks { before: None, over_since: None, over_before: Duration::ZERO }),
         }
     }
+}
 
+impl Pressure {
     /// Whether more memory is in use than the limit.
     #[inline]
     pub fn is_over(&self) -> bool {
@@ -268,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_debt_is_what_is_over_and_what_a_millisecond_will_bring() {
-        let pressure = Pressure::none();
+        let pressure = Pressure::default();
         pressure.note(look(1000, 100 * MB));
         assert_eq!((pressure.debt(), pressure.is_over()), (0, false));
         pressure.note(look(1010, 101 * MB));
@@ -291,7 +293,7 @@ mod tests {
 
     #[test]
     fn the_time_over_the_limit_is_counted() {
-        let pressure = Pressure::none();
+        let pressure = Pressure::default();
         let exceeded = |now_ms: u64| {
             let (all, now) = pressure.exceeded(Duration::from_millis(now_ms));
             (all.as_millis(), now.as_millis())
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn where_nothing_is_evicted_commands_bring_half_of_what_is_free_before_the_next_look() {
-        let pressure = Pressure::none();
+        let pressure = Pressure::default();
         assert!(pressure.is_free());
         let brought_until_used_up = |used: u64| {
             pressure.note(Look { evicts: false, brought: pressure.brought(), ..look(1000, used) });

@@ -11,7 +11,6 @@ use super::keys::database_number;
 use super::lookup::{container, find, subcommand};
 use super::row::{Command, Flags, Group, Keys, ReadingOptions, Request, Row, Run};
 use super::{CommandId, Context, Outcome, Services, command, publishes, run_one, services};
-use crate::base::pressure::PRESSURE;
 use crate::keyspace::{Instance, Keyspace, Store};
 use crate::resp::{Args, CommandError, Reply, quoted};
 use crate::scripting::busy::Watch;
@@ -264,11 +263,12 @@ pub fn run_program<S: Store>(
     must_be_allowed(keyspace, &services, flags, is_read_only)?;
     let database = keyspace.database();
     let began_at = keyspace.began_at();
+    let is_short = is_short(keyspace, &services) && !flags.allow_oom;
     let mut calls = ScriptCommands {
         keyspace,
         writes: !(is_read_only || (flags.is_declared && flags.no_writes)),
         has_written: false,
-        is_short: is_short(&services) && !flags.allow_oom,
+        is_short,
         local: None,
         services: &services,
         watched_on: services.host().filter(|host| host.has_monitors()),
@@ -400,15 +400,15 @@ fn must_be_allowed<S: Store>(
     if is_read_only {
         return Err(CommandError::Text("ERR Can not execute a script with write flag using *_ro command."));
     }
-    match is_short(services) && !flags.allow_oom {
+    match is_short(keyspace, services) && !flags.allow_oom {
         true => Err(CommandError::Text(OUT_OF_MEMORY_AT_ONCE)),
         false => Ok(()),
     }
 }
 
 /// Whether memory is short, and was when the script was taken on.
-fn is_short(services: &Services) -> bool {
-    !PRESSURE.is_free() && services.was_short()
+fn is_short<S: Store>(keyspace: &Keyspace<S>, services: &Services) -> bool {
+    !keyspace.instance().pressure.is_free() && services.was_short()
 }
 
 /// What scripts need of the server that runs them: commands know none.

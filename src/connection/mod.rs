@@ -12,7 +12,6 @@ pub use local::serve_scripts;
 
 use crate::base::buffers;
 use crate::base::narrowing::size;
-use crate::base::pressure::PRESSURE;
 use crate::base::routing::slot_of;
 use crate::base::ticks;
 use crate::commands::{self, Command, CommandId, Flags, Request, Transaction};
@@ -385,7 +384,7 @@ impl<S: Session> Connection<S> {
         self.taken += consumed;
         if self.taken == partial.len() {
             self.taken = 0;
-            buffers::give(partial);
+            buffers::give(partial, self.requests.server.instance.pressure.is_tight());
         } else {
             self.partial = partial;
             self.give_back_taken();
@@ -518,7 +517,7 @@ impl<S: Session> Connection<S> {
     fn give_back_buffers(&mut self) {
         // Where replies are still to come, they will need it.
         if !self.requests.session.is_waiting() {
-            self.out.give_back_buffer();
+            self.out.give_back_buffer(self.requests.server.instance.pressure.is_tight());
         }
     }
 }
@@ -953,7 +952,7 @@ fn accepted<S: Session>(
     if state.is_monitor() && (command.is_write() || command.flags.has(Flags::READONLY)) {
         return Err(CommandError::Text("ERR Replica can't interact with the keyspace"));
     }
-    if !PRESSURE.is_free() && may_need_memory(command, state) {
+    if !server.instance.pressure.is_free() && may_need_memory(command, state) {
         let has_room = server.finds_room(args.byte_len(), || session.make_room(args.byte_len()));
         if command.flags.has(Flags::SCRIPT) {
             // It may do without, and finds out when it first needs some.

@@ -2,7 +2,7 @@
 
 use super::expiration::TimeSlice;
 use crate::base::memory::Meter;
-use crate::base::pressure::{COMMAND, PRESSURE};
+use crate::base::pressure::COMMAND;
 use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Evictable, Keyspace};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Evicted {
 /// Evicts keys until so many bytes are freed, for one slice of time at most; and tells those who waited for them.
 pub fn evict_slice<S: Evictable>(keyspace: &mut Keyspace<S>, bytes: i64) -> Evicted {
     let evicted = evict_within(keyspace, bytes, &mut TimeSlice::begin(), u64::MAX);
-    PRESSURE.pay(evicted.keys, evicted.freed);
+    keyspace.instance().pressure.pay(evicted.keys, evicted.freed);
     evicted
 }
 

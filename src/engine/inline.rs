@@ -8,7 +8,6 @@ use super::together::{Batching, Commands, Gathered, Room, Scratch};
 use super::{Left, Session, released, synced};
 use crate::aof::{EPOCH, Segment};
 use crate::base::clock::Clock;
-use crate::base::pressure::PRESSURE;
 use crate::base::ticks;
 use crate::commands::{self, CommandId, Context, Services, Transaction};
 use crate::keyspace::{Effects, Instance, LogMark};
@@ -54,7 +53,7 @@ pub async fn end_epochs(segment: Arc<Segment>, clock: Clock) {
 /// Evicts keys while memory asks for it.
 pub async fn evict_for_ever<E: InlineEngine>(engine: Arc<E>) {
     loop {
-        let debt = PRESSURE.debt_to_pay().await;
+        let debt = engine.instance().pressure.debt_to_pay().await;
         Services::of(engine.instance()).scripting.busy.ended().await;
         let evicted = engine.evict(debt);
         engine.segment().commit(engine.segment().appended());
@@ -211,7 +210,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         if left > 0 {
             self.left = Some(Left { at: gathered.start_of(ran), commands: left as u64 });
         }
-        gathered.recycle();
+        gathered.recycle(self.engine.instance().pressure.is_tight());
         left == 0
     }
 
@@ -286,7 +285,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
     }
 
     fn make_room(&mut self, argument_bytes: usize) {
-        let bytes = instalment(PRESSURE.debt(), argument_bytes);
+        let bytes = instalment(self.engine.instance().pressure.debt(), argument_bytes);
         if bytes > 0 {
             self.engine.evict(bytes);
         }

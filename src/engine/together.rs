@@ -101,14 +101,14 @@ impl Gathered {
     }
 
     /// Gives its memory to this thread's pool.
-    pub fn recycle(mut self: Box<Self>) {
+    pub fn recycle(mut self: Box<Self>, is_tight: bool) {
         self.ops.clear();
         self.spans.clear();
         self.spans.shrink_to(BUFFER_KEPT / size_of::<Span>());
         self.bytes = 0;
         self.scratch.parts.clear();
         self.scratch.records.framed.shrink_to(BUFFER_KEPT);
-        POOL.with_borrow_mut(|pool| pool.give(self));
+        POOL.with_borrow_mut(|pool| pool.give(self, is_tight));
     }
 
     /// Adds a command whose request stands at `place` of what was read.

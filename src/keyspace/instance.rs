@@ -3,6 +3,7 @@
 //! Commands know no server, and a process may run several. So each server has one instance, which its stores lead to.
 
 use super::settings::Settings;
+use crate::base::pressure::Pressure;
 use crate::stats::calls::Calls;
 use crate::stats::stages::Stages;
 use std::any::Any;
@@ -18,6 +19,8 @@ pub struct Instance {
     pub calls: Calls,
     /// Where the time of requests goes.
     pub stages: Stages,
+    /// How far memory is over the limit.
+    pub pressure: Pressure,
     services: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 

@@ -258,9 +258,9 @@ impl Output {
 
     /// Gives the buffer back while nothing is to send.
     #[inline]
-    pub fn give_back_buffer(&mut self) {
+    pub fn give_back_buffer(&mut self, is_tight: bool) {
         if self.unsent() == 0 && self.last.capacity() > 0 {
-            buffers::give(std::mem::take(&mut self.last));
+            buffers::give(std::mem::take(&mut self.last), is_tight);
         }
     }
 }

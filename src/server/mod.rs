@@ -15,7 +15,6 @@ use crate::base::limits::Limit;
 use crate::base::memory;
 
 use crate::base::parallel::cores;
-use crate::base::pressure::PRESSURE;
 use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::logging::{LogFile, Seldom};
@@ -631,7 +630,7 @@ const DENIED: &str = "-DENIED Redis is running in protected mode because protect
 /// Looks at how much memory is in use, the more often the nearer the limit is.
 async fn watch_memory(server: Arc<Server>) {
     loop {
-        PRESSURE.next_look(server.look_at_memory()).await;
+        server.instance.pressure.next_look(server.look_at_memory()).await;
     }
 }
 

@@ -1,7 +1,6 @@
 //! INFO and STATS: what the server is, does and holds.
 
 use crate::base::clock::{uptime, uptime_ms};
-use crate::base::pressure::PRESSURE;
 use crate::commands::COMMANDS;
 use crate::config::Directive;
 use crate::engine::{DatabaseMetrics, EngineMetrics, LatencySummary};
@@ -349,7 +348,7 @@ fn stats_section(server: &Server, metrics: &EngineMetrics) -> Fields {
         ("expire_lag_ms", &metrics.expire_lag_ms),
         ("evicted_keys", &totals.evicted),
         ("total_eviction_exceeded_time", &totals.exceeded_ms),
-        ("current_eviction_exceeded_time", &PRESSURE.exceeded(uptime()).1.as_millis()),
+        ("current_eviction_exceeded_time", &server.instance.pressure.exceeded(uptime()).1.as_millis()),
         ("keyspace_hits", &totals.hits),
         ("keyspace_misses", &totals.misses),
         ("pubsub_channels", &names.channels),

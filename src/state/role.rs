@@ -3,7 +3,6 @@
 use super::node_id;
 use super::server::Server;
 use crate::base::clock::uptime_ms;
-use crate::base::pressure::PRESSURE;
 use crate::commands::{CommandId, Flags, command};
 use crate::config::Directive;
 use crate::keyspace::{BECAME_REPLICA, DueKeys};
@@ -70,7 +69,7 @@ impl Server {
         self.apply_role();
         self.refuse_takers();
         self.replication.rouse_waiting();
-        PRESSURE.look_again();
+        self.instance.pressure.look_again();
         if self.replication.is_to_be_fed() || self.replication.is_note_outdated() {
             // Whoever sees to it ends the switch.
             self.replication.coordinate();

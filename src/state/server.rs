@@ -12,7 +12,7 @@ use crate::base::clock::{Clock, milliseconds, uptime};
 use crate::base::limits::Limit;
 use crate::base::memory;
 use crate::base::narrowing::whole_u64;
-use crate::base::pressure::{Look, PRESSURE};
+use crate::base::pressure::Look;
 use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::logging::Seldom;
@@ -154,7 +154,7 @@ impl Server {
         self.apply_role();
         self.look_at_replicas();
         self.look_at_memory();
-        PRESSURE.look_again();
+        self.instance.pressure.look_again();
         self.instance.calls.set_tracks_latency(self.config.is_on(Directive::LatencyTracking));
         self.instance.stages.set_sample(self.config.narrow(Directive::StagesSample));
         let control = self.log_control.clone();
@@ -196,11 +196,11 @@ impl Server {
     /// `maxmemory`, `make_room` evicts some keys, if there are any to evict.
     #[cold]
     pub fn finds_room(&self, argument_bytes: usize, make_room: impl FnOnce()) -> bool {
-        if !PRESSURE.is_over() {
-            if PRESSURE.has_used_up(argument_bytes) {
+        if !self.instance.pressure.is_over() {
+            if self.instance.pressure.has_used_up(argument_bytes) {
                 self.look_at_memory();
             }
-            if !PRESSURE.is_over() {
+            if !self.instance.pressure.is_over() {
                 return true;
             }
         }
@@ -210,7 +210,7 @@ impl Server {
         }
         make_room();
         let is_paused = self.settings().is_frozen();
-        is_paused || !PRESSURE.is_over() || self.evictable(policy) > 0
+        is_paused || !self.instance.pressure.is_over() || self.evictable(policy) > 0
     }
 
     fn evictable(&self, policy: Policy) -> u64 {
@@ -222,11 +222,17 @@ impl Server {
         // The master evicts, and says so.
         let is_left_to_master = self.is_replica() && self.config.is_on(Directive::ReplicaIgnoreMaxmemory);
         let most = if is_left_to_master { 0 } else { self.config.number(Directive::Maxmemory) };
-        let brought = PRESSURE.brought();
+        let brought = self.instance.pressure.brought();
         let segments = self.segments();
         let used = if most > 0 { Segment::used_beside_buffers(segments, memory::used) } else { 0 };
         let used = used.saturating_sub(self.replication.uncounted_memory());
-        PRESSURE.note(Look { at: uptime(), brought, used, most, evicts: self.settings().eviction.policy().evicts() })
+        self.instance.pressure.note(Look {
+            at: uptime(),
+            brought,
+            used,
+            most,
+            evicts: self.settings().eviction.policy().evicts(),
+        })
     }
 
     /// Bytes in use that do not count towards `maxmemory`: the buffers of the log, which eviction adds to.
@@ -326,9 +332,9 @@ impl Server {
         totals.hits = metrics.keyspace.hits;
         totals.misses = metrics.keyspace.misses;
         totals.expired = metrics.keyspace.expired;
-        totals.evicted = PRESSURE.evicted();
+        totals.evicted = self.instance.pressure.evicted();
         totals.wrong_passwords = self.stats.wrong_passwords.load(Ordering::Relaxed);
-        totals.exceeded_ms = milliseconds(PRESSURE.exceeded(uptime()).0);
+        totals.exceeded_ms = milliseconds(self.instance.pressure.exceeded(uptime()).0);
         totals
     }
 }

@@ -166,7 +166,7 @@ impl Batch {
     }
 
     /// Gives the batch to this thread's pool.
-    pub fn recycle(mut self: Box<Self>) {
+    pub fn recycle(mut self: Box<Self>, is_tight: bool) {
         self.transaction = None;
         self.wholes.clear();
         self.work = Work::Commands;
@@ -186,7 +186,7 @@ impl Batch {
         self.slow.clear();
         self.replies.clear();
         self.replies.shrink_to(BUFFER_KEPT);
-        POOL.with_borrow_mut(|pool| pool.give(self));
+        POOL.with_borrow_mut(|pool| pool.give(self, is_tight));
     }
 
     /// Ends a stage, if the batch is watched; the next begins.

@@ -14,7 +14,6 @@ use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::{Batching, Engine, Foundation, Metered, released};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
-use crate::base::pressure::PRESSURE;
 use crate::keyspace::{Instance, KeyspaceStats, Store};
 use crate::pubsub::PubSub;
 use actors::{Channels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
@@ -188,7 +187,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
                 return;
             }
             for _ in 0..self.shards() {
-                port.recv().await.recycle();
+                port.recv().await.recycle(self.instance.pressure.is_tight());
             }
         }
     }
@@ -203,7 +202,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         let parts = parts.into_iter().enumerate().map(|(shard, part)| (shard, Batch::image(shard, part))).collect();
         if port.send_group(parts).await.is_ok() {
             for _ in 0..self.shards() {
-                port.recv().await.recycle();
+                port.recv().await.recycle(self.instance.pressure.is_tight());
             }
         }
     }
@@ -225,7 +224,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
                 if !batch.is_image_complete() {
                     incomplete.push_back(batch.shard());
                 }
-                batch.recycle();
+                batch.recycle(self.instance.pressure.is_tight());
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -235,7 +234,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
     async fn evict_for_ever(self: Arc<Self>) {
         let mut port = Port::new(self.router.clone(), self.shards());
         loop {
-            let debt = PRESSURE.debt_to_pay().await;
+            let debt = self.instance.pressure.debt_to_pay().await;
             let spares_lasting = self.instance.settings.eviction.policy().spares_lasting();
             let counts: Vec<u64> = self.gauges.iter().map(|gauges| gauges.evictable(spares_lasting)).collect();
             let total: u64 = counts.iter().sum();
@@ -252,7 +251,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
             for _ in 0..asked {
                 let batch = port.recv().await;
                 keys += batch.evicted();
-                batch.recycle();
+                batch.recycle(self.instance.pressure.is_tight());
             }
             if keys == 0 {
                 tokio::time::sleep(EVICTION_PAUSE).await;
@@ -283,7 +282,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
                 if batch.expires_more() {
                     more.push(batch.shard());
                 }
-                batch.recycle();
+                batch.recycle(self.instance.pressure.is_tight());
             }
             asked = more;
         }

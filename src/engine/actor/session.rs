@@ -469,13 +469,13 @@ impl<C: Channels> ActorSession<C> {
         if let Some(transaction) = batch.transaction.take() {
             self.has_watched |= batch.since != 0;
             self.finished = Some(transaction);
-            return batch.recycle();
+            return batch.recycle(self.engine.instance.pressure.is_tight());
         }
         self.parts_out -= usize::from(batch.has_parts());
         self.is_over_limit |= batch.overflowed;
         if self.is_over_limit {
             // The connection closes without another reply: a part that was dropped makes no whole.
-            return batch.recycle();
+            return batch.recycle(self.engine.instance.pressure.is_tight());
         }
         if self.reorder.is_empty() && self.muted.is_empty() && batch.is_run_from(self.reorder.next_seq()) {
             self.accept_run(batch, out);
@@ -506,7 +506,7 @@ impl<C: Channels> ActorSession<C> {
         self.reorder.advance(batch.ops.len() as u64);
         self.end_watch(&mut batch);
         out.append(&mut batch.replies);
-        batch.recycle();
+        batch.recycle(self.engine.instance.pressure.is_tight());
     }
 
     /// Notes that all replies of a batch are in the output.
@@ -536,7 +536,7 @@ impl<C: Channels> ActorSession<C> {
             start = end;
         }
         if unread == 0 {
-            batch.recycle();
+            batch.recycle(self.engine.instance.pressure.is_tight());
         } else {
             self.held[index] = Some(Held { batch, unread });
         }
@@ -600,7 +600,7 @@ impl<C: Channels> ActorSession<C> {
         if held.unread == 0 {
             let mut batch = slot.take().expect("it was just there").batch;
             self.end_watch(&mut batch);
-            batch.recycle();
+            batch.recycle(self.engine.instance.pressure.is_tight());
         }
     }
 }
@@ -786,7 +786,9 @@ impl<C: Channels> Session for ActorSession<C> {
     fn forget_rest(&mut self) {
         self.left.clear();
         self.arriving = None;
-        self.touched.drain(..).for_each(|shard| take_gathered(&mut self.gathering, shard).recycle());
+        self.touched.drain(..).for_each(|shard| {
+            take_gathered(&mut self.gathering, shard).recycle(self.engine.instance.pressure.is_tight())
+        });
         self.has_parts = false;
         self.has_untold = false;
         self.parts_out = self.port.in_flight();

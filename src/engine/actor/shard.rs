@@ -8,7 +8,6 @@ use super::batch::{Batch, Op};
 use crate::aof::{Joints, Note, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
-use crate::base::pressure::PRESSURE;
 use crate::base::ticks;
 use crate::commands::{self, CommandId, Flags, Transaction};
 use crate::keyspace::{Databases, DueKeysRule, Effects, Joint, Keyspace, LogMark, Store, Table};
@@ -241,7 +240,7 @@ impl KeyspaceShard {
     /// Evicts keys until so many bytes are freed, for a slice of time; gives how many were.
     fn pay(&mut self, bytes: i64) -> u64 {
         // The other shards may have paid, or a look at the memory have found that it was not as much.
-        self.debt = self.debt.min(PRESSURE.debt());
+        self.debt = self.debt.min(self.keyspace.instance().pressure.debt());
         let evicted = evict_slice(&mut self.keyspace, bytes.min(self.debt));
         // Without keys to evict there is nothing to pay with.
         self.debt = if evicted.keys == 0 { 0 } else { (self.debt - evicted.freed).max(0) };
@@ -310,7 +309,11 @@ impl KeyspaceShard {
         if !self.records.is_empty() {
             self.segment.append(&self.records, std::mem::take(&mut self.record_count));
             self.records.clear();
-            self.records.shrink_to(if PRESSURE.is_tight() { RECORDS_KEPT_TIGHT } else { RECORDS_KEPT });
+            self.records.shrink_to(if self.keyspace.instance().pressure.is_tight() {
+                RECORDS_KEPT_TIGHT
+            } else {
+                RECORDS_KEPT
+            });
             if std::mem::take(&mut self.ends_epoch) {
                 self.segment.end_epoch();
             }

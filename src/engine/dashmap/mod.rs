@@ -21,7 +21,6 @@ use crate::aof::Segment;
 use crate::base::clock::Clock;
 use crate::base::narrowing::size;
 use crate::base::parallel::in_parallel;
-use crate::base::pressure::PRESSURE;
 use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Services, Transaction};
 use crate::keyspace::{
     Deadlines, DueKeysRule, Effects, Instance, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, Table,
@@ -519,7 +518,7 @@ impl InlineEngine for DashmapEngine {
             *count -= gone;
             total -= gone;
         }
-        PRESSURE.pay(all.keys, all.freed);
+        self.instance.pressure.pay(all.keys, all.freed);
         all
     }
 
