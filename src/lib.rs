@@ -1,6 +1,8 @@
 //! Shardrace: a Redis-compatible in-memory server whose concurrency architecture is a flag.
 //!
-//! This is the server's inside, for its binary and its tests, which see the rooms that are public. Start at
+//! [`Server::start`] runs one within another program: an embedded Redis for tests.
+//!
+//! The rest is the server's inside, for its binary and its tests, which see the rooms that are public. Start at
 //! [`server::run`]; a request is read in `connection`, runs through an `engine` and a command of `commands` over the
 //! [`keyspace`], and is logged by [`aof`]. docs/ARCHITECTURE.md has the map of the rooms.
 
@@ -24,3 +26,6 @@ mod snapshot;
 mod state;
 mod stats;
 pub mod tools;
+
+pub use config::Config;
+pub use server::EmbeddedServer as Server;

@@ -3,11 +3,13 @@
 //! A value is checked when it is given; afterwards it is a number (or a text), and its meaning is in its type.
 
 mod command_line;
+mod ephemeral;
 pub(crate) mod file;
 mod intake;
 mod layout;
 pub mod logging;
 
+pub use ephemeral::TemporaryDir;
 pub use layout::{boot_id, clients_that_fit, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads};
 
 use std::collections::HashMap;
@@ -506,6 +508,8 @@ pub struct Config {
     file: Option<PathBuf>,
     /// What the operator is to be told: a line for each directive that was given and has no effect.
     warnings: Vec<String>,
+    /// The directory that goes with the server, if there is one.
+    dir: Option<TemporaryDir>,
 }
 
 impl Config {
@@ -709,6 +713,7 @@ impl Default for Config {
             texts: RwLock::new(DIRECTIVES.iter().map(|row| row.default.to_owned()).collect()),
             file: None,
             warnings: Vec::new(),
+            dir: None,
         }
     }
 }

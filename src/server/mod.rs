@@ -1,10 +1,14 @@
 //! The server: accepts connections, keeps house, and ends in order.
 
 pub mod background;
+mod embedded;
 mod pid_file;
 mod position;
 mod replica;
 mod replication;
+
+pub use embedded::Server as EmbeddedServer;
+
 use crate::aof::{
     DirLock, Disk, FsyncPolicy, Joints, Log, LogControl, Manifest, Progress, Recovered, Rewriter, Segment, SystemDisk,
     recover, remove_beginning,
@@ -77,8 +81,21 @@ impl Default for Ground {
     }
 }
 
-/// Runs a server with this configuration until it is told to stop. The error is for the operator.
+/// What a server does beside serving.
+struct Hooks {
+    /// Whether signals to the process are for it.
+    handles_signals: bool,
+    /// Told once, when it serves.
+    is_ready: Box<dyn FnOnce(&Server) + Send>,
+}
+
+/// Runs a server with this configuration, to which the process belongs, until it is told to stop. The error is for the
+/// operator.
 pub fn run(config: Config, ground: Ground) -> Result<(), String> {
+    run_with(config, ground, Hooks { handles_signals: true, is_ready: Box::new(|_| ()) })
+}
+
+fn run_with(config: Config, ground: Ground, hooks: Hooks) -> Result<(), String> {
     ticks::begin();
     bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
     let cores = cores();
@@ -89,7 +106,8 @@ pub fn run(config: Config, ground: Ground) -> Result<(), String> {
         let listening = Listening::begin(&config)?;
         let engine = config.text(Directive::Engine);
         let channel = config.text(Directive::Channel);
-        let start = Start { instance: Arc::clone(&instance), config, listening, ground, threads: threads.get(), cores };
+        let start =
+            Start { instance: Arc::clone(&instance), config, listening, ground, hooks, threads: threads.get(), cores };
         match engine.as_str() {
             "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
             "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
@@ -267,6 +285,7 @@ struct Start {
     config: Config,
     listening: Listening,
     ground: Ground,
+    hooks: Hooks,
     threads: usize,
     cores: usize,
 }
@@ -275,11 +294,13 @@ impl Start {
     /// Serves until it is told to stop: at first with -LOADING, while the log is read; then with the engine that `build`
     /// makes of what it held.
     async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
-        let Self { instance, config, listening, ground, threads, cores } = self;
+        let Self { instance, config, listening, ground, hooks, threads, cores } = self;
         let server = new_server(instance, config, listening, threads, ground.clock.clone())?;
         let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
         let tasks = TaskTracker::new();
-        stop_by_signals(Arc::clone(&server.stop), ground.log_file.clone())?;
+        if hooks.handles_signals {
+            stop_by_signals(Arc::clone(&server.stop), ground.log_file.clone())?;
+        }
         tokio::spawn(keep_house(Arc::clone(&server)));
         tokio::spawn(watch_memory(Arc::clone(&server)));
 
@@ -321,6 +342,7 @@ impl Start {
         tokio::spawn(replication::run(Arc::clone(&server), Arc::clone(&engine)));
         tasks.spawn(replica::run(Arc::clone(&server), Arc::clone(&engine), disk));
         let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
+        (hooks.is_ready)(&server);
         let is_saved = loop {
             let request = tokio::select! {
                 request = server.stop.asked() => request,

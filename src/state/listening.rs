@@ -80,6 +80,11 @@ impl Listening {
         self.port.load(Ordering::Relaxed)
     }
 
+    /// The addresses of TCP that are listened to.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.open.lock().tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
     /// What is listened to, as log lines tell it.
     pub fn places(&self) -> Vec<String> {
         let open = self.open.lock();

@@ -54,6 +54,7 @@ mod rewriting;
 mod save_points;
 mod scripting;
 mod sets;
+mod several;
 mod slow_readers;
 mod sort;
 mod sorted_sets;

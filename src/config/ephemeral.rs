@@ -1,0 +1,65 @@
+//! The configuration of a server for a moment.
+
+use super::{Config, Directive, parameter};
+use std::path::{Path, PathBuf};
+
+/// A directory that is made here, and goes when nobody needs it any more.
+#[derive(Debug)]
+pub struct TemporaryDir(PathBuf);
+
+impl TemporaryDir {
+    fn new() -> std::io::Result<Self> {
+        let name = format!("shardrace-{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        // Somebody may have removed it; what stays is in the directory of what may go at any time.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Config {
+    /// That of a server for a moment, as a test wants one: on a free port of 127.0.0.1, with a temporary directory that goes
+    /// with the server, without a log and without save points. Everything else is as by default; see
+    /// [`with`](Self::with).
+    ///
+    /// # Panics
+    /// Where no temporary directory can be made.
+    pub fn ephemeral() -> Self {
+        let dir = TemporaryDir::new().expect("a temporary directory can be made");
+        let path = dir.path().display().to_string();
+        let config = Self { dir: Some(dir), ..Self::default() };
+        for (directive, value) in [
+            (Directive::Port, "0"),
+            (Directive::Bind, "127.0.0.1"),
+            (Directive::Dir, &path),
+            (Directive::Appendonly, "no"),
+            (Directive::Save, ""),
+        ] {
+            config.set(&[(directive as usize, value.to_owned())]).expect("they are valid values");
+        }
+        config
+    }
+
+    /// The same with another value of a directive, as in a config file. The error says what is wrong with it.
+    pub fn with(self, directive: &str, value: &str) -> Result<Self, String> {
+        let index = parameter(&directive.to_lowercase()).ok_or_else(|| format!("there is no directive {directive}"))?;
+        let set = self.set(&[(index, value.to_owned())]);
+        set.map(|()| self).map_err(|(_, reason)| format!("{directive} '{value}': {reason}"))
+    }
+
+    /// The directory that goes with the server, if there is one.
+    pub fn take_temporary_dir(&mut self) -> Option<TemporaryDir> {
+        self.dir.take()
+    }
+}

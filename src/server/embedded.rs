@@ -1,0 +1,109 @@
+//! A server within another program.
+
+use super::{Ground, Hooks, run_with};
+use crate::config::{Config, TemporaryDir};
+use crate::state::stopping::{Stop, StopRequest};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+/// A server that runs in this process, beside others if there are any: each has threads, data, settings, scripts and
+/// statistics of its own, and sees nothing of another's.
+///
+/// Dropping it ends it.
+///
+/// ```
+/// use shardrace::{Config, Server};
+/// use std::io::{Read, Write};
+///
+/// let server = Server::start(Config::ephemeral())?;
+/// let other = Server::start(Config::ephemeral().with("engine", "mutex")?)?;
+///
+/// let mut client = std::net::TcpStream::connect(server.address()).expect("it accepts connections");
+/// client.write_all(b"SET key value\r\nGET key\r\n").expect("it reads them");
+/// let mut replies = [0; 16];
+/// client.read_exact(&mut replies).expect("it replies");
+/// assert_eq!(&replies, b"+OK\r\n$5\r\nvalue\r\n");
+///
+/// server.stop();
+/// server.wait()?;
+/// assert_ne!(other.port(), 0);
+/// # Ok::<(), String>(())
+/// ```
+///
+/// What is the process's is not a server's: its allocator, and so the memory that `maxmemory` limits; its limit on open
+/// files; its log lines, which a program that has no subscriber to [`tracing`](https://docs.rs/tracing) does not see; and
+/// its signals, which a server in another program leaves alone, but for SIGBUS: a file that is shortened while it is read as
+/// memory ends the process with a line that says so. A log that cannot be synced under `appendfsync always` ends it, too.
+#[derive(Debug)]
+pub struct Server {
+    started: Started,
+    thread: Option<JoinHandle<Result<(), String>>>,
+    /// Goes when the server has ended.
+    _dir: Option<TemporaryDir>,
+}
+
+/// What is known of a server that serves.
+#[derive(Debug)]
+struct Started {
+    address: SocketAddr,
+    stop: Arc<Stop>,
+}
+
+impl Server {
+    /// Starts a server, and returns when it has loaded its data and serves. The error says why it does not.
+    pub fn start(mut config: Config) -> Result<Self, String> {
+        let dir = config.take_temporary_dir();
+        let (tell, told) = mpsc::channel();
+        let is_ready = Box::new(move |server: &crate::state::Server| {
+            let address = server.listening.addresses().first().copied();
+            let address = address.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            // Who started it waits for this.
+            let _ = tell.send(Started { address, stop: Arc::clone(&server.stop) });
+        });
+        let hooks = Hooks { handles_signals: false, is_ready };
+        let run = move || run_with(config, Ground::default(), hooks);
+        let thread = std::thread::Builder::new().name("shardrace".into()).spawn(run);
+        let thread = thread.map_err(|error| format!("can't start a thread: {error}"))?;
+        match told.recv() {
+            Ok(started) => Ok(Self { started, thread: Some(thread), _dir: dir }),
+            // It has ended.
+            Err(_) => Err(end_of(thread).err().unwrap_or_else(|| "it was stopped before it served".into())),
+        }
+    }
+
+    /// Where it accepts connections: the first address of `bind`. One that listens to a unix socket alone has port 0.
+    pub fn address(&self) -> SocketAddr {
+        self.started.address
+    }
+
+    /// Its TCP port; 0 where it has none.
+    pub fn port(&self) -> u16 {
+        self.started.address.port()
+    }
+
+    /// Asks it to end, as SHUTDOWN does: it replies to what it has read, makes a last snapshot where it has save points, and
+    /// writes its log. Returns at once; see [`wait`](Self::wait).
+    pub fn stop(&self) {
+        self.started.stop.ask(StopRequest { is_forced: true, ..StopRequest::default() });
+    }
+
+    /// Waits until it has ended, by [`stop`](Self::stop) or by SHUTDOWN. The error says what was lost.
+    pub fn wait(mut self) -> Result<(), String> {
+        self.thread.take().map_or(Ok(()), end_of)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.stop();
+            // Whoever wants to know waits for it.
+            let _ = end_of(thread);
+        }
+    }
+}
+
+fn end_of(thread: JoinHandle<Result<(), String>>) -> Result<(), String> {
+    thread.join().unwrap_or_else(|_| Err("its thread has panicked".into()))
+}
