@@ -189,8 +189,18 @@ impl Command {
     }
 
     /// Whether a request to a server needs every shard at once.
+    #[inline]
     pub fn needs_all(&self, args: Args<'_>, instance: &Instance) -> bool {
-        self.may_concern_all(args) && !scripting::touches_declared_keys_only(self, args, instance)
+        match self.request {
+            Request::Local | Request::OneShard | Request::MultiShard => false,
+            Request::AllShards | Request::Cursor => true,
+            Request::Joint => self.needs_all_jointly(args, instance),
+        }
+    }
+
+    #[inline(never)]
+    fn needs_all_jointly(&self, args: Args<'_>, instance: &Instance) -> bool {
+        self.keys.may_be_any(args) && !scripting::touches_declared_keys_only(self, args, instance)
     }
 
     /// Whether a request may concern keys that it does not name.
