@@ -303,10 +303,9 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         }
         // Everything the replies show was appended before this.
         let lsn = segment.appended();
-        if !segment.has_reached(lsn) {
-            // Those who are ready run first: one write, or one fsync, for all.
-            actors::yield_now().await;
-        }
+        // Those who are ready run first: one write or fsync of the log for all, and their replies leave one after another, so
+        // that a client that had nothing to do is woken once for all of them (docs/adr/0024).
+        actors::yield_now().await;
         segment.commit(lsn);
         if has_written {
             self.written = lsn;
