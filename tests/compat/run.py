@@ -72,6 +72,11 @@ CAUGHT = {
     "tests/unit/aofrw.tcl": [
         ("        r config set aof-use-rdb-preamble $rdbpre\n", "        catch {r config set aof-use-rdb-preamble $rdbpre}\n"),
     ],
+    # There is no debugger of Lua, and nothing that makes loading slow; both stand between tests.
+    "tests/unit/scripting.tcl": [("    r script debug sync\n", "    catch {r script debug sync}\n")],
+    "tests/unit/memefficiency.tcl": [
+        ("        r config set key-load-delay 0\n", "        catch {r config set key-load-delay 0}\n"),
+    ],
 }
 
 # The same for settings of Redis's that have one value here, or none: a snapshot goes to replicas without a file and is
