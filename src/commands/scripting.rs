@@ -269,6 +269,9 @@ pub fn run_program<S: Store>(
         writes: !(is_read_only || (flags.is_declared && flags.no_writes)),
         has_written: false,
         is_short,
+        is_stale: flags.is_declared
+            && flags.allow_stale
+            && services.host().is_some_and(|host| host.refuses_as_stale().is_some()),
         local: None,
         services: &services,
         watched_on: services.host().filter(|host| host.has_monitors()),
@@ -312,6 +315,11 @@ fn script_of(scripting: &Arc<Scripting>, body: &[u8]) -> Result<Arc<Script>, Com
 pub fn declares_that_it_writes_nothing(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
     let is_ro = command(id).name.ends_with("_ro");
     !is_ro && declared_flags(scripting, id, args).is_some_and(|flags| flags.no_writes)
+}
+
+/// Whether a request runs a script, or a function, that says something of itself, but not that it writes nothing.
+pub fn declares_that_it_writes(scripting: &Scripting, id: CommandId, args: Args<'_>) -> bool {
+    declared_flags(scripting, id, args).is_some_and(|flags| !flags.no_writes)
 }
 
 /// Whether a request runs a script, or a function, that says of itself that it may run on data that is old.
@@ -417,6 +425,8 @@ pub trait Host: Send + Sync {
     fn refuses_writes(&self) -> Option<CommandError>;
     /// The same, as a script hears it that may write.
     fn refuses_scripts(&self) -> Option<CommandError>;
+    /// Why nothing may be shown of the data: it may be old.
+    fn refuses_as_stale(&self) -> Option<CommandError>;
     /// A script has run for too long, or such a one has ended.
     fn note_busy(&self, is_busy: bool);
     /// Whether anybody watches what is called: MONITOR.
@@ -447,6 +457,8 @@ struct ScriptCommands<'a, S> {
     has_written: bool,
     /// Whether memory was short when it began.
     is_short: bool,
+    /// Whether it runs though the data may be old.
+    is_stale: bool,
     services: &'a Services,
     /// State for commands that run in a connection.
     local: Option<Box<dyn Local>>,
@@ -501,6 +513,9 @@ impl<S: Store> ScriptCommands<'_, S> {
         if row.keys.streams_from > 0 && ReadingOptions::of(args).block_at.is_some() {
             let name = quoted(&args[0], usize::MAX);
             return Err(format!("{name} command is not allowed with BLOCK option from scripts").into());
+        }
+        if self.is_stale && !row.flags.has(Flags::STALE) {
+            return Err("Can not execute the command on a stale replica".into());
         }
         let is_write = row.flags.has(Flags::WRITE);
         if is_write && !self.has_written {

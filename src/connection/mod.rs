@@ -1021,20 +1021,26 @@ fn must_suit_replica(
     }
     // One that is not right says so itself.
     let command = commands::command(commands::subcommand(id, args).unwrap_or(id));
-    let ends = |has: &dyn Fn(&Command) -> bool| {
+    let ends = |has: &dyn Fn(CommandId, Args<'_>) -> bool| {
         let queued = state.multi.iter().filter(|_| command.name == "exec");
-        queued.flat_map(|multi| multi.transaction.commands()).any(|(id, _)| has(commands::command(id)))
+        queued.flat_map(|multi| multi.transaction.commands()).any(|(id, args)| has(id, args))
     };
-    // A script is refused when it writes.
-    let is_write = |command: &Command| command.flags.has(Flags::WRITE);
-    if let Some(refusal) = server.refuses_to_be_written().filter(|_| is_write(command) || ends(&is_write)) {
+    let scripting = &server.services.scripting;
+    // A script that says nothing of itself is refused when it writes.
+    let writes = |id: CommandId, args: Args<'_>| {
+        commands::command(id).flags.has(Flags::WRITE)
+            || commands::scripting::declares_that_it_writes(scripting, id, args)
+    };
+    let is_write = || command.flags.has(Flags::WRITE) || writes(id, args) || ends(&writes);
+    if let Some(refusal) = server.refuses_to_be_written().filter(|_| is_write()) {
         return Err(refusal);
     }
     let Some(refusal) = server.refuses_as_stale() else { return Ok(()) };
     let shows_data = |command: &Command| !command.flags.has(Flags::STALE);
-    let runs_stale = !command.flags.has(Flags::SCRIPT)
-        || commands::scripting::declares_that_it_runs_stale(&server.services.scripting, id, args);
-    if shows_data(command) || ends(&shows_data) || !runs_stale { Err(refusal) } else { Ok(()) }
+    let queues_such = |id: CommandId, _: Args<'_>| shows_data(commands::command(id));
+    let runs_stale =
+        !command.flags.has(Flags::SCRIPT) || commands::scripting::declares_that_it_runs_stale(scripting, id, args);
+    if shows_data(command) || ends(&queues_such) || !runs_stale { Err(refusal) } else { Ok(()) }
 }
 
 /// While a script runs for too long, only what needs no data is taken on.

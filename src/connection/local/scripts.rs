@@ -28,6 +28,10 @@ impl Host for Server {
         self.refuses_to_be_written().map(|_| CommandError::Text(TEXT)).or_else(|| self.refuses_scripts())
     }
 
+    fn refuses_as_stale(&self) -> Option<CommandError> {
+        self.refuses_as_stale()
+    }
+
     fn note_busy(&self, is_busy: bool) {
         self.log_control.look_at_all_while(is_busy);
     }

@@ -20,6 +20,7 @@ use std::time::Duration;
 const MASTER: [&str; 6] =
     ["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb"];
 const REPLICA: [&str; 2] = ["--enable-debug-command", "yes"];
+const READONLY: &str = "-READONLY You can't write against a read only replica.";
 /// One of each engine.
 const ENGINES: [Setup; 3] = [EVERY_ENGINE[0], EVERY_ENGINE[1], EVERY_ENGINE[4]];
 
@@ -330,7 +331,6 @@ fn a_replica_hides_what_is_due_and_removes_nothing() {
 
 #[test]
 fn clients_of_a_replica_read_and_do_not_write() {
-    const READONLY: &str = "-READONLY You can't write against a read only replica.";
     for setup in EVERY_ENGINE {
         let master = master();
         let server = replica_of(master.address(), setup, &[]);
@@ -352,7 +352,15 @@ fn clients_of_a_replica_read_and_do_not_write() {
         let said = ours.value(&["EVAL", "return redis.call('set', 'key', 'other')", "0"]).text();
         assert!(said.contains("READONLY You can't write against a read only replica."), "{said}");
         let said = ours.value(&["EVAL", "#!lua\nreturn 1", "0"]).text();
-        assert!(said.contains("READONLY Can not run script with write flag on readonly replica."), "{said}");
+        assert_eq!(format!("-{said}"), READONLY);
+        // Queued while it was a master.
+        ours.expect("REPLICAOF NO ONE", "+OK\r\n");
+        ours.expect("MULTI", "+OK\r\n");
+        ours.expect("EVAL '#!lua\nreturn 1' 0", "+QUEUED\r\n");
+        follow(&mut server.client(), master.address());
+        let refusal = READONLY.trim_start_matches('-');
+        ours.expect("EXEC", &format!("-EXECABORT Transaction discarded because of: {refusal}\r\n"));
+        wait_for_sync(&mut theirs, &mut ours);
         ours.expect("EVAL 'return redis.call(\"get\",\"key\")' 0", "$5\r\nvalue\r\n");
         assert_eq!(ours.value(&["ROLE"]).elements()[0].text(), "slave");
         // The configuration may allow it.
@@ -402,6 +410,11 @@ fn data_that_may_be_old_is_not_shown_where_the_configuration_says_so() {
         wait_until("the link is down", || !is_linked(&mut ours));
         ours.expect("GET key", DOWN);
         ours.expect("EVAL 'return 1' 0", DOWN);
+        let mut stale =
+            |call: &str| ours.value(&["EVAL", &format!("#!lua flags=allow-stale,no-writes\nreturn {call}"), "0"]);
+        assert_eq!(stale("redis.call('echo', 'shown')").text(), "shown");
+        let said = stale("redis.call('get', 'key')").text();
+        assert!(said.starts_with("ERR Can not execute the command on a stale replica"), "{said}");
         ours.expect("PING", DOWN);
         assert_eq!(ours.value(&["ROLE"]).elements()[0].text(), "slave");
         let down_s = info(&mut ours)["master_link_down_since_seconds"].parse::<u64>().unwrap();
@@ -479,7 +492,7 @@ fn functions_and_messages_come_with_the_stream() {
         let server = replica_of(master.address(), setup, &[]);
         let mut ours = server.client();
         wait_for_sync(&mut theirs, &mut ours);
-        ours.expect("FCALL f1 0", "-READONLY Can not run script with write flag on readonly replica.\r\n");
+        ours.expect("FCALL f1 0", &format!("{READONLY}\r\n"));
         theirs.value(&["FUNCTION", "LOAD", &library(2)]);
         let mut listener = server.client();
         listener.value(&["SUBSCRIBE", "channel"]);
