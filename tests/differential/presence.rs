@@ -49,6 +49,7 @@ const NOT_TRIED: &[(&str, &str)] = &[
     ("SHUTDOWN", "ends the server"),
     ("REPLICAOF", "makes the server another's; tests/wire/replica"),
     ("SLAVEOF", "as REPLICAOF"),
+    ("FAILOVER", "as REPLICAOF; tests/wire/replica/failover.rs"),
     ("PSYNC", "makes the connection one of a replica; tests/wire/replication.rs"),
     ("SYNC", "as PSYNC"),
     ("REPLCONF", "as PSYNC"),
