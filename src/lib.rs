@@ -14,6 +14,8 @@ pub mod base;
 mod commands;
 pub mod config;
 mod connection;
+#[cfg(feature = "scaling")]
+pub mod drive;
 mod engine;
 pub mod keyspace;
 mod pubsub;

@@ -11,4 +11,5 @@ pub(crate) mod parallel;
 pub(crate) mod pool;
 pub mod pressure;
 pub mod routing;
+pub(crate) mod runtime;
 pub mod ticks;

@@ -81,11 +81,15 @@ impl MutexEngine {
         spend_planted_cost();
         if let Some(mut owned) = self.owned.try_lock() {
             owned.uncontended += 1;
+            #[cfg(feature = "planted-cost")]
+            spend_planted_cost_under_the_lock();
             return owned;
         }
         let start = Instant::now();
         let mut owned = self.owned.lock();
         owned.waits_ns.saturating_record(clamped_u64(start.elapsed().as_nanos()));
+        #[cfg(feature = "planted-cost")]
+        spend_planted_cost_under_the_lock();
         owned
     }
 
@@ -104,16 +108,30 @@ impl MutexEngine {
     }
 }
 
-/// Wastes as many nanoseconds as the environment asks for.
+/// Wastes as many nanoseconds as the environment asks for before the lock is taken.
 #[cfg(feature = "planted-cost")]
 fn spend_planted_cost() {
-    static PLANTED_NS: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| {
-        let planted = std::env::var("SHARDRACE_PLANTED_NS").ok();
-        planted.and_then(|text| text.parse().ok()).unwrap_or(0)
-    });
-    if *PLANTED_NS > 0 {
+    static PLANTED_NS: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| planted_ns("SHARDRACE_PLANTED_NS"));
+    waste(*PLANTED_NS);
+}
+
+/// The same while the lock is held, where it asks for that.
+#[cfg(feature = "planted-cost")]
+fn spend_planted_cost_under_the_lock() {
+    static PLANTED_NS: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| planted_ns("SHARDRACE_PLANTED_HELD_NS"));
+    waste(*PLANTED_NS);
+}
+
+#[cfg(feature = "planted-cost")]
+fn planted_ns(variable: &str) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(feature = "planted-cost")]
+fn waste(planted_ns: u64) {
+    if planted_ns > 0 {
         let start = Instant::now();
-        while start.elapsed().as_nanos() < u128::from(*PLANTED_NS) {
+        while start.elapsed().as_nanos() < u128::from(planted_ns) {
             std::hint::spin_loop();
         }
     }

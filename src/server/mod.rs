@@ -19,6 +19,7 @@ use crate::base::limits::Limit;
 use crate::base::memory;
 
 use crate::base::parallel::cores;
+use crate::base::runtime;
 use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::logging::{LogFile, Seldom};
@@ -49,7 +50,6 @@ use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::io;
 use std::net::Shutdown;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -101,7 +101,7 @@ fn run_with(config: Config, ground: Ground, hooks: Hooks) -> Result<(), String> 
     let cores = cores();
     let instance = Arc::new(Instance::default());
     let threads = threads(&config);
-    let runtime = start_runtime(threads).map_err(|error| format!("can't start the runtime: {error}"))?;
+    let runtime = runtime::builder(threads).build().map_err(|error| format!("can't start the runtime: {error}"))?;
     let result = runtime.block_on(async {
         let listening = Listening::begin(&config)?;
         let engine = config.text(Directive::Engine);
@@ -128,35 +128,6 @@ fn start_actors<C: Channels>(foundation: Foundation) -> Arc<ActorEngine<C>> {
     let engine = Arc::new(ActorEngine::new(foundation));
     engine.start();
     engine
-}
-
-/// Connections that are woken by one visit to the network: few enough that what they read is still in the cache when
-/// the shards get to it.
-const CONNECTIONS_WOKEN_TOGETHER: usize = 64;
-/// Polls of tasks after which the network is visited though tasks are ready.
-const POLLS_PER_VISIT_TO_THE_NETWORK: u32 = 512;
-/// Polls after which a thread looks at the queue that all threads share. Tasks beyond a thread's own 256 go there, and
-/// a connection that is looked at seldom falls behind all others.
-const POLLS_PER_LOOK_AT_THE_SHARED_QUEUE: u32 = 7;
-
-/// The runtime. One thread, too, is run with the machinery for several: a script that does not end leaves its thread's
-/// tasks to another one.
-fn start_runtime(threads: NonZeroUsize) -> io::Result<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    // What is woken last would run first: one thread serves connections in the order in which they have sent something,
-    // as Redis does, and tests of clients rely on it.
-    #[cfg(tokio_unstable)]
-    if threads.get() == 1 {
-        builder.disable_lifo_slot();
-    }
-    builder
-        .worker_threads(threads.get())
-        .thread_name("worker")
-        .event_interval(POLLS_PER_VISIT_TO_THE_NETWORK)
-        .global_queue_interval(POLLS_PER_LOOK_AT_THE_SHARED_QUEUE)
-        .max_io_events_per_tick(CONNECTIONS_WOKEN_TOGETHER)
-        .enable_all()
-        .build()
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.

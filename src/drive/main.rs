@@ -1,0 +1,17 @@
+//! The `shardrace-scaling` binary: drives one engine without sockets and prints what it found as a line of JSON.
+
+use shardrace::drive::{Options, run};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match Options::of(std::env::args_os()).and_then(|options| run(&options)) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            eprintln!("shardrace-scaling: {}", reason.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The measurement: worker threads on cores of their own, connections on them, a warm-up and a window.
+
+use super::connection::{Client, Replies, Waits};
+use super::load::{Batch, Load};
+use super::options::Options;
+use super::processes::{Kernel, pin};
+use crate::base::narrowing::whole_u64;
+use crate::base::{runtime, ticks};
+use hdrhistogram::Histogram;
+use std::cell::Cell;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+/// The longest time of a batch that is told apart from longer ones: a minute.
+const BATCH_NS_MAX: u64 = 60_000_000_000;
+
+/// How often it is looked whether all connections are under way.
+const LOOK_WHETHER_READY: Duration = Duration::from_millis(1);
+
+/// What was found in the window.
+#[derive(Debug)]
+pub struct Found {
+    /// Length of the window.
+    pub seconds: f64,
+    /// Requests by the threads that had them run.
+    pub requests_of_threads: Vec<u64>,
+    /// Requests by the connections that sent them.
+    pub requests_of_connections: Vec<u64>,
+    /// From when a connection takes up a batch until it has all of its replies, in nanoseconds.
+    pub batches_ns: Histogram<u64>,
+    /// Waiting for locks as clients counted it.
+    pub waits: Waits,
+    /// What the kernel counted of this process.
+    pub kernel: Kernel,
+    /// Bytes of replies, of the whole time.
+    pub reply_bytes: u64,
+}
+
+/// What connections do.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    WarmUp,
+    Window,
+    End,
+}
+
+thread_local! {
+    /// The number of this worker thread.
+    static NUMBER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A count that only one thread writes, on a cache line of its own.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Count(AtomicU64);
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    phase: AtomicU8,
+    /// Connections that have sent each of their batches once, or have failed.
+    ready: AtomicUsize,
+    of_threads: Vec<Count>,
+}
+
+impl Shared {
+    fn is(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Relaxed) == phase as u8
+    }
+
+    /// Counts for this thread: no other one writes there.
+    fn count(&self, requests: u64) {
+        let count = &self.of_threads[NUMBER.get()].0;
+        count.store(count.load(Ordering::Relaxed) + requests, Ordering::Relaxed);
+    }
+}
+
+/// What one connection found.
+struct Outcome {
+    requests: u64,
+    batches_ticks: Histogram<u64>,
+    waits: Waits,
+    reply_bytes: u64,
+}
+
+/// The runtime, as the server has it, with each of its threads on a core of its own from `first_core` on.
+pub fn start_runtime(options: &Options, threads: usize, first_core: usize) -> Result<Runtime, String> {
+    let mut builder = runtime::builder(NonZeroUsize::new(threads).ok_or("there are no threads")?);
+    let (next, pins) = (AtomicUsize::new(0), !options.no_pinning);
+    builder.on_thread_start(move || {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        // Threads that run what may wait for the disk come after the workers: nothing here asks for them.
+        NUMBER.set(number % threads);
+        if pins {
+            pin(first_core + number);
+        }
+    });
+    builder.build().map_err(|error| format!("can't start the runtime: {error}"))
+}
+
+/// Fills the keyspace and measures. `begin` makes a client; `begins` is told when the window begins.
+pub fn measure<C: Client>(
+    options: &Options,
+    runtime: &Runtime,
+    workers: usize,
+    mut begin: impl FnMut() -> C,
+    begins: impl FnOnce(),
+) -> Result<Found, String> {
+    let load = Load::new(options)?;
+    let mut random = fastrand::Rng::with_seed(options.seed);
+    let filler = begin();
+    runtime.block_on(runtime.spawn(fill(filler, load.filling()))).expect("it does not panic")?;
+
+    let connections = workers * options.connections;
+    let of_threads = (0..workers).map(|_| Count::default()).collect();
+    let phase = AtomicU8::new(Phase::WarmUp as u8);
+    let shared = Arc::new(Shared { phase, ready: AtomicUsize::new(0), of_threads });
+    let tasks: Vec<JoinHandle<Result<Outcome, String>>> = (0..connections)
+        .map(|_| runtime.spawn(serve(begin(), load.prepared(&mut random), Arc::clone(&shared))))
+        .collect();
+    while shared.ready.load(Ordering::Relaxed) < connections {
+        std::thread::sleep(LOOK_WHETHER_READY);
+    }
+    std::thread::sleep(Duration::from_secs_f64(options.warm_up));
+    let before = Kernel::look();
+    begins();
+    let start = Instant::now();
+    shared.phase.store(Phase::Window as u8, Ordering::Relaxed);
+    std::thread::sleep(Duration::from_secs_f64(options.seconds));
+    shared.phase.store(Phase::End as u8, Ordering::Relaxed);
+    let seconds = start.elapsed().as_secs_f64();
+    let kernel = Kernel::look().since(&before);
+    let outcomes: Vec<Outcome> = runtime.block_on(async {
+        let mut outcomes = Vec::new();
+        for task in tasks {
+            outcomes.push(task.await.expect("it does not panic")?);
+        }
+        Ok::<_, String>(outcomes)
+    })?;
+    Ok(together(seconds, kernel, &shared, &outcomes))
+}
+
+/// Sends all batches, and looks at the replies.
+async fn fill<C: Client>(mut client: C, batches: Vec<Batch>) -> Result<(), String> {
+    let mut replies = Replies { looks_for_errors: true, ..Replies::default() };
+    for batch in &batches {
+        client.call(batch, &mut replies).await;
+    }
+    replies.error.map_or(Ok(()), |error| Err(format!("filling the keyspace was replied {error}")))
+}
+
+/// A connection's life: one batch after the other, until the window has ended.
+async fn serve<C: Client>(mut client: C, batches: Vec<Batch>, shared: Arc<Shared>) -> Result<Outcome, String> {
+    let mut batches_ticks = Histogram::new_with_max(BATCH_NS_MAX, 3).expect("three digits up to that are in its range");
+    let mut replies = Replies { looks_for_errors: true, ..Replies::default() };
+    let (mut requests, mut waits) = (0, Waits::default());
+    let mut next = batches.iter().cycle();
+    for _ in 0..batches.len() {
+        client.call(next.next().expect("a cycle has no end"), &mut replies).await;
+    }
+    shared.ready.fetch_add(1, Ordering::Relaxed);
+    if let Some(error) = replies.error.take() {
+        return Err(format!("a request was replied {error}"));
+    }
+    replies.looks_for_errors = false;
+    let mut since = ticks::now();
+    while !shared.is(Phase::End) {
+        let is_measured = shared.is(Phase::Window);
+        let batch = next.next().expect("a cycle has no end");
+        client.call(batch, &mut replies).await;
+        let now = ticks::now();
+        // One that ends behind the window is not of it.
+        if is_measured && shared.is(Phase::Window) {
+            batches_ticks.saturating_record(now.saturating_sub(since));
+            requests += batch.requests;
+            shared.count(batch.requests);
+        } else if !is_measured {
+            waits = client.waits();
+        }
+        since = now;
+    }
+    let at_end = client.waits();
+    let waits =
+        Waits { free: at_end.free - waits.free, count: at_end.count - waits.count, ticks: at_end.ticks - waits.ticks };
+    Ok(Outcome { requests, batches_ticks, waits, reply_bytes: replies.bytes })
+}
+
+fn together(seconds: f64, kernel: Kernel, shared: &Shared, outcomes: &[Outcome]) -> Found {
+    let ns_per_tick = 1000.0 / ticks::per_us();
+    let mut batches_ns = Histogram::new_with_max(BATCH_NS_MAX, 3).expect("three digits up to that are in its range");
+    let mut waits = Waits::default();
+    for outcome in outcomes {
+        waits += outcome.waits;
+        for bucket in outcome.batches_ticks.iter_recorded() {
+            let ns = whole_u64(bucket.value_iterated_to() as f64 * ns_per_tick);
+            batches_ns.saturating_record_n(ns, bucket.count_at_value());
+        }
+    }
+    Found {
+        seconds,
+        requests_of_threads: shared.of_threads.iter().map(|count| count.0.load(Ordering::Relaxed)).collect(),
+        requests_of_connections: outcomes.iter().map(|outcome| outcome.requests).collect(),
+        batches_ns,
+        waits,
+        kernel,
+        reply_bytes: outcomes.iter().map(|outcome| outcome.reply_bytes).sum(),
+    }
+}

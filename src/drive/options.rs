@@ -1,0 +1,187 @@
+//! What is to be measured, as the command line says it.
+
+use clap::{Parser, ValueEnum};
+use std::ffi::OsString;
+
+/// Keys of a command over several keys.
+pub const KEYS_OF_MULTI: usize = 8;
+
+/// Drives one engine, or a reference, without sockets, and prints what it found as a line of JSON.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "shardrace-scaling", version)]
+pub struct Options {
+    /// mutex, dashmap, actor; or a reference, which only this driver has
+    #[arg(long, default_value = "mutex")]
+    pub engine: String,
+    /// Shards of the actor engine [default: one for each thread], or of the map of dashmap [default: 4 for each thread]
+    #[arg(long)]
+    pub shards: Option<usize>,
+    /// Worker threads; delegation has its server among them
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Leave it to the kernel which core a thread runs on
+    #[arg(long)]
+    pub no_pinning: bool,
+    /// Connections for each thread, each with one batch under way
+    #[arg(long, default_value_t = 8)]
+    pub connections: usize,
+    /// Requests that a connection sends together
+    #[arg(long, default_value_t = 16)]
+    pub batch: usize,
+    /// Percent of requests that read; the others write
+    #[arg(long, default_value_t = 50)]
+    pub reads: u32,
+    /// How keys are drawn: uniform, zipf:EXPONENT, or one
+    #[arg(long, default_value = "uniform")]
+    pub skew: String,
+    /// Percent of requests that are of 8 keys: MGET and MSET
+    #[arg(long, default_value_t = 0)]
+    pub multi_key: u32,
+    /// What the keys hold
+    #[arg(long, value_enum, default_value = "strings")]
+    pub data: Data,
+    /// Bytes of a value, or of what an element holds
+    #[arg(long, default_value_t = 64)]
+    pub value_size: usize,
+    /// Keys that there are
+    #[arg(long, default_value_t = 100_000)]
+    pub keys: usize,
+    /// What runs together, as the server's flag says it: read or command
+    #[arg(long, value_enum, default_value = "read")]
+    pub batching: Together,
+    /// Whether nodes are fetched ahead, as the server's flag says it: yes or no
+    #[arg(long, value_enum, default_value = "yes")]
+    pub prefetch: Switch,
+    /// What is measured
+    #[arg(long, default_value_t = 1.0)]
+    pub seconds: f64,
+    /// What is not, before it
+    #[arg(long, default_value_t = 0.3)]
+    pub warm_up: f64,
+    /// Gives the requests
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What keys hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Data {
+    /// GET and SET
+    Strings,
+    /// HGET and HSET
+    Hashes,
+    /// LINDEX and LSET
+    Lists,
+    /// SISMEMBER and SADD
+    Sets,
+    /// ZSCORE and ZADD
+    Zsets,
+}
+
+/// `--batching`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Together {
+    /// The commands of a batch
+    Read,
+    /// Each command by itself
+    Command,
+}
+
+/// yes or no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// It is done
+    Yes,
+    /// It is not
+    No,
+}
+
+/// How keys are drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Skew {
+    /// Each as often as any other.
+    Uniform,
+    /// The n-th most popular n^-exponent times as often as the first.
+    Zipf(f64),
+    /// One key alone.
+    One,
+}
+
+impl Options {
+    /// What `--engine` takes.
+    pub const ENGINES: [&'static str; 11] = [
+        "mutex",
+        "dashmap",
+        "actor",
+        "ref-mutex",
+        "ref-std-mutex",
+        "ref-combining",
+        "ref-delegation",
+        "map-mutex",
+        "map-std-mutex",
+        "map-rwlock",
+        "map-std-rwlock",
+    ];
+
+    /// The options of a command line, which they have been held against.
+    pub fn of(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, String> {
+        let options = match Self::try_parse_from(arguments) {
+            Ok(options) => options,
+            // Help is asked for, or something is wrong: clap has the words for both.
+            Err(words) => return Err(words.to_string()),
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let must = |holds: bool, words: &str| if holds { Ok(()) } else { Err(words.to_owned()) };
+        must(Self::ENGINES.contains(&self.engine.as_str()), &format!("--engine is one of {:?}", Self::ENGINES))?;
+        self.skew()?;
+        must(self.reads <= 100, "--reads is a percentage")?;
+        must(self.multi_key <= 100, "--multi-key is a percentage")?;
+        must(self.multi_key == 0 || self.data == Data::Strings, "--multi-key is for --data strings")?;
+        must(!self.is_map() || self.data == Data::Strings, "a plain map holds strings: --data strings")?;
+        must((1..=1024).contains(&self.batch), "--batch is from 1 to 1024")?;
+        must((1..=1024).contains(&self.threads), "--threads is from 1 to 1024")?;
+        must((1..=1024).contains(&self.connections), "--connections is from 1 to 1024")?;
+        must((1..=16_777_216).contains(&self.keys), "--keys is from 1 to 16777216")?;
+        must((1..=1_048_576).contains(&self.value_size), "--value-size is from 1 to 1048576")?;
+        must(self.shards != Some(0), "--shards is 1 at least")?;
+        let map_shards = self.shards.filter(|_| self.engine == "dashmap");
+        must(
+            map_shards.is_none_or(|count| count.is_power_of_two() && count > 1),
+            "--shards of dashmap is a power of two, and 2 at least: the library has no map of one shard",
+        )?;
+        must(self.seconds > 0.0 && self.seconds <= 3600.0, "--seconds is from 0 to 3600")?;
+        must((0.0..=3600.0).contains(&self.warm_up), "--warm-up is from 0 to 3600")?;
+        let server = usize::from(self.engine == "ref-delegation");
+        must(self.threads > server, "delegation has a thread of its own for its server: --threads is 2 at least")
+    }
+
+    /// How keys are drawn.
+    pub fn skew(&self) -> Result<Skew, String> {
+        let exponent = self.skew.strip_prefix("zipf:").and_then(|text| text.parse().ok());
+        match (self.skew.as_str(), exponent) {
+            ("uniform", _) => Ok(Skew::Uniform),
+            ("one", _) => Ok(Skew::One),
+            (_, Some(exponent)) if (0.0..=10.0).contains(&exponent) => Ok(Skew::Zipf(exponent)),
+            _ => Err(format!("--skew is uniform, one, or zipf:EXPONENT, and not {:?}", self.skew)),
+        }
+    }
+
+    /// Whether the reference is over a plain map.
+    pub fn is_map(&self) -> bool {
+        self.engine.starts_with("map-")
+    }
+
+    /// Whether commands of a batch run together.
+    pub fn is_by_read(&self) -> bool {
+        self.batching == Together::Read
+    }
+
+    /// Whether nodes are fetched ahead.
+    pub fn prefetches(&self) -> bool {
+        self.prefetch == Switch::Yes
+    }
+}

@@ -1,0 +1,107 @@
+//! One keyspace under a lock, without the rest of an engine.
+
+use super::super::connection::{Client, Replies, Waits};
+use super::super::load::Batch;
+use super::super::options::Options;
+use super::super::targets::instance;
+use super::locks::Exclusive;
+use super::requests::Requests;
+use crate::base::clock::Clock;
+use crate::commands::{self, CommandId, command};
+use crate::keyspace::{Databases, Effects, Keyspace, hash_of};
+use crate::resp::{Args, Reply, RequestParser};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Commands that are looked ahead at together, and the fewest for which it is done: as the engines have it.
+const GROUP: usize = 16;
+const GROUP_MIN: usize = 4;
+
+/// What is shared: a keyspace and the clock.
+pub struct Owned {
+    keyspace: Keyspace<Databases>,
+    clock: Clock,
+    prefetches: bool,
+}
+
+impl Owned {
+    /// An empty keyspace.
+    pub fn new(options: &Options) -> Self {
+        let (instance, clock) = (instance(), Clock::default());
+        let store = Databases::of_part(&instance, 1, 0, 1);
+        let random = fastrand::Rng::with_seed(options.seed);
+        let keyspace = Keyspace::new(store, clock.now_ms(), random, Effects::new(false));
+        Self { keyspace, clock, prefetches: options.prefetches() }
+    }
+
+    /// Runs some requests of a batch.
+    pub fn run(&mut self, requests: &Requests, range: Range<usize>, out: &mut Vec<u8>) {
+        let Self { keyspace, clock, prefetches } = self;
+        keyspace.set_now(clock.now_ms());
+        keyspace.start_timing();
+        for (index, (id, args)) in range.clone().zip(requests.range(range.clone())) {
+            let (done, left) = (index - range.start, range.end - index);
+            keyspace.select(0);
+            if *prefetches && done.is_multiple_of(GROUP) && left >= GROUP_MIN {
+                fetch(keyspace, requests.range(index..range.end).take(GROUP));
+            }
+            commands::execute(id, keyspace, args, &mut Reply::new(out, false));
+            // Nobody asks for what took long.
+            keyspace.slow().clear();
+        }
+    }
+}
+
+/// Brings the nodes of the first keys of some commands into the cache.
+fn fetch<'a>(keyspace: &Keyspace<Databases>, ahead: impl Iterator<Item = (CommandId, Args<'a>)>) {
+    let (mut hashes, mut count) = ([0; GROUP], 0);
+    for (id, args) in ahead {
+        if let Some(key) = args.get(usize::from(command(id).keys.first)) {
+            hashes[count] = hash_of(key);
+            count += 1;
+        }
+    }
+    keyspace.store().table().prefetch(&hashes[..count]);
+}
+
+/// A client of a keyspace under a lock.
+pub struct Locked<L> {
+    lock: Arc<L>,
+    parser: RequestParser,
+    requests: Requests,
+    waits: Waits,
+    is_by_read: bool,
+    _owned: PhantomData<fn() -> Owned>,
+}
+
+impl<L: Exclusive<Owned>> Locked<L> {
+    /// Makes clients.
+    pub fn begin(options: &Options, lock: L) -> impl FnMut() -> Self + use<L> {
+        let (lock, is_by_read) = (Arc::new(lock), options.is_by_read());
+        move || Self {
+            lock: Arc::clone(&lock),
+            parser: RequestParser::default(),
+            requests: Requests::default(),
+            waits: Waits::default(),
+            is_by_read,
+            _owned: PhantomData,
+        }
+    }
+}
+
+impl<L: Exclusive<Owned>> Client for Locked<L> {
+    async fn call(&mut self, batch: &Batch, replies: &mut Replies) {
+        self.requests.take(&mut self.parser, batch);
+        for part in self.requests.parts(self.is_by_read) {
+            let Self { lock, requests, waits, .. } = self;
+            lock.with(waits, |owned| owned.run(requests, part, replies.out.buffer()));
+        }
+        actors::yield_now().await;
+        replies.drop_all();
+    }
+
+    fn waits(&self) -> Waits {
+        self.waits
+    }
+}

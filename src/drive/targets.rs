@@ -1,0 +1,150 @@
+//! What is driven: the engines as the server builds them, without a log, and the references.
+
+use super::connection::Socketless;
+use super::measure::{Found, measure, start_runtime};
+use super::options::Options;
+use super::processes::Kernel;
+use super::references;
+use crate::aof::{FsyncPolicy, Joints, LogControl, LogThread, Segment};
+use crate::base::clock::Clock;
+use crate::base::limits::Limit;
+use crate::base::narrowing::whole_u64;
+use crate::base::ticks;
+use crate::config::{Config, Directive};
+use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, MutexEngine};
+use crate::keyspace::{Databases, Instance};
+use crate::stats::stages::{Figures, Stage};
+use actors::FlumeChannels;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// A command that takes so long is told to nobody here, as few are with the server's default.
+const SLOW_FROM_US: f64 = 10_000.0;
+
+/// Shards of the map for each thread: as many as the server has by default for each core.
+const MAP_SHARDS_PER_THREAD: usize = 4;
+
+/// What was found, and what the engine says of itself.
+#[derive(Debug)]
+pub struct Measured {
+    /// What connections found.
+    pub found: Found,
+    /// Shards of the engine; 0 of a reference.
+    pub shards: usize,
+    /// Where the time of batches went that were watched, in the window.
+    pub stages: Vec<(&'static str, Figures)>,
+    /// Acquisitions of the engine's lock that did not wait, of the whole time, and waits of it, where it counts them.
+    pub lock: Option<EngineLock>,
+}
+
+/// What the mutex engine counts of its lock.
+#[derive(Debug, Clone, Copy)]
+pub struct EngineLock {
+    /// Acquisitions that did not wait.
+    pub free: u64,
+    /// Acquisitions that waited.
+    pub waited: u64,
+    /// Their median.
+    pub p50_ns: u64,
+    /// Their 99th percentile.
+    pub p99_ns: u64,
+}
+
+/// Measures what `options` name.
+pub fn measure_target(options: &Options) -> Result<Measured, String> {
+    ticks::begin();
+    Kernel::look();
+    match options.engine.as_str() {
+        "mutex" => drive(options, 1, |foundation| Arc::new(MutexEngine::new(foundation))),
+        "dashmap" => drive(options, 1, |foundation| Arc::new(DashmapEngine::new(foundation))),
+        "actor" => drive(options, options.shards.unwrap_or(options.threads), |foundation| {
+            let engine = Arc::new(ActorEngine::<FlumeChannels>::new(foundation));
+            engine.start();
+            engine
+        }),
+        _ => {
+            let found = references::measure(options)?;
+            Ok(Measured { found, shards: 0, stages: Vec::new(), lock: None })
+        }
+    }
+}
+
+fn drive<E: Engine>(
+    options: &Options,
+    owners: usize,
+    build: impl FnOnce(Foundation) -> Arc<E>,
+) -> Result<Measured, String> {
+    let runtime = start_runtime(options, options.threads, 0)?;
+    let (foundation, log) = foundation(options, owners);
+    let instance = Arc::clone(&foundation.instance);
+    let entered = runtime.enter();
+    let engine = build(foundation);
+    drop(entered);
+    let begin = || Socketless::new(engine.session(), Arc::clone(&instance));
+    let found = measure(options, &runtime, options.threads, begin, || instance.stages.reset())?;
+    let metrics = engine.metrics();
+    let lock = metrics.lock_waits.map(|waits| EngineLock {
+        free: metrics.lock_free,
+        waited: waits.count,
+        p50_ns: waits.p50,
+        p99_ns: waits.p99,
+    });
+    let stages = [Stage::Parse, Stage::Queue, Stage::Execute, Stage::Return, Stage::Reorder];
+    let stages = stages.map(|stage| (stage.name(), instance.stages.figures(stage)));
+    runtime.shutdown_background();
+    drop(log);
+    Ok(Measured {
+        found,
+        shards: if metrics.map_shards > 0 { metrics.map_shards } else { metrics.shards.len() },
+        stages: stages.to_vec(),
+        lock,
+    })
+}
+
+/// An instance with the settings that a server has by default.
+pub fn instance() -> Arc<Instance> {
+    let config = Config::default();
+    let instance: Arc<Instance> = Arc::default();
+    config.apply_to(&instance.settings);
+    instance.calls.set_tracks_latency(config.is_on(Directive::LatencyTracking));
+    instance.calls.set_slow_from(whole_u64(SLOW_FROM_US * ticks::per_us()));
+    instance.stages.set_sample(config.narrow(Directive::StagesSample));
+    instance
+}
+
+/// What the server builds an engine from, without a log and without keys.
+fn foundation(options: &Options, owners: usize) -> (Foundation, Vec<LogThread>) {
+    let config = Config::default();
+    let (control, joints) = (LogControl::new(FsyncPolicy::No), Arc::new(Joints::default()));
+    let started = (0..owners).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
+    let (segments, log): (Vec<_>, Vec<_>) = started.unzip();
+    joints.begin(&segments);
+    let instance = instance();
+    let databases = config.size(Directive::Databases);
+    let number = |directive, otherwise| {
+        let set = usize::try_from(config.number(directive)).ok().and_then(NonZeroUsize::new);
+        set.unwrap_or(otherwise)
+    };
+    let map_shards = options.shards.and_then(NonZeroUsize::new);
+    let foundation = Foundation {
+        instance: Arc::clone(&instance),
+        stores: (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect(),
+        segments,
+        joints,
+        clock: Clock::default(),
+        seed: options.seed,
+        mailbox_capacity: number(Directive::MailboxCapacity, NonZeroUsize::MIN),
+        turn_batches: number(Directive::TurnBatches, NonZeroUsize::MIN),
+        reads_in_flight: number(Directive::ReadsInFlight, NonZeroUsize::MIN),
+        map_shards: map_shards
+            .or(NonZeroUsize::new(MAP_SHARDS_PER_THREAD * options.threads))
+            .unwrap_or(NonZeroUsize::MIN),
+        is_multi_key_atomic: true,
+        batching: Batching::new(options.is_by_read(), options.prefetches()),
+        pubsub: Arc::default(),
+        due_keys: Arc::default(),
+        latency: Arc::default(),
+        reply_bytes_max: Arc::new(Limit::new(u64::MAX)),
+    };
+    (foundation, log)
+}
