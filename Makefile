@@ -18,7 +18,12 @@ COMMIT  ?=
 CARGO   ?= cargo
 LAB      = $${CARGO_TARGET_DIR:-target}/release/experiments
 
-.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill seal verify-report memory side-by-side planted generator-cost clean check sanitize
+GRID    ?= experiments/scaling/full.toml
+OUT     ?= experiments/results/scaling/scaling.jsonl
+MINUTES ?=
+THREADS ?=
+
+.PHONY: help run build test test-tools soak compat mutants lint lint-tools fmt docs experiment experiment-quick report fill seal verify-report memory side-by-side planted scaling scaling-planted kit generator-cost clean check sanitize
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -123,6 +128,29 @@ planted: build ## Is a cost planted in the mutex engine found where it was plant
 	CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/planted $(CARGO) build --release --bin shardrace --features planted-cost
 	$(LAB) run --sweeps experiments/sweeps/planted/planted.toml --server \
 	  "planted=env SHARDRACE_PLANTED_NS=50 $${CARGO_TARGET_DIR:-target}/planted/release/shardrace --engine mutex --bind 127.0.0.1 --port {port} --dir {dir} --save ''"
+
+# A build of its own: what is measured otherwise has no driver in it.
+SCALING_TARGET = $${CARGO_TARGET_DIR:-target}/scaling
+scaling: ## The engines without sockets, on 1 thread and on as many as there are cores (MINUTES= THREADS=1,2 GRID= OUT=)
+	$(CARGO) build --release --bin experiments -p experiments
+	CARGO_TARGET_DIR=$(SCALING_TARGET) $(CARGO) build --release --bin shardrace-scaling --features scaling
+	$(LAB) scaling --driver $(SCALING_TARGET)/release/shardrace-scaling --grid $(GRID) --out $(OUT) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(THREADS),--threads $(THREADS))
+	$(LAB) scaling-tables $(OUT)
+
+scaling-planted: ## Is a cost planted under the lock of the mutex engine found without sockets? (1 minute, and a build)
+	$(CARGO) build --release --bin experiments -p experiments
+	CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/planted $(CARGO) build --release --bin shardrace-scaling --features scaling,planted-cost
+	$(LAB) scaling --driver $${CARGO_TARGET_DIR:-target}/planted/release/shardrace-scaling \
+	  --grid experiments/scaling/planted.toml --out experiments/results/scaling-planted/scaling.jsonl
+	$(LAB) scaling-tables experiments/results/scaling-planted/scaling.jsonl
+
+# The file that predictions in docs/scaling.md are made from.
+PREDICTED = experiments/results/scaling-20261125/scaling.jsonl
+KIT       = $${CARGO_TARGET_DIR:-target}/kit/shardrace-kit
+kit: build ## One archive for a machine with many cores: unpack it there and type ./run --minutes 30
+	CARGO_TARGET_DIR=$(SCALING_TARGET) $(CARGO) build --release --bin shardrace-scaling --features scaling
+	kit/pack.sh $(KIT) $${CARGO_TARGET_DIR:-target}/release $(SCALING_TARGET)/release $(PREDICTED)
 
 generator-cost: build ## CPU per operation of loadgen and of redis-benchmark, in pairs (a quiet machine, 3 to 6 minutes)
 	loadgen/scripts/cpu_cost.py $${CARGO_TARGET_DIR:-target}/release/loadgen

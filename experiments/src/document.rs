@@ -8,6 +8,7 @@
 //! <!--lab parts why ops_per_sec actor mutex-->      what a difference is made of; `effects` has the analysis of variance
 //! <!--lab answers-->                                                                what follows from all verdicts
 //! <!--lab claims-->                                                                 the audit, as a table
+//! <!--lab driven experiments/results/scaling-20261125/scaling.jsonl curves batch-->   of `experiments scaling`
 //! …
 //! <!--/lab-->
 //! ```
@@ -34,6 +35,7 @@ use crate::noise;
 use crate::observation::Observations;
 use crate::report::{self, Table, figure, grouped, title};
 use crate::results::RunFolder;
+use crate::scaling;
 use crate::side_by_side;
 use crate::summary::{GENERATOR_BOUND, Metric, Summary};
 use crate::sweep::{FlagValue, Sweep};
@@ -183,6 +185,9 @@ fn value(library: &mut Library, path: &Path, run: Option<&Path>, query: &str) ->
     }
     if kind == "between" {
         return between(library, &words);
+    }
+    if kind == "driven" {
+        return scaling::query(&library.root, &words);
     }
     let Some(run) = run else { return Ok(NOT_MEASURED.to_owned()) };
     let claims = library.claims.clone();
@@ -540,7 +545,7 @@ fn claims_table(source: &Source, claims: &[Claims]) -> String {
 }
 
 /// A table between empty lines, as Markdown wants it.
-fn markdown<T: AsRef<str>>(header: &[T], rows: &[Vec<String>]) -> String {
+pub(crate) fn markdown<T: AsRef<str>>(header: &[T], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
     let mut text = format!("\n\n{}", line(header.iter().map(AsRef::as_ref).collect()));
     text.push_str(&format!("|{}\n", "---|".repeat(header.len())));

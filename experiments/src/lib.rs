@@ -8,7 +8,8 @@
 //! (`summary`, `bootstrap`), differences (`compare`), what a sweep's figures say (`analysis`, `usl`), what a difference is made of (`factorial`), the answers in sentences (`answers`), the noise of the
 //! method (`noise`), the audit of others' claims (`claims`). `report` draws it (`chart`) along the coordinates that were
 //! varied (`dimension`), `document` puts figures into Markdown (some from `side_by_side`), and `verify` computes all of it again and compares.
-//! `memory` stands beside them: bytes for each key, by shape of the data.
+//! `memory` stands beside them: bytes for each key, by shape of the data. So does `scaling`: the engines without sockets,
+//! and what a model says of them on more cores.
 
 pub mod alignment;
 pub mod analysis;
@@ -44,6 +45,7 @@ pub mod results;
 pub mod rng;
 pub mod run;
 pub mod sampler;
+pub mod scaling;
 pub mod seal;
 pub mod side_by_side;
 pub mod stages;

@@ -12,7 +12,7 @@ use experiments::interrupt::Interrupted;
 use experiments::process::{CHILD_COMMAND, become_program};
 use experiments::results::{RunFolder, write_whole};
 use experiments::run::{self, Options};
-use experiments::{claims, memory, plan, report, seal, sweep, verify};
+use experiments::{claims, memory, plan, report, scaling, seal, sweep, verify};
 
 /// The documents whose figures are kept right.
 const DOCUMENTS: [&str; 5] = [
@@ -102,6 +102,40 @@ enum Subcommands {
         #[arg(long, value_name = "TEXT", default_value = "")]
         shapes: String,
     },
+    /// Measure the engines without sockets, on 1 thread and on as many as there are cores
+    ///
+    /// `make scaling` builds the driver; docs/scaling.md says what is measured.
+    Scaling {
+        /// The grid: which engines, threads and loads
+        #[arg(long, value_name = "FILE", default_value = "experiments/scaling/full.toml")]
+        grid: PathBuf,
+        /// The driver [default: shardrace-scaling beside this executable]
+        #[arg(long, value_name = "PATH")]
+        driver: Option<PathBuf>,
+        /// The file that is written
+        #[arg(long, value_name = "FILE", default_value = "experiments/results/scaling/scaling.jsonl")]
+        out: PathBuf,
+        /// Numbers of threads [default: those of the grid]
+        #[arg(long, value_delimiter = ',', value_name = "N,…")]
+        threads: Vec<usize>,
+        /// Fit it into about so many minutes, by shorter windows
+        #[arg(long)]
+        minutes: Option<f64>,
+        /// Gives the order
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Blocks of the grid [default: all]
+        #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+        blocks: Vec<String>,
+    },
+    /// Print the tables of what `scaling` has measured, and what the model predicts
+    ScalingTables {
+        /// The file
+        file: PathBuf,
+        /// Print beside it what was predicted from this file: predicted, measured, refuted
+        #[arg(long, value_name = "FILE")]
+        predicted: Option<PathBuf>,
+    },
     /// List the sweeps
     List {
         /// The folder of sweeps
@@ -173,6 +207,17 @@ fn execute(command: Subcommands) -> Result<()> {
         Subcommands::Verify { documents, results, claims } => verify(&documents, &results, &claims),
         Subcommands::Memory { keys, servers, server, shapes } => {
             memory::run(&memory::Options { keys, servers, definitions: server, shapes })
+        }
+        Subcommands::Scaling { grid, driver, out, threads, minutes, seed, blocks } => {
+            scaling::run(&scaling::Options { grid, driver, out, threads, minutes, seed, blocks })
+        }
+        Subcommands::ScalingTables { file, predicted } => {
+            let text = match predicted {
+                Some(predicted) => scaling::comparison(&predicted, &file)?,
+                None => scaling::tables(&file)?,
+            };
+            println!("{text}");
+            Ok(())
         }
         Subcommands::Child { parent, program, arguments } => become_program(parent, &program, &arguments),
         Subcommands::List { sweeps } => {

@@ -267,6 +267,9 @@ fn rests_on(path: &Path, text: &str) -> Result<Vec<PathBuf>> {
         if let Some(file) = query.strip_prefix("side-by-side ") {
             found.push(PathBuf::from(file.trim()));
         }
+        if let Some(rest) = query.strip_prefix("driven ") {
+            found.push(PathBuf::from(rest.split_whitespace().next().unwrap_or_default()));
+        }
         let run = query.strip_prefix("run ").map(|named| named.split(" for ").next().unwrap_or_default().trim());
         if let Some(run) = run.filter(|run| *run != document::NO_RUN) {
             found.extend(["run.json", "trials.jsonl"].map(|name| Path::new(run).join(name)));

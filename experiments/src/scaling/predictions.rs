@@ -1,0 +1,665 @@
+//! What the model says of machines with more cores, and how far it is off where that can be seen.
+//!
+//! Inputs are what was measured on one thread and on two, in the block `model`: how long a thread takes for a batch of 1,
+//! 16 and 64 requests, and how much of that is within commands. From one thread come the work of a batch and what grows
+//! with its requests; from two the cost of a transfer, as the one number that makes the model give what was measured. Both
+//! are lines between batches of 1 and of 64: batches of 16 are what the model is checked on.
+//!
+//! An interval is a bootstrap over the repeats of every input, as wide again as the worst check of that engine was off.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+
+use super::model::{Course, Locks, Mailboxes, Outcome, Spread, touched};
+use super::record::Recorded;
+use crate::bootstrap::{Estimate, median, middle_95_percent};
+use crate::document::markdown;
+use crate::report::grouped;
+use crate::rng::Rng;
+
+/// The block that inputs are from.
+const BLOCK: &str = "model";
+/// The batches that lines go through, and the one between that is checked.
+const ENDS: (usize, usize) = (1, 64);
+const BETWEEN: usize = 16;
+/// Cores that are predicted.
+const CORES: [usize; 3] = [4, 16, 64];
+/// Draws behind intervals.
+const RESAMPLES: usize = if cfg!(test) { 3 } else { 60 };
+/// Batches of each run of the model that are counted.
+const BATCHES: usize = if cfg!(test) { 500 } else { 3_000 };
+/// Halvings of the interval in which the cost of a transfer is looked for.
+const HALVINGS: usize = 14;
+/// Shards of the map of dashmap for each core: the server's default.
+const MAP_SHARDS_PER_CORE: usize = 4;
+/// Share of requests that read, in the block.
+const READS: f64 = 0.5;
+
+/// An engine as the model knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Engine {
+    /// One lock.
+    Mutex,
+    /// A lock for each shard of the map.
+    Dashmap,
+    /// A shard on each core.
+    Actor,
+}
+
+impl Engine {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Mutex, Self::Dashmap, Self::Actor];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Dashmap => "dashmap",
+            Self::Actor => "actor",
+        }
+    }
+}
+
+/// Where something was measured: engine with its shards, threads, batch.
+type Place = (String, usize, usize);
+
+/// What was measured at one place, in each repeat.
+#[derive(Debug, Clone, Default)]
+struct Cell {
+    /// Nanoseconds that a thread takes for a batch.
+    batch_ns: Vec<f64>,
+    /// Of them within commands.
+    inside_ns: Vec<f64>,
+    /// 99th percentile of a batch's time.
+    p99_ns: Vec<f64>,
+}
+
+/// All that the model is made from.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    cells: BTreeMap<Place, Cell>,
+    connections: usize,
+    seed: u64,
+}
+
+/// One figure of each cell.
+#[derive(Debug, Clone)]
+struct Drawn {
+    cells: BTreeMap<Place, [f64; 3]>,
+    connections: usize,
+}
+
+impl Inputs {
+    /// The inputs of a file. The error says which is missing.
+    pub fn of(recorded: &Recorded) -> Result<Self> {
+        let mut cells: BTreeMap<Place, Cell> = BTreeMap::new();
+        let mut connections = None;
+        for trial in recorded.trials.iter().filter(|trial| trial.block == BLOCK) {
+            let found = &trial.found;
+            connections = connections.or(Some(found.connections));
+            let cell = cells.entry((found.name(), found.threads, found.batch)).or_default();
+            cell.batch_ns.push(found.threads as f64 * found.seconds * 1e9 / found.batches as f64);
+            cell.inside_ns.push(found.execute_mean_ns.with_context(|| format!("{} has no stages", found.name()))?);
+            cell.p99_ns.push(found.p99_ns as f64);
+        }
+        let connections = connections.with_context(|| format!("there is no block {BLOCK:?}"))?;
+        let inputs = Self { cells, connections, seed: recorded.header.seed };
+        for place in needed() {
+            inputs.cells.get(&place).with_context(|| format!("{place:?} was not measured"))?;
+        }
+        Ok(inputs)
+    }
+
+    /// The medians of all repeats.
+    fn medians(&self) -> Drawn {
+        self.map(|values| median(&mut values.to_vec()).expect("a cell has a repeat"))
+    }
+
+    /// The medians of repeats that are drawn anew.
+    fn draw(&self, rng: &mut Rng) -> Drawn {
+        self.map(|values| {
+            let mut drawn: Vec<f64> = (0..values.len()).map(|_| values[rng.below(values.len())]).collect();
+            median(&mut drawn).expect("a cell has a repeat")
+        })
+    }
+
+    fn map(&self, mut one: impl FnMut(&[f64]) -> f64) -> Drawn {
+        let cells = self
+            .cells
+            .iter()
+            .map(|(place, cell)| (place.clone(), [one(&cell.batch_ns), one(&cell.inside_ns), one(&cell.p99_ns)]));
+        Drawn { cells: cells.collect(), connections: self.connections }
+    }
+}
+
+/// What has to be measured.
+fn needed() -> Vec<Place> {
+    let mut places = Vec::new();
+    for batch in [ENDS.0, BETWEEN, ENDS.1] {
+        for (engine, threads) in [
+            ("mutex", 1),
+            ("mutex", 2),
+            ("dashmap/8", 1),
+            ("dashmap/8", 2),
+            ("actor/1", 1),
+            ("actor/2", 1),
+            ("actor/2", 2),
+        ] {
+            places.push((engine.to_owned(), threads, batch));
+        }
+    }
+    places
+}
+
+/// The value at `at` of the line through the values at both ends.
+fn line(at: f64, (low, high): (f64, f64)) -> f64 {
+    let (from, to) = (ENDS.0 as f64, ENDS.1 as f64);
+    low + (high - low) * (at - from) / (to - from)
+}
+
+impl Drawn {
+    fn cell(&self, engine: &str, threads: usize, batch: usize) -> [f64; 3] {
+        self.cells[&(engine.to_owned(), threads, batch)]
+    }
+
+    /// The name of what was measured of an engine on so many threads.
+    fn measured_as(engine: Engine, threads: usize) -> &'static str {
+        match (engine, threads) {
+            (Engine::Mutex, _) => "mutex",
+            (Engine::Dashmap, _) => "dashmap/8",
+            (Engine::Actor, 1) => "actor/1",
+            (Engine::Actor, _) => "actor/2",
+        }
+    }
+
+    fn per_second(&self, engine: Engine, threads: usize, batch: usize) -> f64 {
+        threads as f64 * 1e9 / self.cell(Self::measured_as(engine, threads), threads, batch)[0]
+    }
+
+    fn p99_ns(&self, engine: Engine, threads: usize, batch: usize) -> f64 {
+        self.cell(Self::measured_as(engine, threads), threads, batch)[2]
+    }
+
+    /// Work of a batch on one thread, and how much of it is within commands: from the line, or as measured.
+    fn work(&self, engine: Engine, batch: usize) -> (f64, f64) {
+        let name = Self::measured_as(engine, 1);
+        let end = |batch: usize| self.cell(name, 1, batch);
+        let (low, high) = (end(ENDS.0), end(ENDS.1));
+        let of = |index: usize| line(batch as f64, (low[index], high[index]));
+        let whole = of(0);
+        // Watching a stage costs a look at the counter, which can be as much as the rest of a small batch.
+        (whole, of(1).min(whole * 0.95))
+    }
+
+    /// What each further shard costs that a batch touches: from one thread with one shard and with two.
+    fn message_ns(&self) -> f64 {
+        let more = self.cell("actor/2", 1, ENDS.1)[0] - self.cell("actor/1", 1, ENDS.1)[0];
+        (more / (touched(2, ENDS.1) - 1.0)).max(0.0)
+    }
+}
+
+/// An engine whose transfers cost so much with batches of either end.
+#[derive(Debug, Clone)]
+struct Fitted<'a> {
+    drawn: &'a Drawn,
+    engine: Engine,
+    transfer_ns: (f64, f64),
+    seed: u64,
+}
+
+impl<'a> Fitted<'a> {
+    /// The engine with transfers that cost nothing: what one thread alone says of several.
+    fn without_transfers(drawn: &'a Drawn, engine: Engine, seed: u64) -> Self {
+        Self { drawn, engine, transfer_ns: (0.0, 0.0), seed }
+    }
+
+    /// The engine with transfers as two threads show them.
+    fn of(drawn: &'a Drawn, engine: Engine, seed: u64) -> Self {
+        let mut fitted = Self::without_transfers(drawn, engine, seed);
+        let (low, high) = (fitted.fit(ENDS.0), fitted.fit(ENDS.1));
+        fitted.transfer_ns = (low, high);
+        fitted
+    }
+
+    /// The cost of a transfer with which the model gives what was measured on two threads; none where it gives less
+    /// without any.
+    fn fit(&self, batch: usize) -> f64 {
+        let measured = self.drawn.per_second(self.engine, 2, batch);
+        let gives = |transfer_ns: f64| self.run_with(2, batch, transfer_ns).per_second;
+        if gives(0.0) <= measured {
+            return 0.0;
+        }
+        let (mut low, mut high) = (0.0, 2.0 * self.drawn.work(self.engine, batch).0);
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(low, high);
+            if gives(middle) > measured { low = middle } else { high = middle }
+        }
+        f64::midpoint(low, high)
+    }
+
+    /// Requests that go with one transfer: a batch under locks, the part of a shard in a mailbox.
+    fn transfer_at(&self, cores: usize, batch: usize) -> f64 {
+        match self.engine {
+            Engine::Mutex | Engine::Dashmap => line(batch as f64, self.transfer_ns),
+            Engine::Actor => {
+                let part = batch as f64 / touched(cores, batch);
+                let largest = ENDS.1 as f64 / touched(2, ENDS.1);
+                let share = ((part - 1.0) / (largest - 1.0)).clamp(0.0, 1.0);
+                self.transfer_ns.0 + (self.transfer_ns.1 - self.transfer_ns.0) * share
+            }
+        }
+    }
+
+    /// Runs the model.
+    fn run(&self, cores: usize, batch: usize) -> Outcome {
+        self.run_with(cores, batch, self.transfer_at(cores, batch))
+    }
+
+    fn run_with(&self, cores: usize, batch: usize, transfer_ns: f64) -> Outcome {
+        let (whole_ns, inside_ns) = self.drawn.work(self.engine, batch);
+        let course = Course {
+            cores,
+            connections: self.drawn.connections,
+            batches: BATCHES,
+            spread: Spread::Even,
+            seed: self.seed,
+        };
+        let locks = Locks {
+            locks: 1,
+            batch,
+            reads: READS,
+            shares: false,
+            counts: false,
+            outside_ns: whole_ns - inside_ns,
+            inside_ns,
+            transfer_ns,
+        };
+        match self.engine {
+            Engine::Mutex => Locks { batch: 1, ..locks }.run(&course),
+            Engine::Dashmap => {
+                let count = (MAP_SHARDS_PER_CORE * cores).next_power_of_two().max(MEASURED_MAP_SHARDS);
+                Locks { locks: count, shares: true, counts: true, ..locks }.run(&course)
+            }
+            Engine::Actor => Mailboxes {
+                batch,
+                connection_ns: whole_ns - inside_ns,
+                shard_ns: inside_ns,
+                message_ns: self.drawn.message_ns(),
+                transfer_ns,
+            }
+            .run(&course),
+        }
+    }
+
+    /// The 99th percentile, as much longer than the model's as it was on one thread: what disturbs a machine is no part of
+    /// the model.
+    fn p99_ns(&self, outcome: &Outcome, batch: usize) -> f64 {
+        let alone = self.run(1, batch).p99_ns;
+        outcome.p99_ns * self.drawn.p99_ns(self.engine, 1, batch) / alone
+    }
+}
+
+/// Shards of the map where it was measured.
+const MEASURED_MAP_SHARDS: usize = 8;
+
+/// One check: what the model says of something that it was not made from.
+#[derive(Debug, Clone, PartialEq)]
+struct Check {
+    engine: Engine,
+    what: &'static str,
+    batch: usize,
+    /// Requests per second as measured and as the model has it.
+    per_second: (f64, f64),
+    /// The same of the 99th percentile; none where the check is of throughput alone.
+    p99_ns: Option<(f64, f64)>,
+    /// Whether predictions are as wide as it was off: those without transfers are a bound, and no prediction.
+    counts: bool,
+}
+
+impl Check {
+    /// By how much the model is off, as a share of what was measured.
+    fn error((measured, said): (f64, f64)) -> f64 {
+        said / measured - 1.0
+    }
+}
+
+fn checks_of(drawn: &Drawn, seed: u64) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for engine in Engine::ALL {
+        let requests = |per_second: f64, batch: usize| per_second * batch as f64;
+        let measured = |threads: usize, batch: usize| requests(drawn.per_second(engine, threads, batch), batch);
+        let alone = requests(1e9 / drawn.work(engine, BETWEEN).0, BETWEEN);
+        checks.push(Check {
+            engine,
+            what: "1 thread, batch 16, from batches of 1 and 64",
+            batch: BETWEEN,
+            per_second: (measured(1, BETWEEN), alone),
+            p99_ns: None,
+            counts: true,
+        });
+        let fitted = Fitted::of(drawn, engine, seed);
+        let outcome = fitted.run(2, BETWEEN);
+        checks.push(Check {
+            engine,
+            what: "2 threads, batch 16, from batches of 1 and 64",
+            batch: BETWEEN,
+            per_second: (measured(2, BETWEEN), requests(outcome.per_second, BETWEEN)),
+            p99_ns: Some((drawn.p99_ns(engine, 2, BETWEEN), fitted.p99_ns(&outcome, BETWEEN))),
+            counts: true,
+        });
+        let bare = Fitted::without_transfers(drawn, engine, seed);
+        for batch in [ENDS.0, BETWEEN, ENDS.1] {
+            let outcome = bare.run(2, batch);
+            checks.push(Check {
+                engine,
+                what: "2 threads from 1, transfers at no cost",
+                batch,
+                per_second: (measured(2, batch), requests(outcome.per_second, batch)),
+                p99_ns: None,
+                counts: false,
+            });
+        }
+    }
+    checks
+}
+
+/// How far the model is off where that can be seen, as a table.
+pub fn checks(recorded: &Recorded) -> Result<String> {
+    let inputs = Inputs::of(recorded)?;
+    let rows = checks_of(&inputs.medians(), inputs.seed).into_iter().map(|check| {
+        let pair = |pair: (f64, f64), unit: f64| {
+            [grouped(pair.0 / unit), grouped(pair.1 / unit), format!("{:+.0} %", Check::error(pair) * 100.0)]
+        };
+        let none = || ["–".to_owned(), "–".to_owned(), "–".to_owned()];
+        let mut row = vec![check.engine.name().to_owned(), check.what.to_owned(), check.batch.to_string()];
+        row.extend(pair(check.per_second, 1e3));
+        row.extend(check.p99_ns.map_or_else(none, |p99| pair(p99, 1e3)));
+        row
+    });
+    let header = [
+        "engine",
+        "what is predicted, and from what",
+        "batch",
+        "thousand requests/s measured",
+        "predicted",
+        "off by",
+        "p99 µs measured",
+        "predicted",
+        "off by",
+    ];
+    Ok(markdown(&header, &rows.collect::<Vec<_>>()))
+}
+
+/// What the model is made from, as a table.
+pub fn inputs(recorded: &Recorded) -> Result<String> {
+    let inputs = Inputs::of(recorded)?;
+    let drawn = inputs.medians();
+    let mut rows = Vec::new();
+    for engine in Engine::ALL {
+        let fitted = Fitted::of(&drawn, engine, inputs.seed);
+        let ns = |value: f64| grouped(value);
+        for batch in [ENDS.0, ENDS.1] {
+            let (whole, inside) = drawn.work(engine, batch);
+            let transfer = if batch == ENDS.0 { fitted.transfer_ns.0 } else { fitted.transfer_ns.1 };
+            let message = if engine == Engine::Actor { ns(drawn.message_ns()) } else { "–".to_owned() };
+            rows.push(vec![
+                engine.name().to_owned(),
+                batch.to_string(),
+                ns(whole - inside),
+                ns(inside),
+                ns(transfer),
+                message,
+            ]);
+        }
+    }
+    let header = ["engine", "batch", "ns outside", "ns within commands", "ns for a transfer", "ns for a further shard"];
+    Ok(markdown(&header, &rows))
+}
+
+/// A figure with what it may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Range {
+    middle: f64,
+    low: f64,
+    high: f64,
+}
+
+/// A prediction.
+#[derive(Debug, Clone, PartialEq)]
+struct Prediction {
+    engine: Engine,
+    cores: usize,
+    batch: usize,
+    per_second: Range,
+    p99_ns: Range,
+}
+
+/// The ends of the draws, further out by the share that checks were off.
+fn range(middle: f64, draws: &mut [f64], off: f64) -> Range {
+    let (low, high) = middle_95_percent(draws).unwrap_or((middle, middle));
+    Range { middle, low: low.min(middle) / (1.0 + off), high: high.max(middle) * (1.0 + off) }
+}
+
+/// What the model says of so many cores.
+fn predictions(inputs: &Inputs, all_cores: &[usize]) -> Vec<Prediction> {
+    let middle = inputs.medians();
+    let mut rng = Rng::new(inputs.seed);
+    let draws: Vec<Drawn> = (0..RESAMPLES).map(|_| inputs.draw(&mut rng)).collect();
+    let checks = checks_of(&middle, inputs.seed);
+    let mut found = Vec::new();
+    for engine in Engine::ALL {
+        let own = checks.iter().filter(|check| check.engine == engine && check.counts);
+        let worst = |errors: &mut dyn Iterator<Item = f64>| errors.map(f64::abs).fold(0.0, f64::max);
+        let off = worst(&mut own.clone().map(|check| Check::error(check.per_second)));
+        let off_p99 = worst(&mut own.filter_map(|check| check.p99_ns).map(Check::error)).max(off);
+        let fitted = Fitted::of(&middle, engine, inputs.seed);
+        let others: Vec<Fitted<'_>> = draws.iter().map(|drawn| Fitted::of(drawn, engine, inputs.seed)).collect();
+        for &cores in all_cores {
+            for batch in [ENDS.0, BETWEEN, ENDS.1] {
+                let say = |fitted: &Fitted<'_>| {
+                    let outcome = fitted.run(cores, batch);
+                    (outcome.per_second * batch as f64, fitted.p99_ns(&outcome, batch))
+                };
+                let (per_second, p99_ns) = say(&fitted);
+                let (mut rates, mut times): (Vec<f64>, Vec<f64>) = others.iter().map(say).unzip();
+                found.push(Prediction {
+                    engine,
+                    cores,
+                    batch,
+                    per_second: range(per_second, &mut rates, off),
+                    p99_ns: range(p99_ns, &mut times, off_p99),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// What the model predicts, as a table: a row for each batch and engine.
+pub fn table(recorded: &Recorded) -> Result<String> {
+    let found = predictions(&Inputs::of(recorded)?, &CORES);
+    let mut rows = Vec::new();
+    for batch in [ENDS.0, BETWEEN, ENDS.1] {
+        for engine in Engine::ALL {
+            let mut row = vec![batch.to_string(), engine.name().to_owned()];
+            let own = found.iter().filter(|one| one.batch == batch && one.engine == engine);
+            let show = |range: Range, unit: f64| shown(range.middle / unit, range.low / unit, range.high / unit);
+            for one in own {
+                row.push(show(one.per_second, 1e6));
+                row.push(show(one.p99_ns, 1e3));
+            }
+            rows.push(row);
+        }
+    }
+    let mut header = vec!["batch".to_owned(), "engine".to_owned()];
+    for cores in CORES {
+        header.extend([format!("{cores} cores: million requests/s"), "p99 µs".to_owned()]);
+    }
+    Ok(markdown(&header, &rows))
+}
+
+/// The block in which another machine measures what was predicted.
+const MEASURED_BLOCK: &str = "predicted";
+
+/// What another machine measured at one place.
+#[derive(Debug, Default)]
+struct Repeats {
+    per_second: Vec<f64>,
+    p99_ns: Vec<f64>,
+}
+
+/// What was predicted from one file beside what another has, with as many threads as there is anything measured for: a table
+/// of predicted, measured, and whether the intervals exclude each other.
+pub fn comparison(predicted: &Recorded, measured: &Recorded) -> Result<String> {
+    let inputs = Inputs::of(predicted)?;
+    let mut measured_at: BTreeMap<(Engine, usize, usize), Repeats> = BTreeMap::new();
+    for trial in measured.trials.iter().filter(|trial| trial.block == MEASURED_BLOCK && trial.found.threads > 2) {
+        let found = &trial.found;
+        let Some(engine) = Engine::ALL.into_iter().find(|engine| engine.name() == found.engine) else { continue };
+        let repeats = measured_at.entry((engine, found.threads, found.batch)).or_default();
+        repeats.per_second.push(found.per_second());
+        repeats.p99_ns.push(found.p99_ns as f64);
+    }
+    let mut cores: Vec<usize> = measured_at.keys().map(|&(_, threads, _)| threads).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    ensure!(
+        !cores.is_empty(),
+        "there is no block {MEASURED_BLOCK:?} with more than two threads: this machine has too few cores"
+    );
+    let seed = measured.header.seed;
+    let rows = predictions(&inputs, &cores).into_iter().filter_map(|one| {
+        let repeats = measured_at.get(&(one.engine, one.cores, one.batch))?;
+        let mut row = vec![one.cores.to_string(), one.batch.to_string(), one.engine.name().to_owned()];
+        for (range, values, unit) in [(one.per_second, &repeats.per_second, 1e6), (one.p99_ns, &repeats.p99_ns, 1e3)] {
+            let found = Estimate::of(values.clone(), seed)?;
+            let is_refuted = found.low() > range.high || found.high() < range.low;
+            row.push(shown(range.middle / unit, range.low / unit, range.high / unit));
+            row.push(shown(found.median / unit, found.low() / unit, found.high() / unit));
+            row.push(if is_refuted { "**refuted**" } else { "stands" }.to_owned());
+        }
+        Some(row)
+    });
+    let header = [
+        "cores",
+        "batch",
+        "engine",
+        "million requests/s predicted",
+        "measured",
+        "verdict",
+        "p99 µs predicted",
+        "measured",
+        "verdict",
+    ];
+    Ok(markdown(&header, &rows.collect::<Vec<_>>()))
+}
+
+fn shown(middle: f64, low: f64, high: f64) -> String {
+    format!("{} [{}–{}]", figure(middle), figure(low), figure(high))
+}
+
+fn figure(value: f64) -> String {
+    if value >= 100.0 { grouped(value) } else { format!("{value:.1}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scaling::record::tests::{recorded, trial};
+
+    /// Trials of a machine as the model has it: a batch costs 300 ns and 150 for each request, and a second thread adds
+    /// a share to that.
+    fn measured(second: f64) -> Recorded {
+        let mut trials = Vec::new();
+        for (engine, threads, batch) in needed() {
+            let batch_ns = 300.0 + 150.0 * batch as f64;
+            let more = if threads == 2 { second } else { 1.0 };
+            for (repeat, noise) in [(1, 0.99), (2, 1.0), (3, 1.01)] {
+                trials.push(trial(&engine, threads, batch, batch_ns * more * noise, repeat));
+            }
+        }
+        recorded(trials)
+    }
+
+    fn of(found: &[Prediction], engine: Engine, cores: usize, batch: usize) -> &Prediction {
+        found.iter().find(|one| (one.engine, one.cores, one.batch) == (engine, cores, batch)).unwrap()
+    }
+
+    #[test]
+    fn what_is_missing_is_said_by_its_name() {
+        let mut one = measured(1.3);
+        one.trials.retain(|trial| trial.found.batch != 64 || trial.found.engine != "actor");
+        assert!(format!("{:#}", Inputs::of(&one).unwrap_err()).contains("actor"));
+        one.trials.clear();
+        assert!(format!("{:#}", Inputs::of(&one).unwrap_err()).contains("model"));
+    }
+
+    #[test]
+    fn a_machine_that_is_as_the_model_has_it_is_predicted_between_the_ends() {
+        let inputs = Inputs::of(&measured(1.0)).unwrap();
+        let mut drawn = inputs.medians();
+        for engine in Engine::ALL {
+            let planted = Fitted { drawn: &drawn.clone(), engine, transfer_ns: (120.0, 400.0), seed: inputs.seed };
+            for batch in [ENDS.0, BETWEEN, ENDS.1] {
+                let place = (Drawn::measured_as(engine, 2).to_owned(), 2, batch);
+                drawn.cells.get_mut(&place).unwrap()[0] = 2e9 / planted.run(2, batch).per_second;
+            }
+        }
+        let checks = checks_of(&drawn, inputs.seed);
+        for check in checks.iter().filter(|check| check.counts) {
+            assert!(Check::error(check.per_second).abs() < 0.04, "{check:?}");
+        }
+        // Without transfers it says more than there is.
+        for check in checks.iter().filter(|check| !check.counts && check.engine == Engine::Mutex) {
+            assert!(Check::error(check.per_second) > 0.02, "{check:?}");
+        }
+    }
+
+    #[test]
+    fn a_transfer_is_found_that_was_planted() {
+        let inputs = Inputs::of(&measured(1.0)).unwrap();
+        let mut drawn = inputs.medians();
+        let planted = Fitted { drawn: &drawn.clone(), engine: Engine::Mutex, transfer_ns: (120.0, 400.0), seed: 3 };
+        for batch in [ENDS.0, ENDS.1] {
+            let per_second = planted.run(2, batch).per_second;
+            drawn.cells.get_mut(&("mutex".to_owned(), 2, batch)).unwrap()[0] = 2e9 / per_second;
+        }
+        let (low, high) = Fitted::of(&drawn, Engine::Mutex, 3).transfer_ns;
+        assert!((low - 120.0).abs() < 5.0 && (high - 400.0).abs() < 20.0, "{low} {high}");
+    }
+
+    #[test]
+    fn what_is_measured_elsewhere_refutes_a_prediction_or_does_not() {
+        let here = measured(1.3);
+        let inputs = Inputs::of(&here).unwrap();
+        let said = predictions(&inputs, &[8]);
+        let there = |factor: f64| {
+            let batch_ns = 8.0 * 64.0 * 1e9 / (of(&said, Engine::Actor, 8, 64).per_second.middle * factor);
+            let trials = (1..=3).map(|repeat| {
+                let mut one = trial("actor/8", 8, 64, batch_ns * (1.0 + f64::from(repeat) / 1000.0), repeat);
+                one.block = MEASURED_BLOCK.to_owned();
+                one
+            });
+            comparison(&here, &recorded(trials.collect())).unwrap()
+        };
+        let row = |text: &str| text.lines().find(|line| line.starts_with("| 8 | 64 | actor |")).unwrap().to_owned();
+        assert!(row(&there(1.0)).contains("| stands |"), "{}", there(1.0));
+        assert!(row(&there(0.2)).contains("| **refuted** |"), "{}", there(0.2));
+        assert!(comparison(&here, &here).is_err(), "two threads are what it was made from");
+    }
+
+    #[test]
+    fn one_lock_stops_growing_and_shards_do_not() {
+        let inputs = Inputs::of(&measured(1.3)).unwrap();
+        let found = predictions(&inputs, &CORES);
+        let growth = |engine| of(&found, engine, 64, 1).per_second.middle / of(&found, engine, 4, 1).per_second.middle;
+        assert!(growth(Engine::Mutex) < 1.1, "{}", growth(Engine::Mutex));
+        assert!(growth(Engine::Actor) > 8.0, "{}", growth(Engine::Actor));
+        for one in &found {
+            let Range { middle, low, high } = one.per_second;
+            assert!(low <= middle && middle <= high && low > 0.0, "{one:?}");
+            assert!(one.p99_ns.low <= one.p99_ns.middle && one.p99_ns.middle <= one.p99_ns.high, "{one:?}");
+        }
+        assert_eq!(predictions(&inputs, &CORES), found, "a seed gives the same");
+    }
+}
