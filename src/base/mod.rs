@@ -13,3 +13,4 @@ pub mod pressure;
 pub mod routing;
 pub(crate) mod runtime;
 pub mod ticks;
+pub(crate) mod worker;

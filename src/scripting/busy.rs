@@ -7,6 +7,7 @@
 //! it runs.
 
 use super::registry::Sha;
+use crate::base::worker;
 use crate::resp::Args;
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -273,9 +274,7 @@ const LEAVE_MAX: Duration = Duration::from_millis(100);
 /// thread may come too late, and then they are this one's again: so a task tells that it was run elsewhere, and a script
 /// leaves them again and again. Where they are left already, that costs the run of that task.
 fn leave_tasks() {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    // A log is replayed where there is no runtime.
-    if !Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread) {
+    if !worker::can_leave_tasks() {
         return;
     }
     let (has_run, waits) = std::sync::mpsc::sync_channel(1);
@@ -284,7 +283,7 @@ fn leave_tasks() {
         _ = has_run.send(());
     });
     // An error says that no thread has come: it is tried again.
-    _ = tokio::task::block_in_place(|| waits.recv_timeout(LEAVE_MAX));
+    _ = worker::wait(|| waits.recv_timeout(LEAVE_MAX));
 }
 
 impl Busy {

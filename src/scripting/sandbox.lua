@@ -122,11 +122,15 @@ function globals.getfenv(f)
   return environment
 end
 
+-- Whether a script has changed an environment, which may be that of a script to come.
+local is_changed = false
+
 function globals.setfenv(f, environment)
   if type(f) == 'number' and f > 0 then f = f + 1 end
   if f == 0 or getfenv(f) == outside then
     error("'setfenv' cannot change environment of given object", 2)
   end
+  is_changed = true
   return setfenv(f, environment)
 end
 
@@ -292,11 +296,29 @@ metatables[G] = read_only(metatable)
 local handled = native.handled
 
 local function run(f, keys, arguments)
-  setfenv(f, G)
+  if is_changed then setfenv(f, G) end
   globals.KEYS, globals.ARGV = keys, arguments
   local ok, value = xpcall(f, handled)
   globals.KEYS, globals.ARGV = nil, nil
   return ok, value
+end
+
+-- What follows the keys of which `at - 1` are in the table, as a table of its own.
+local function after_keys(keys, count, at, key, ...)
+  keys[at] = key
+  if at == count then return keys, {...} end
+  return after_keys(keys, count, at + 1, ...)
+end
+
+local function after_one(key, ...)
+  return { key }, {...}
+end
+
+-- A few keys and arguments come one by one: tables are made here for less than by Rust.
+local function run_with(f, count, ...)
+  if count == 1 then return run(f, after_one(...)) end
+  if count == 0 then return run(f, {}, {...}) end
+  return run(f, after_keys({}, count, 1, ...))
 end
 
 local function call(f, keys, arguments)
@@ -314,4 +336,4 @@ local function load_library(f)
   return ok, err
 end
 
-return run, call, load_library, G
+return run, run_with, call, load_library, G

@@ -108,6 +108,19 @@ def node(source, *arguments):
     return build
 
 
+def from_debian(command, *packages):
+    """A program of a language whose libraries come as packages of Debian."""
+
+    def build(directory):
+        missing = [name for name in packages if subprocess.run(["dpkg", "-s", name], capture_output=True).returncode]
+        if missing:
+            install(["apt-get", "install", "-y", "-qq", *missing], ROOT)
+        directory.mkdir(parents=True, exist_ok=True)
+        return [command[0], str(HERE / command[1]), *command[2:], ADDRESS]
+
+    return build
+
+
 def go(source, *arguments):
     def build(directory):
         directory = directory.parent / source.replace("/", "-")
@@ -133,6 +146,7 @@ PYTHON_SCRIPTS = {
     "redis-py": ["redis==5.0.8"],
     "rq": ["rq==2.10", "redis<6.5"],
     "celery": ["celery==5.7.0", "redis<6.5", "packaging"],
+    "celery 5.3": ["celery==5.3.6", "redis<5.1", "packaging", "setuptools<70"],
     "dramatiq": ["dramatiq[redis]==1.18.0"],
     "limits": ["limits[redis]==4.7.3"],
     "django-redis": ["django-redis==5.4.0", "Django<5", "redis<5.1"],
@@ -149,9 +163,15 @@ PROGRAMS = {
     "cluster go-redis": ("cluster", go("cluster/go")),
     "cluster jedis": ("cluster", java("cluster/java", "JedisProgram")),
     "cluster lettuce": ("cluster", java("cluster/java", "LettuceProgram")),
-    **{f"scripts {name}": ("scripts", python(["scripts/python/main.py", name], *needed)) for name, needed in PYTHON_SCRIPTS.items()},
+    **{f"scripts {name}": ("scripts", python(["scripts/python/main.py", name.split()[0]], *needed)) for name, needed in PYTHON_SCRIPTS.items()},
     **{f"scripts {name}": ("scripts", node("scripts/node", name)) for name in NODE_SCRIPTS},
     **{f"scripts {name}": ("scripts", go("scripts/go", name)) for name in GO_SCRIPTS},
+    "scripts sidekiq": ("scripts", from_debian(["ruby", "scripts/ruby/main.rb", "sidekiq"], "ruby-sidekiq")),
+    "scripts laravel": (
+        "scripts",
+        from_debian(["php", "scripts/php/main.php", "laravel"], "php-cli", "php-redis", "php-illuminate-queue", "php-illuminate-redis"),
+    ),
+    "scripts redis-cli": ("scripts", from_debian(["sh", "scripts/shell/main.sh", "redis-cli"], "redis-tools")),
     "scripts redisson": ("scripts", java("scripts/java", "RedissonProgram", "redisson")),
 }
 

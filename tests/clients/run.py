@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the test suites of client libraries, unmodified, against this server, or another.
 
-    tests/clients/run.py [--suite NAME ...] [--engine ENGINE] [--server PATH | --peer PATH] [--sources DIR] [--work DIR]
+    tests/clients/run.py [--suite NAME ...] [--engine ENGINE] [--shards N] [--server PATH | --peer PATH] [--sources DIR] [--work DIR]
 
 Each suite is checked out at a tag, and what it needs is installed, under --work (outside the tree). It runs in a network
 namespace of its own, with the server on port 6379 and on a unix socket: no other server is in its reach, and it is in
@@ -33,15 +33,18 @@ SUITES = {
     # The commit after v5.6.2 that brings the tests of queues that expire: 58 tests.
     "kombu": {"repository": "celery/kombu", "tag": "5cbdaf97"},
     "rq": {"repository": "rq/rq", "tag": "v2.10"},
+    # The files whose tests are about its scripts.
+    "bullmq": {"repository": "taskforcesh/bullmq", "tag": "v5.81.0"},
 }
-# The actor engine has one shard where it has one thread: several are what it is about.
-FLAGS = {"mutex": [], "dashmap": [], "actor": ["--shards", "3"]}
+ENGINES = ["mutex", "dashmap", "actor"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", action="append", choices=SUITES, help="may be given several times; all by default")
-    parser.add_argument("--engine", default="actor", choices=FLAGS)
+    parser.add_argument("--engine", default="actor", choices=ENGINES)
+    # The actor engine has one shard where it has one thread: several are what it is about.
+    parser.add_argument("--shards", type=int, default=3, help="of the actor engine")
     parser.add_argument("--server", type=pathlib.Path, default=ROOT / "target/release/shardrace")
     parser.add_argument("--peer", type=pathlib.Path, help="a redis-server to run the suites against instead")
     parser.add_argument("--sources", type=pathlib.Path, default=pathlib.Path("/nowhere"))
@@ -137,6 +140,14 @@ def install_rq(directory, options):
     pip("rq", options, *needed, str(directory))
 
 
+def install_bullmq(directory, _options):
+    if not (directory / "src/scripts").exists():
+        run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=directory)
+        # What its `pretest` does, without the look for circular imports.
+        for script in ["generate:raw:scripts", "transform:commands"]:
+            run(["npm", "run", "-s", script], cwd=directory)
+
+
 INSTALL = {
     "redis-py": install_redis_py,
     "ioredis": install_ioredis,
@@ -144,6 +155,7 @@ INSTALL = {
     "django-redis": install_django_redis,
     "kombu": install_kombu,
     "rq": install_rq,
+    "bullmq": install_bullmq,
 }
 
 
@@ -151,7 +163,7 @@ def run_in_namespace(name, options):
     """Runs this script again where there is no network but the loopback."""
     result = file_of(name, "result.json", options)
     result.unlink(missing_ok=True)
-    flags = [f"--engine={options.engine}", f"--server={options.server.resolve()}", f"--work={options.work}"]
+    flags = [f"--engine={options.engine}", f"--shards={options.shards}", f"--server={options.server.resolve()}", f"--work={options.work}"]
     flags += [f"--peer={options.peer.resolve()}"] if options.peer else []
     mapping = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     # The mount namespace is for /etc/hosts, where a suite may need names.
@@ -188,7 +200,7 @@ def start_server(directory, socket, options):
         command = [str(options.peer), str(file), *common, "--save", ""]
     else:
         command = [str(options.server), str(file), *common, "--appendonly", "no", "--engine", options.engine]
-        command += FLAGS[options.engine]
+        command += ["--shards", str(options.shards)] if options.engine == "actor" else []
     server = subprocess.Popen(command, stdout=(directory / "log").open("w"), stderr=subprocess.STDOUT, cwd=directory)
     deadline = time.time() + 30
     while "Ready to accept connections" not in (directory / "log").read_text():
@@ -283,6 +295,15 @@ def run_rq(directory, options):
     return run_pytest("rq", directory, options, *arguments, environment={"PATH": f"{programs}:{os.environ['PATH']}"})
 
 
+def run_bullmq(directory, options):
+    file = file_of("bullmq", "xml", options)
+    file.unlink(missing_ok=True)
+    command = ["npx", "vitest", "run", "--no-file-parallelism", "--reporter=junit", f"--outputFile={file}"]
+    command += [f"tests/{name}.test.ts" for name in ["bulk", "queue", "scripts"]]
+    subprocess.run(command, cwd=directory)
+    return outcomes_of_junit(file)
+
+
 RUN = {
     "redis-py": run_redis_py,
     "ioredis": run_ioredis,
@@ -290,6 +311,7 @@ RUN = {
     "django-redis": run_django_redis,
     "kombu": run_kombu,
     "rq": run_rq,
+    "bullmq": run_bullmq,
 }
 
 

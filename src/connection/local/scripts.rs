@@ -1,6 +1,7 @@
 //! What scripts need of the server that runs them: commands that need a connection run for one that leads nowhere.
 
 use super::{ConnectionState, LocalCall, dispatch};
+use crate::base::worker;
 use crate::commands::scripting::{Host, Local};
 use crate::commands::{CommandId, Context};
 use crate::connection::monitor;
@@ -55,7 +56,9 @@ impl Host for Server {
 
     fn keep_functions(&self, libraries: &Libraries) -> Result<(), String> {
         let Some(rewriter) = self.rewriting.rewriter() else { return Ok(()) };
-        let kept = std::thread::scope(|scope| scope.spawn(|| rewriter.keep_functions(libraries)).join());
+        // The caller's keys wait for the disk, other connections do not.
+        let kept =
+            worker::wait(|| std::thread::scope(|scope| scope.spawn(|| rewriter.keep_functions(libraries)).join()));
         kept.expect("writing a file does not panic").map_err(|error| {
             let dir = rewriter.dir().display();
             tracing::error!("Can't write the libraries of functions in {dir}: {error}");
