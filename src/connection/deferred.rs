@@ -303,7 +303,7 @@ fn wait_for_copies<S: Session>(
     // What was sent before it is executed first.
     let is_behind_all = session.replied() >= session.taken_on();
     let sleep = sleep.advanced(&server.replication, is_behind_all);
-    let is_synced = || is_behind_all && server.has_log() && session.is_synced(&session.written());
+    let is_synced = || is_behind_all && server.has_log() && session.log().is_synced(&session.written());
     let (local, copies) = match sleep {
         Sleep::WaitAof { .. } => (u64::from(is_synced()), sleep.copies(&server.replication)),
         _ => (0, sleep.copies(&server.replication)),
@@ -386,7 +386,7 @@ fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut
         Some(Multi { mut transaction, .. }) => {
             // What WAITAOF in it replies: writes of the transaction itself do not count.
             let has_log = parties.server.has_log();
-            parties.state.is_synced = has_log && parties.session.is_synced(&parties.session.written());
+            parties.state.is_synced = has_log && parties.session.log().is_synced(&parties.session.written());
             let watched = parties.state.watched.take();
             let watch = watched.as_ref().map(|(watch, _)| Arc::clone(watch));
             transaction.close(watched, parties.state.context, bounds(parties.server, parties.state));
@@ -490,7 +490,7 @@ impl Deferred {
         // A transaction that the session does not wait for is back.
         let (Self::Waiting { place, .. } | Self::Asleep(place, ..)) = self else { return };
         if let Some(served) = place.waiter.served() {
-            session.released(&served.marks).await;
+            session.log().released(&served.marks).await;
             return served.behind().await;
         }
         let changed = async {
@@ -499,7 +499,7 @@ impl Deferred {
                     let heard = replication.heard();
                     let marks = session.written();
                     let waits_for_disk =
-                        matches!(sleep, Sleep::WaitAof { local: 1.., .. }) && !session.is_synced(&marks);
+                        matches!(sleep, Sleep::WaitAof { local: 1.., .. }) && !session.log().is_synced(&marks);
                     // What came between the last look and this one rings no more.
                     let is_content = sleep.is_content(u64::from(!waits_for_disk), sleep.copies(replication));
                     if is_content || sleep.refusal(server).is_some() || sleep.advanced(replication, false) != *sleep {
@@ -507,7 +507,7 @@ impl Deferred {
                     }
                     let synced = async {
                         match waits_for_disk {
-                            true => session.synced(&marks).await,
+                            true => session.log().synced(&marks).await,
                             false => std::future::pending().await,
                         }
                     };
@@ -676,7 +676,7 @@ fn wait_on<S: Session>(
     match place.waiter.state() {
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
-            if parties.session.is_released(&served.marks) && served.is_behind() {
+            if parties.session.log().is_released(&served.marks) && served.is_behind() {
                 note_served(&transaction, parties, &served.reply);
                 parties.session.reply_here(resp3, out, |reply| reply.raw(&served.reply));
                 return None;

@@ -261,8 +261,8 @@ impl<S: Session> Connection<S> {
     async fn wait_for_log(&mut self) {
         let Requests { session, state, .. } = &mut self.requests;
         let marks = state.subscription.as_mut().map(|subscription| subscription.take_marks()).unwrap_or_default();
-        if !session.is_released(&marks) {
-            session.released(&marks).await;
+        if !session.log().is_released(&marks) {
+            session.log().released(&marks).await;
         }
     }
 

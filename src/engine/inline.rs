@@ -5,7 +5,7 @@
 use super::eviction::{Evicted, PAUSE, instalment};
 use super::prefetch::{GROUP, GROUP_MIN};
 use super::together::{Batching, Commands, Gathered, Room, Scratch};
-use super::{Left, Session, released, synced};
+use super::{Left, LogView, Session};
 use crate::aof::{EPOCH, Segment};
 use crate::base::clock::Clock;
 use crate::base::ticks;
@@ -261,12 +261,8 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.engine.is_atomic()
     }
 
-    fn is_released(&self, marks: &[LogMark]) -> bool {
-        marks.iter().all(|(_, lsn)| self.engine.segment().is_released(*lsn))
-    }
-
-    async fn released(&self, marks: &[LogMark]) {
-        released(std::slice::from_ref(self.engine.segment()), marks).await;
+    fn log(&self) -> LogView<'_> {
+        LogView(std::slice::from_ref(self.engine.segment()))
     }
 
     fn written(&self) -> Vec<LogMark> {
@@ -274,14 +270,6 @@ impl<E: InlineEngine> Session for InlineSession<E> {
             true => marks(self.engine.segment()),
             false => vec![(0, self.written)],
         }
-    }
-
-    fn is_synced(&self, marks: &[LogMark]) -> bool {
-        marks.iter().all(|(_, lsn)| self.engine.segment().is_synced(*lsn))
-    }
-
-    async fn synced(&self, marks: &[LogMark]) {
-        synced(std::slice::from_ref(self.engine.segment()), marks).await;
     }
 
     fn make_room(&mut self, argument_bytes: usize) {

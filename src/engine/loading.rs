@@ -1,6 +1,6 @@
 //! The session of a connection that comes before the data: commands over the data are refused until it is there.
 
-use super::Session;
+use super::{LogView, Session};
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::LogMark;
 use crate::resp::{Args, Output, Reply};
@@ -74,21 +74,13 @@ impl Session for LoadingSession {
         true
     }
 
-    fn is_released(&self, _marks: &[LogMark]) -> bool {
-        true
+    fn log(&self) -> LogView<'_> {
+        LogView(&[])
     }
-
-    async fn released(&self, _marks: &[LogMark]) {}
 
     fn written(&self) -> Vec<LogMark> {
         Vec::new()
     }
-
-    fn is_synced(&self, _marks: &[LogMark]) -> bool {
-        true
-    }
-
-    async fn synced(&self, _marks: &[LogMark]) {}
 
     async fn flush(&mut self) {}
 

@@ -183,20 +183,11 @@ pub trait Session: Send + Sync + 'static {
     /// Whether commands over several keys, and transactions, are one step.
     fn is_atomic(&self) -> bool;
 
-    /// Whether the log allows to show what stands at these marks.
-    fn is_released(&self, marks: &[LogMark]) -> bool;
-
-    /// Waits until the log allows to show what stands at these marks. Dropping the future loses nothing.
-    fn released(&self, marks: &[LogMark]) -> impl Future<Output = ()> + Send;
+    /// How far the log is with what stands in it.
+    fn log(&self) -> LogView<'_>;
 
     /// Up to where this connection has written, of what it was replied; further where others wrote at the same time.
     fn written(&self) -> Vec<LogMark>;
-
-    /// Whether these marks are on the disk.
-    fn is_synced(&self, marks: &[LogMark]) -> bool;
-
-    /// Waits until these marks are on the disk. Dropping the future loses nothing.
-    fn synced(&self, marks: &[LogMark]) -> impl Future<Output = ()> + Send;
 
     /// Whether the events of keys that a command makes come after those of the commands before it.
     fn keeps_events_in_order(&self, _id: CommandId, _args: Args<'_>) -> bool {
@@ -254,18 +245,34 @@ pub trait Session: Send + Sync + 'static {
     fn wait(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// Waits until the log allows to show what stands at these marks of its segments.
-async fn released(segments: &[Arc<Segment>], marks: &[LogMark]) {
-    for &(segment, lsn) in marks {
-        segments[segment].commit(lsn);
-        segments[segment].released(lsn).await;
-    }
-}
+/// What a session sees of the log: how far its segments have come.
+#[derive(Debug, Clone, Copy)]
+pub struct LogView<'a>(&'a [Arc<Segment>]);
 
-/// Waits until these marks are on the disk.
-async fn synced(segments: &[Arc<Segment>], marks: &[LogMark]) {
-    for &(segment, lsn) in marks {
-        segments[segment].synced(lsn).await;
+impl LogView<'_> {
+    /// Whether what stands at these marks may be shown.
+    pub fn is_released(self, marks: &[LogMark]) -> bool {
+        marks.iter().all(|&(segment, lsn)| self.0[segment].is_released(lsn))
+    }
+
+    /// Waits until what stands at these marks may be shown. Dropping the future loses nothing.
+    pub async fn released(self, marks: &[LogMark]) {
+        for &(segment, lsn) in marks {
+            self.0[segment].commit(lsn);
+            self.0[segment].released(lsn).await;
+        }
+    }
+
+    /// Whether what stands at these marks is on the disk.
+    pub fn is_synced(self, marks: &[LogMark]) -> bool {
+        marks.iter().all(|&(segment, lsn)| self.0[segment].is_synced(lsn))
+    }
+
+    /// Waits until what stands at these marks is on the disk. Dropping the future loses nothing.
+    pub async fn synced(self, marks: &[LogMark]) {
+        for &(segment, lsn) in marks {
+            self.0[segment].synced(lsn).await;
+        }
     }
 }
 

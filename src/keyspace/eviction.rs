@@ -3,9 +3,10 @@
 //! Whoever owns the keys calls this as often as memory asks for; see `crate::base::pressure` for when that is.
 
 use super::deadlines::Deadlines;
+use super::expiry::is_due;
 use super::hashing::hash_of;
 use super::usage::Policy;
-use super::{Class, Keyspace, Store, is_due};
+use super::{Class, Keyspace, Store};
 use crate::keyspace::raw::node::Node;
 use std::sync::atomic::Ordering;
 

@@ -18,7 +18,7 @@ use mlua::debug::HookTriggers;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{
     Either, Error, FromLua, Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value,
-    Variadic, VmState,
+    VmState,
 };
 use scoped_tls_hkt::scoped_thread_local;
 use std::borrow::Cow;
@@ -159,8 +159,6 @@ struct Interpreter {
     lua: Lua,
     /// Runs a function in the sandbox: gives whether it succeeded, and what it returned or failed with.
     run: Function,
-    /// The same, given the number of keys, and then keys and arguments one by one.
-    run_with: Function,
     /// The same for a function, which is called with its keys and arguments.
     call: Function,
     /// Runs a library, which sees nothing but what registers functions.
@@ -268,8 +266,7 @@ impl Interpreter {
         let loading: Rc<RefCell<Option<Loading>>> = Rc::default();
         native.raw_set("loading", loading_table(&lua, &loading)?)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(OWN_CHUNK);
-        let (run, run_with, call, load, environment): (Function, Function, Function, Function, Table) =
-            sandbox.call(native)?;
+        let (run, call, load, environment): (Function, Function, Function, Table) = sandbox.call(native)?;
         let kept = Kept { table: lua.create_table()?, used: 0, free: Vec::new() };
         lua.set_memory_limit(MEMORY_MAX)?;
         let (hook_watch, hook_loading) = (Rc::clone(&watch), Rc::clone(&loading));
@@ -281,7 +278,6 @@ impl Interpreter {
             place: OwnPlace::new(&scripting.busy),
             lua,
             run,
-            run_with,
             call,
             load,
             environment,
@@ -404,13 +400,13 @@ impl Interpreter {
             Program::Script(script) => Watch::of_script(&self.place, script.sha),
             Program::Function(_, _, request) => Watch::of_function(&self.place, program.name(), request),
         });
-        let outcome = CALLS.set(calls, || match program {
-            Program::Script(_) if keys.len() + arguments.len() <= FEW && bytes_of(keys, arguments) <= SMALL => {
-                self.run_with_few(function, keys, arguments)
-            }
-            Program::Script(_) => self.run_with_lists(&self.run, function, keys, arguments),
-            Program::Function(..) => self.run_with_lists(&self.call, function, keys, arguments),
-        });
+        let run = match program {
+            Program::Script(_) => &self.run,
+            Program::Function(..) => &self.call,
+        };
+        let bytes = keys.byte_len() + arguments.byte_len() + (keys.len() + arguments.len()) * size_of::<Value>();
+        let (keys, arguments) = made(lua, bytes, || Ok((list(lua, keys)?, list(lua, arguments)?)))?;
+        let outcome = CALLS.set(calls, || run.call::<(bool, Value)>((function, keys, arguments)));
         let look = || look(&self.watch);
         let finished = outcome.and_then(|(is_success, value)| match is_success {
             true => match returned_error(&value)? {
@@ -422,31 +418,6 @@ impl Interpreter {
         *self.watch.borrow_mut() = None;
         self.note_bytes();
         finished
-    }
-
-    fn run_with_lists(
-        &self,
-        run: &Function,
-        function: &Function,
-        keys: Args<'_>,
-        arguments: Args<'_>,
-    ) -> Result<(bool, Value)> {
-        let lua = &self.lua;
-        let (keys, arguments) = made(lua, bytes_of(keys, arguments), || Ok((list(lua, keys)?, list(lua, arguments)?)))?;
-        run.call((function, keys, arguments))
-    }
-
-    /// Runs a script whose keys and arguments are handed over one by one. The state has no limit of memory until the last
-    /// of them is: see [`made`].
-    fn run_with_few(&self, function: &Function, keys: Args<'_>, arguments: Args<'_>) -> Result<(bool, Value)> {
-        let texts = keys.iter().chain(arguments.iter()).map(|bytes| Either::Left(text(bytes)));
-        let handed: Variadic<_> = texts.chain([Either::Right(Limit)]).collect();
-        self.lua.set_memory_limit(0)?;
-        let outcome = self.run_with.call((function, keys.len(), handed));
-        if outcome.is_err() {
-            self.lua.set_memory_limit(MEMORY_MAX)?;
-        }
-        outcome
     }
 
     fn note_bytes(&mut self) {
@@ -498,20 +469,6 @@ impl IntoLua for Text<'_> {
     }
 }
 
-/// Comes after the last of what is handed over, and is nothing: from here on the state has its limit of memory again.
-struct Limit;
-
-impl IntoLua for Limit {
-    fn into_lua(self, lua: &Lua) -> Result<Value> {
-        lua.set_memory_limit(MEMORY_MAX).map(|_| Value::Nil)
-    }
-}
-
-/// Bytes that a script's keys and arguments take in Lua, about.
-fn bytes_of(keys: Args<'_>, arguments: Args<'_>) -> usize {
-    keys.byte_len() + arguments.byte_len() + (keys.len() + arguments.len()) * size_of::<Value>()
-}
-
 fn list(lua: &Lua, args: Args<'_>) -> Result<Table> {
     lua.create_sequence_from(args.iter().map(text))
 }
@@ -537,9 +494,6 @@ fn add_calls(lua: &Lua, redis: &Table, is_resp3: &Rc<Cell<bool>>, watch: &Rc<Ref
         lua.create_function(move |lua, values: MultiValue| has_command(lua, &values, &mut buffers.borrow_mut()))?;
     redis.raw_set("acl_check_cmd", check)
 }
-
-/// Keys and arguments that are handed over one by one: a function's stack has room for them, and for more.
-const FEW: usize = 32;
 
 /// Bytes of which values are made without a look at the state's limit.
 const SMALL: usize = 64 * 1024;

@@ -303,24 +303,6 @@ local function run(f, keys, arguments)
   return ok, value
 end
 
--- What follows the keys of which `at - 1` are in the table, as a table of its own.
-local function after_keys(keys, count, at, key, ...)
-  keys[at] = key
-  if at == count then return keys, {...} end
-  return after_keys(keys, count, at + 1, ...)
-end
-
-local function after_one(key, ...)
-  return { key }, {...}
-end
-
--- A few keys and arguments come one by one: tables are made here for less than by Rust.
-local function run_with(f, count, ...)
-  if count == 1 then return run(f, after_one(...)) end
-  if count == 0 then return run(f, {}, {...}) end
-  return run(f, after_keys({}, count, 1, ...))
-end
-
 local function call(f, keys, arguments)
   return xpcall(function() return f(keys, arguments) end, handled)
 end
@@ -336,4 +318,4 @@ local function load_library(f)
   return ok, err
 end
 
-return run, run_with, call, load_library, G
+return run, call, load_library, G

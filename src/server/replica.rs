@@ -405,7 +405,7 @@ impl OnDisk {
     /// Looks how far it is, where everything up to `offset` has taken effect by this session.
     fn look<S: Session>(&mut self, session: &S, offset: u64) -> Option<u64> {
         let (at, marks) = self.wanted.take().unwrap_or_else(|| (offset, session.written()));
-        match session.is_synced(&marks) {
+        match session.log().is_synced(&marks) {
             true => self.offset = Some(at),
             false => self.wanted = Some((at, marks)),
         }

@@ -5,7 +5,8 @@
 
 `cluster/` has one for the cluster client of each library: get and set, many keys, a pipeline, a transaction, messages, a
 blocking command, SCAN; the server is then the one node of a cluster. `scripts/` has one for each library whose work is
-done by scripts: queues, locks, limiters. A program says how many of its checks held, or which one did not. Libraries are
+done by scripts: queues, locks, limiters. `sentinel/` has one for each library that asks Sentinels for the master: there
+are two servers and three Sentinels then, which hand the role over twice. A program says how many of its checks held, or which one did not. Libraries are
 installed under --work (outside the tree). A run has a network namespace of its own, with the server on port 6379.
 `--peer` is a redis-server or valkey-server that takes the place of ours, for the programs with scripts. Exits with 1 when
 one failed.
@@ -37,16 +38,17 @@ def main():
     parser.add_argument("--server", type=pathlib.Path, default=ROOT / "target/release/shardrace")
     parser.add_argument("--peer", type=pathlib.Path, help="a redis-server to run the programs against instead")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("/tmp/shardrace-programs"))
-    parser.add_argument("--inside", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
-        return run_inside(*[unpacked(word) for word in options.inside])
+        kind, *words = options.inside
+        return run_inside(kind, *[unpacked(word) for word in words])
     failures = 0
     for name in options.program or PROGRAMS:
         kind, install = PROGRAMS[name]
         command = install(options.work / name.replace(" ", "-"))
         for label, server in servers(kind, options):
-            output, failed = run_in_namespace(f"{name} {label}".replace(" ", "-"), command, server, options)
+            output, failed = run_in_namespace(f"{name} {label}".replace(" ", "-"), kind, command, server, options)
             failures += failed
             print(f"{name:30} {label:12} {output}", flush=True)
     return 1 if failures else 0
@@ -55,7 +57,7 @@ def main():
 def servers(kind, options):
     """The servers that a program meets: a name, and the command line without what depends on the run."""
     if options.peer:
-        return [(options.peer.name, [str(options.peer.absolute()), "--save", ""])] if kind == "scripts" else []
+        return [(options.peer.name, [str(options.peer.absolute()), "--save", ""])] if kind != "cluster" else []
     flags = ["--cluster-enabled", "yes"] if kind == "cluster" else []
     found = []
     for engine in options.engine or ENGINES:
@@ -172,14 +174,18 @@ PROGRAMS = {
         from_debian(["php", "scripts/php/main.php", "laravel"], "php-cli", "php-redis", "php-illuminate-queue", "php-illuminate-redis"),
     ),
     "scripts redis-cli": ("scripts", from_debian(["sh", "scripts/shell/main.sh", "redis-cli"], "redis-tools")),
+    "sentinel redis-py": ("sentinel", python(["sentinel/redis_py.py"], "redis==5.0.8")),
+    "sentinel ioredis": ("sentinel", node("sentinel/node")),
+    "sentinel go-redis": ("sentinel", go("sentinel/go")),
+    "sentinel jedis": ("sentinel", java("sentinel/java", "JedisSentinelProgram")),
     "scripts redisson": ("scripts", java("scripts/java", "RedissonProgram", "redisson")),
 }
 
 
-def run_in_namespace(label, command, server, options):
+def run_in_namespace(label, kind, command, server, options):
     """Runs this script again where there is no network but the loopback: what it prints, and whether that is a failure."""
     mapping = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    words = ["unshare", *mapping, "--net", sys.executable, __file__, "--inside", packed(server), packed(command)]
+    words = ["unshare", *mapping, "--net", sys.executable, __file__, "--inside", kind, packed(server), packed(command)]
     done = subprocess.run(words, capture_output=True, text=True)
     log = options.work / f"{label}.log"
     log.write_text(done.stdout + done.stderr)
@@ -190,24 +196,54 @@ def run_in_namespace(label, command, server, options):
     return f"FAILED, see {log}: {lines[-1] if lines else done.stderr.strip()[-300:]}", True
 
 
-def run_inside(server, command):
+def run_inside(kind, server, command):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with tempfile.TemporaryDirectory(prefix="program-") as data:
-        process = start_server(server, pathlib.Path(data))
+        data = pathlib.Path(data)
+        processes = [start_server(server, data / "6379", 6379)]
         try:
+            if kind == "sentinel":
+                processes.append(start_server([*server, "--replicaof", "127.0.0.1 6379"], data / "6380", 6380))
+                processes += [start_sentinel(data / str(port), port) for port in (26379, 26380, 26381)]
+                wait_for_sentinels()
             done = subprocess.run(command, timeout=SECONDS)
-            if process.poll() is not None:
+            # A master that the program ends is to end.
+            if kind != "sentinel" and processes[0].poll() is not None:
                 print("FAILED: the server ended")
                 return 1
             return done.returncode
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(timeout=30)
+            for process in reversed(processes):
+                process.send_signal(signal.SIGTERM)
+                process.wait(timeout=30)
 
 
-def start_server(server, data):
+def start_sentinel(directory, port):
+    directory.mkdir()
+    lines = ["sentinel monitor main 127.0.0.1 6379 2", "sentinel down-after-milliseconds main 2000", "sentinel failover-timeout main 15000"]
+    (directory / "sentinel.conf").write_text("\n".join([f"port {port}", f"dir {directory}", *lines]) + "\n")
+    with (directory / "log").open("w") as log:
+        return subprocess.Popen(["redis-sentinel", str(directory / "sentinel.conf")], stdout=log, stderr=log)
+
+
+def wait_for_sentinels():
+    """Until each knows the replica and the other two."""
+    deadline = time.time() + 60
+    for port in ("26379", "26380", "26381"):
+        fields = {}
+        while not (fields.get("num-slaves") == "1" and fields.get("num-other-sentinels") == "2"):
+            if time.time() > deadline:
+                raise SystemExit(f"the Sentinels do not find each other: {fields}")
+            time.sleep(0.1)
+            reply = subprocess.run(["redis-cli", "-p", port, "SENTINEL", "MASTER", "main"], capture_output=True, text=True).stdout
+            words = reply.splitlines()
+            fields = dict(zip(words[::2], words[1::2]))
+
+
+def start_server(server, data, port):
+    data.mkdir()
     with (data / "log").open("w") as log:
-        process = subprocess.Popen([*server, "--port", "6379", "--dir", str(data)], stdout=log, stderr=log, cwd=data)
+        process = subprocess.Popen([*server, "--port", str(port), "--dir", str(data)], stdout=log, stderr=log, cwd=data)
     deadline = time.time() + 30
     while "Ready to accept connections" not in (data / "log").read_text():
         if process.poll() is not None or time.time() > deadline:

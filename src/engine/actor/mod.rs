@@ -11,7 +11,7 @@ use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::expiration;
 use super::images::{ImagePart, PAUSE};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
-use super::{Batching, Engine, Foundation, Metered, released};
+use super::{Batching, Engine, Foundation, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
 use crate::keyspace::{Instance, KeyspaceStats, Store};
@@ -149,18 +149,21 @@ impl<C: Channels> ActorEngine<C> {
         self.segments[0].control()
     }
 
+    fn log(&self) -> LogView<'_> {
+        LogView(&self.segments)
+    }
+
     /// Whether the log allows to show the replies of a batch.
     fn is_released(&self, batch: &Batch) -> bool {
-        let segment = &self.segments[batch.shard()];
-        let marks = batch.transaction.iter().flat_map(|transaction| &transaction.marks);
-        segment.is_released(batch.lsn) && { marks }.all(|&(index, lsn)| self.segments[index].is_released(lsn))
+        let of_transaction = || batch.transaction.as_ref().is_none_or(|it| self.log().is_released(&it.marks));
+        self.segments[batch.shard()].is_released(batch.lsn) && of_transaction()
     }
 
     /// Waits until the log allows to show the replies of a batch.
     async fn released(&self, batch: &Batch) {
         self.segments[batch.shard()].released(batch.lsn).await;
         if let Some(transaction) = &batch.transaction {
-            released(&self.segments, &transaction.marks).await;
+            self.log().released(&transaction.marks).await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One connection's way to the shards: gathers batches, sends them, and puts what comes back in request order.
 
-use super::super::{Session, released, synced};
+use super::super::{LogView, Session};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
@@ -724,25 +724,13 @@ impl<C: Channels> Session for ActorSession<C> {
         self.engine.is_multi_key_atomic
     }
 
-    fn is_released(&self, marks: &[LogMark]) -> bool {
-        marks.iter().all(|&(index, lsn)| self.engine.segments[index].is_released(lsn))
-    }
-
-    async fn released(&self, marks: &[LogMark]) {
-        released(&self.engine.segments, marks).await;
+    fn log(&self) -> LogView<'_> {
+        self.engine.log()
     }
 
     fn written(&self) -> Vec<LogMark> {
         let marks = self.written.iter().copied().enumerate();
         marks.filter(|&(shard, lsn)| lsn > 0 && shard < self.engine.segments.len()).collect()
-    }
-
-    fn is_synced(&self, marks: &[LogMark]) -> bool {
-        marks.iter().all(|&(shard, lsn)| self.engine.segments[shard].is_synced(lsn))
-    }
-
-    async fn synced(&self, marks: &[LogMark]) {
-        synced(&self.engine.segments, marks).await;
     }
 
     /// The parts of a command go through the sequencer, and with them everything that was read with them: it is no

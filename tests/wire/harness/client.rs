@@ -44,7 +44,15 @@ pub struct Client {
 impl Client {
     /// Connects.
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&address, DEADLINE).unwrap_or_else(|e| panic!("{address}: {e}"));
+        Self::of(TcpStream::connect_timeout(&address, DEADLINE).unwrap_or_else(|e| panic!("{address}: {e}")))
+    }
+
+    /// Connects, unless nothing listens there.
+    pub fn connect_if_open(address: SocketAddr) -> Option<Self> {
+        TcpStream::connect_timeout(&address, DEADLINE).ok().map(Self::of)
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_write_timeout(Some(DEADLINE)).unwrap();

@@ -1,7 +1,9 @@
 //! Real Sentinels in charge of servers of ours and real ones together.
 
 use super::{ENGINES, MASTER, assert_same};
-use crate::harness::{Client, DEADLINE, Data, RedisOracle, Server, Setup, Value, request, wait_until_within};
+use crate::harness::{
+    Client, DEADLINE, Data, RedisOracle, Server, Setup, Value, effort, request, seed, wait_until_within,
+};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,7 +89,7 @@ fn start_ours(data: &Data, setup: Setup, lines: &str) -> Server {
 /// A reply on a connection of its own, unless a Sentinel ends that meanwhile: each of the three does so with all
 /// connections of a server when it tells it whom to follow, also when another has told it already.
 fn value_if_open(address: SocketAddr, arguments: &[&str]) -> Option<Value> {
-    let mut client = Client::connect(address);
+    let mut client = Client::connect_if_open(address)?;
     client.send_if_open(&request(arguments));
     client.values_if_open(1)?.pop()
 }
@@ -147,5 +149,105 @@ fn three_sentinels_fail_over_between_servers_of_ours_and_real_ones_and_back() {
         let is_kept =
             || std::fs::read_to_string(&path).unwrap().contains(&format!("replicaof 127.0.0.1 {second_port}"));
         wait_for("its file says whom it follows", is_kept);
+    }
+}
+
+/// What a client has written, by number.
+#[derive(Default)]
+struct Written {
+    /// Those of which WAIT said that the replica has them.
+    acknowledged: Vec<u64>,
+    /// Those that were replied and of which it did not.
+    replied: Vec<u64>,
+    next: u64,
+}
+
+impl Written {
+    /// Writes until the connection ends.
+    fn write(&mut self, address: SocketAddr) {
+        let Some(mut client) = Client::connect_if_open(address) else { return };
+        loop {
+            let (number, key) = (self.next, format!("key:{}", self.next));
+            self.next += 1;
+            let wait = request(&["WAIT", "1", "1000"]);
+            client.send_if_open(&[request(&["SET", &key, &number.to_string()]), wait].concat());
+            let Some(reply) = client.values_if_open(1) else { return };
+            let is_written = reply[0].text() == "OK";
+            match client.values_if_open(1) {
+                Some(count) if is_written && count[0] != Value::Integer(0) => self.acknowledged.push(number),
+                Some(_) if is_written => self.replied.push(number),
+                Some(_) => {}
+                None => {
+                    self.replied.extend(is_written.then_some(number));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Those of the numbers that a server has not.
+fn lost(address: SocketAddr, numbers: &[u64]) -> Vec<u64> {
+    if numbers.is_empty() {
+        return Vec::new();
+    }
+    let keys: Vec<String> = numbers.iter().map(|number| format!("key:{number}")).collect();
+    let arguments: Vec<&str> = std::iter::once("MGET").chain(keys.iter().map(String::as_str)).collect();
+    let mut found = None;
+    wait_for("it shows what it has", || {
+        found = value_if_open(address, &arguments);
+        found.is_some()
+    });
+    let found = found.expect("it was waited for");
+    let is_lost = |(number, value): (&u64, &Value)| (value.text() != number.to_string()).then_some(*number);
+    numbers.iter().zip(found.elements()).filter_map(is_lost).collect()
+}
+
+/// WAIT is no guarantee in general, as the one that acknowledges need not be the one that is promoted. With one replica it
+/// is. `KILLS` says how often the master is killed.
+#[test]
+fn what_the_only_replica_has_acknowledged_survives_each_kill_of_the_master() {
+    const LINES: &str = "min-replicas-to-write 1\nmin-replicas-max-lag 10\n";
+    let mut random = fastrand::Rng::with_seed(seed());
+    let data = [Data::new(), Data::new()];
+    let first = start_ours(&data[0], ENGINES[random.usize(..3)], LINES);
+    let follow = format!("{LINES}replicaof 127.0.0.1 {}\n", first.address().port());
+    let second = start_ours(&data[1], ENGINES[random.usize(..3)], &follow);
+    let addresses = [first.address(), second.address()];
+    let mut servers = [Some(first), Some(second)];
+    let sentinels = [(); 3].map(|()| Sentinel::of(addresses[0]));
+    wait_for("the sentinels know each other and the replica", || {
+        sentinels.iter().all(|sentinel| sentinel.count("replicas") == 1 && sentinel.count("sentinels") == 2)
+    });
+    let (mut written, mut master) = (Written::default(), 0);
+    for kill in 1..=effort("KILLS", 1) {
+        let (address, other) = (addresses[master], 1 - master);
+        wait_for("the replica follows", || is_replica_of(addresses[other], address.port()));
+        // Without a replica that is heard of, min-replicas-to-write refuses them.
+        wait_for("writes are taken", || value_if_open(address, &["SET", "a", "b"]).is_some_and(|it| it.text() == "OK"));
+        let before = written.acknowledged.len();
+        let killed = servers[master].take().expect("it runs");
+        std::thread::scope(|scope| {
+            scope.spawn(|| written.write(address));
+            std::thread::sleep(Duration::from_millis(random.u64(200..1500)));
+            killed.kill();
+        });
+        assert!(written.acknowledged.len() > before, "WAIT never came to 1");
+        let promoted = addresses[other];
+        wait_for("the sentinels agree", || sentinels.iter().all(|sentinel| sentinel.master() == promoted.port()));
+        wait_for("it is the master", || {
+            value_if_open(promoted, &["ROLE"]).is_some_and(|role| role.elements()[0].text() == "master")
+        });
+        assert_eq!(lost(promoted, &written.acknowledged), [0_u64; 0], "of {}", written.acknowledged.len());
+        let lost_of_others = lost(promoted, &written.replied);
+        println!(
+            "kill {kill}: {} writes that the replica had acknowledged are there; lost are {} of {} that were replied before",
+            written.acknowledged.len(),
+            lost_of_others.len(),
+            written.replied.len()
+        );
+        written.replied.retain(|number| !lost_of_others.contains(number));
+        servers[master] = Some(start_ours(&data[master], ENGINES[random.usize(..3)], ""));
+        master = other;
     }
 }

@@ -1,0 +1,218 @@
+//! Putting in, taking out and replacing what keys hold, one by one and all together.
+
+use super::{Class, Collection, Keyspace, NewValue, Node, Store, hash_of};
+use crate::resp::CommandError;
+
+impl<S: Store> Keyspace<S> {
+    /// The node of a key, made with a first value where there is none.
+    pub fn node_or_new<'v>(&mut self, key: &[u8], first: impl FnOnce() -> NewValue<'v>) -> &mut Node {
+        let hash = hash_of(key);
+        match self.locate_live(hash, key) {
+            Some(place) => {
+                let node = self.store.at_mut(place, hash, key);
+                if self.notes_uses {
+                    node.touch(self.usage, self.second, &mut self.random);
+                }
+                node
+            }
+            None => {
+                self.notify(Class::NEW, "new", key);
+                let node = self.store.insert(hash, Node::new(key, first(), None));
+                node.begin_use(self.usage, self.second);
+                node
+            }
+        }
+    }
+
+    /// The collection of a key, made empty where there is none. The caller puts something in.
+    pub fn collection_or_new<C: Collection>(&mut self, key: &[u8]) -> Result<&mut C, CommandError> {
+        let node = self.node_or_new(key, || NewValue::Object(C::default().into_object()));
+        node.object_mut().and_then(C::of_mut).ok_or(CommandError::WrongType)
+    }
+
+    /// Sets a key to a value, whatever it was, expiring at `expire_at` if at all.
+    pub fn set(&mut self, key: &[u8], value: NewValue<'_>, expire_at: Option<u64>) {
+        let hash = hash_of(key);
+        let Some(place) = self.locate_live(hash, key) else {
+            self.store.insert(hash, Node::new(key, value, expire_at)).begin_use(self.usage, self.second);
+            self.change_deadline(hash, key, None, expire_at);
+            self.notify(Class::NEW, "new", key);
+            return;
+        };
+        let node = self.store.at_mut(place, hash, key);
+        let old = node.expire_at();
+        node.set(value, expire_at);
+        node.touch(self.usage, self.second, &mut self.random);
+        self.change_deadline(hash, key, old, expire_at);
+    }
+
+    /// Changes when a key expires; false when there is no such key.
+    pub fn set_expire_at(&mut self, key: &[u8], expire_at: Option<u64>) -> bool {
+        let hash = hash_of(key);
+        let Some(place) = self.locate_live(hash, key) else { return false };
+        let node = self.store.at_mut(place, hash, key);
+        let old = node.expire_at();
+        node.set_expire_at(expire_at);
+        if self.notes_uses {
+            node.touch(self.usage, self.second, &mut self.random);
+        }
+        self.change_deadline(hash, key, old, expire_at);
+        true
+    }
+
+    /// Removes a key; false when there is no such key.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let hash = hash_of(key);
+        self.locate_live(hash, key).is_some() && self.take(hash, key).is_some()
+    }
+
+    /// Removes the key of a collection that has become empty, and says so.
+    pub fn remove_emptied(&mut self, key: &[u8]) {
+        self.remove(key);
+        self.notify(Class::GENERIC, "del", key);
+    }
+
+    /// Moves a key to another database, which has no such key; false when there is none.
+    pub fn move_to(&mut self, key: &[u8], database: usize) -> bool {
+        let hash = hash_of(key);
+        if self.locate_live(hash, key).is_none() {
+            return false;
+        }
+        let Some(node) = self.take(hash, key) else { return false };
+        node.touch(self.usage, self.second, &mut self.random);
+        self.within(database, |keyspace| keyspace.replace(node));
+        true
+    }
+
+    /// Moves what a key holds to another, in place of what that held, with its deadline; false when there is no such
+    /// key.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
+        if !self.contains(from) {
+            return false;
+        }
+        let Some(node) = self.take(hash_of(from), from) else { return false };
+        node.touch(self.usage, self.second, &mut self.random);
+        self.replace(node.renamed(to));
+        true
+    }
+
+    /// Copies what a key holds to another, perhaps of another database, in place of what that held, with its deadline;
+    /// false when there is no such key.
+    pub fn copy(&mut self, from: &[u8], database: usize, to: &[u8]) -> bool {
+        let Some(node) = self.peek(from).map(|node| node.copied(to)) else { return false };
+        node.begin_use(self.usage, self.second);
+        self.within(database, |keyspace| keyspace.replace(node));
+        true
+    }
+
+    /// Takes in a node in place of another of its key.
+    fn replace(&mut self, node: Node) {
+        let hash = hash_of(node.key());
+        self.remove(node.key());
+        self.change_deadline(hash, node.key(), None, node.expire_at());
+        self.notify(Class::NEW, "new", node.key());
+        self.store.insert(hash, node);
+    }
+
+    /// How many keys there are, those included whose time has come but who have not been removed.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes all keys of the database; each counts as a change.
+    pub fn clear(&mut self) {
+        self.dirty += self.store.len() as u64;
+        for key in self.listened_keys() {
+            if self.contains(&key) {
+                self.tell_listeners(&key);
+            }
+        }
+        self.store.clear();
+    }
+
+    /// Removes all keys of all databases; each counts as a change.
+    pub fn clear_all(&mut self) {
+        for database in 0..self.store.in_use() {
+            self.within(database, Self::clear);
+        }
+    }
+
+    /// Puts nodes, with their databases, in place of all that there are. What they hold is the same: nobody is told, and
+    /// nothing is logged. O(N)
+    pub fn replace_all(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
+        for database in 0..self.store.in_use() {
+            self.within(database, |keyspace| keyspace.store.clear());
+        }
+        let (usage, second) = (self.usage, self.second);
+        for (database, node) in nodes {
+            self.within(database, |keyspace| {
+                let hash = hash_of(node.key());
+                node.begin_use(usage, second);
+                keyspace.change_deadline(hash, node.key(), None, node.expire_at());
+                keyspace.store.insert(hash, node);
+            });
+        }
+    }
+
+    /// Puts nodes, with their databases, in place of all that there are, which were others: those who listen to a key learn
+    /// of it where it was there before, or is now. Nothing is logged. O(N)
+    pub fn replace_by_others(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
+        self.tell_all_listeners();
+        self.replace_all(nodes);
+        self.tell_all_listeners();
+    }
+
+    /// Tells those who listen to keys that are there.
+    fn tell_all_listeners(&mut self) {
+        for database in 0..self.store.in_use() {
+            self.within(database, |keyspace| {
+                for key in keyspace.listened_keys() {
+                    if keyspace.contains(&key) {
+                        keyspace.tell_listeners(&key);
+                    }
+                }
+            });
+        }
+    }
+
+    /// Exchanges two databases. Those who listen to a key learn of it where it is there before or after.
+    pub fn swap_databases(&mut self, one: usize, other: usize) {
+        self.dirty += 1;
+        // A database changed for itself is the same: nothing happens to its keys, and nobody who watches them is told.
+        if one == other {
+            return;
+        }
+        // What has expired goes before, so that its going is seen where it was.
+        for key in [one, other].map(|database| self.within(database, |keyspace| keyspace.listened_keys())).concat() {
+            for database in [one, other] {
+                self.within(database, |keyspace| keyspace.contains(&key));
+            }
+        }
+        self.store.swap(one, other);
+        for (database, swapped) in [(one, other), (other, one)] {
+            for key in self.within(database, |keyspace| keyspace.listened_keys()) {
+                let was_there = self.within(swapped, |keyspace| keyspace.contains(&key));
+                self.within(database, |keyspace| {
+                    if keyspace.contains(&key) || was_there {
+                        keyspace.tell_listeners(&key);
+                    }
+                });
+            }
+        }
+    }
+
+    /// The keys of the store that somebody listens to.
+    fn listened_keys(&self) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        if self.store.has_listeners() {
+            self.store.for_each_listened(&mut |key| keys.push(key.to_vec()));
+        }
+        keys.retain(|key| self.covers(key));
+        keys
+    }
+}

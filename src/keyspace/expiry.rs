@@ -1,0 +1,85 @@
+//! Keys whose time comes: where they are found, and how they go.
+
+use super::{Class, DueKeys, Keyspace, Node, Store, hash_of};
+
+impl<S: Store> Keyspace<S> {
+    /// Removes a key that a command which reads has found expired.
+    pub fn remove_expired(&mut self, key: &[u8]) {
+        self.locate_shown(hash_of(key), key);
+    }
+
+    /// Removes the key of the deadline `(at, hash)` of a database, which has come; gives whether there was one.
+    pub fn expire(&mut self, database: usize, (at, hash): (u64, u64)) -> bool {
+        self.select(database);
+        let Some(node) = self.store.remove_due((at, hash)) else { return false };
+        self.note_expired(node.key());
+        true
+    }
+
+    /// Where a key stands that has not expired. One that has is removed now, or noted where nothing may be changed.
+    #[inline]
+    pub(super) fn locate_live(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
+        let place = self.store.locate(hash, key)?;
+        if !self.hides(self.store.at(place, hash, key)) {
+            return Some(place);
+        }
+        if self.due_keys != DueKeys::Kept {
+            self.meet_expired(hash, key);
+        }
+        None
+    }
+
+    /// As above, for a command that reads: CLIENT PAUSE keeps one that has expired, and so does a replica.
+    #[inline]
+    pub(super) fn locate_shown(&mut self, hash: u64, key: &[u8]) -> Option<S::Place> {
+        let place = self.store.locate(hash, key)?;
+        if !self.hides(self.store.at(place, hash, key)) {
+            return Some(place);
+        }
+        if self.due_keys == DueKeys::Removed && !self.settings().is_frozen() {
+            self.meet_expired(hash, key);
+        }
+        None
+    }
+
+    /// Whether a node is not shown, because its time has come.
+    #[inline]
+    pub(super) fn hides(&self, node: &Node) -> bool {
+        is_due(node, self.now_ms) && !self.caller.is_master
+    }
+
+    #[cold]
+    fn meet_expired(&mut self, hash: u64, key: &[u8]) {
+        if self.store.is_writable() {
+            self.take(hash, key);
+            self.note_expired(key);
+        } else {
+            self.saw_expired = true;
+        }
+    }
+
+    pub(super) fn note_expired(&mut self, key: &[u8]) {
+        self.stats.expired += 1;
+        if self.store.has_listeners() {
+            self.tell_listeners(key);
+        }
+        self.notify(Class::EXPIRED, "expired", key);
+        self.effects.add([b"DEL".as_slice(), key]);
+    }
+
+    pub(super) fn take(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
+        let node = self.store.remove(hash, key)?;
+        self.change_deadline(hash, key, node.expire_at(), None);
+        Some(node)
+    }
+
+    pub(super) fn change_deadline(&mut self, hash: u64, key: &[u8], old: Option<u64>, new: Option<u64>) {
+        if old != new {
+            self.store.with_deadlines(hash, key, |deadlines| deadlines.change(hash, old, new));
+        }
+    }
+}
+
+pub(super) fn is_due(node: &Node, now_ms: u64) -> bool {
+    node.expire_at().is_some_and(|at| at <= now_ms)
+}

@@ -1,0 +1,212 @@
+//! Looking at what keys hold.
+
+use super::expiry::is_due;
+use super::{Class, Collection, Keyspace, Node, Object, Store, Value, hash_of};
+use crate::resp::CommandError;
+
+impl<S: Store> Keyspace<S> {
+    /// The value of a key, for a command that reads: counted as a hit or a miss.
+    pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        self.read_node(key).map(Node::value)
+    }
+
+    /// The node of a key, for a command that reads: counted as a hit or a miss, and as its last use.
+    pub fn read_node(&mut self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        let place = self.locate_counted(hash, key, true)?;
+        let node = self.store.at(place, hash, key);
+        if self.notes_uses {
+            node.touch(self.usage, self.second, &mut self.random);
+        }
+        Some(node)
+    }
+
+    /// The second of Unix time in which commands of this turn run.
+    pub fn second(&self) -> u64 {
+        self.second
+    }
+
+    /// The node of a key, for a command that looks at what is about the value: counted as a hit or a miss, not as a use.
+    pub fn inspect(&mut self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        let place = self.locate_counted(hash, key, true)?;
+        Some(self.store.at(place, hash, key))
+    }
+
+    /// As [`inspect`](Self::inspect), but nobody is told that there is no such key.
+    pub fn inspect_unnoticed(&mut self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        let place = self.locate_counted(hash, key, false)?;
+        Some(self.store.at(place, hash, key))
+    }
+
+    /// Where a key lives, counted as a hit or a miss; subscribers learn of a miss if it `notifies`.
+    fn locate_counted(&mut self, hash: u64, key: &[u8], notifies: bool) -> Option<S::Place> {
+        let place = self.locate_shown(hash, key);
+        match place {
+            Some(_) => self.stats.hits += 1,
+            None => {
+                self.stats.misses += 1;
+                if notifies {
+                    self.notify(Class::KEY_MISS, "keymiss", key);
+                }
+            }
+        }
+        place
+    }
+
+    /// The node of a key, uncounted.
+    pub fn peek(&mut self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        let place = self.locate_live(hash, key)?;
+        Some(self.store.at(place, hash, key))
+    }
+
+    /// The node of a key as it is stored, uncounted, though the key may have expired.
+    pub fn stored(&self, key: &[u8]) -> Option<&Node> {
+        let hash = hash_of(key);
+        Some(self.store.at(self.store.locate(hash, key)?, hash, key))
+    }
+
+    /// Whether a key exists, uncounted.
+    pub fn contains(&mut self, key: &[u8]) -> bool {
+        self.locate_live(hash_of(key), key).is_some()
+    }
+
+    /// The node of a key, to change its value in place. Its deadline is changed by [`set_expire_at`](Self::set_expire_at).
+    pub fn node_mut(&mut self, key: &[u8]) -> Option<&mut Node> {
+        let hash = hash_of(key);
+        let place = self.locate_live(hash, key)?;
+        let node = self.store.at_mut(place, hash, key);
+        if self.notes_uses {
+            node.touch(self.usage, self.second, &mut self.random);
+        }
+        Some(node)
+    }
+
+    /// The collection of a key, for a command that reads: counted as a hit or a miss.
+    pub fn read_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(Value::Object(object)) => C::of(object).map(Some).ok_or(CommandError::WrongType),
+            Some(Value::Integer(_) | Value::Text(_)) => Err(CommandError::WrongType),
+        }
+    }
+
+    /// The collections of several keys together, for a command that reads: each is counted as a hit or a miss.
+    pub fn read_collections<'k, C: Collection>(
+        &mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<&C>>, CommandError> {
+        // First those that have expired go, which changes the store; then it is only looked at.
+        for key in keys.clone() {
+            self.read_collection::<C>(key)?;
+        }
+        Ok(keys.map(|key| self.collection(key)).collect())
+    }
+
+    /// The collections of several keys together, of whatever types, for a command that reads: each is counted as a hit
+    /// or a miss.
+    pub fn read_objects<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<&Object>>, CommandError> {
+        // As above.
+        for key in keys.clone() {
+            if matches!(self.read(key), Some(Value::Integer(_) | Value::Text(_))) {
+                return Err(CommandError::WrongType);
+            }
+        }
+        Ok(keys.map(|key| self.object(key)).collect())
+    }
+
+    fn object(&self, key: &[u8]) -> Option<&Object> {
+        let node = self.stored(key)?;
+        match node.value() {
+            Value::Object(object) if !self.hides(node) => Some(object),
+            _ => None,
+        }
+    }
+
+    fn collection<C: Collection>(&self, key: &[u8]) -> Option<&C> {
+        match self.look(key)? {
+            Value::Object(object) => C::of(object),
+            Value::Integer(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// The values of several keys together, for a command that reads: each is counted as a hit or a miss.
+    pub fn read_all<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]> + Clone) -> Vec<Option<Value<'_>>> {
+        // First those that have expired go, which changes the store; then it is only looked at.
+        keys.clone().for_each(|key| _ = self.read(key));
+        keys.map(|key| self.look(key)).collect()
+    }
+
+    /// The value of a key, uncounted, beside other values that are looked at. A key that has expired is passed over.
+    pub fn look(&self, key: &[u8]) -> Option<Value<'_>> {
+        let node = self.stored(key)?;
+        (!self.hides(node)).then(|| node.value())
+    }
+
+    /// The collection of a key, uncounted, for a command that reads.
+    pub fn peek_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, CommandError> {
+        match self.peek(key).map(Node::value) {
+            None => Ok(None),
+            Some(Value::Object(object)) => C::of(object).map(Some).ok_or(CommandError::WrongType),
+            Some(Value::Integer(_) | Value::Text(_)) => Err(CommandError::WrongType),
+        }
+    }
+
+    /// The collection of a key, for a command that writes.
+    pub fn collection_mut<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut C>, CommandError> {
+        match self.node_mut(key) {
+            None => Ok(None),
+            Some(node) => node.object_mut().and_then(C::of_mut).map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// Makes a sorted set that is small large: Redis's SORT does that to those that it reads. Where nothing may be
+    /// changed it is noted, and the command runs once more where it may. O(N log N) where it is small
+    pub fn enlarge_sorted_set(&mut self, key: &[u8]) {
+        let hash = hash_of(key);
+        let Some(place) = self.locate_shown(hash, key) else { return };
+        let is_small = match self.store.at(place, hash, key).value() {
+            Value::Object(Object::SortedSet(set)) => set.is_small(),
+            _ => false,
+        };
+        match is_small {
+            true if self.store.is_writable() => {
+                if let Some(Object::SortedSet(set)) = self.store.at_mut(place, hash, key).object_mut() {
+                    set.make_large();
+                }
+            }
+            true => self.saw_expired = true,
+            false => {}
+        }
+    }
+
+    /// Visits every key that has not expired, in no order.
+    pub fn for_each(&self, visit: &mut dyn FnMut(&Node)) {
+        self.store.for_each(&mut |node| {
+            if !self.hides(node) {
+                visit(node);
+            }
+        });
+    }
+
+    /// Visits the next keys in the order of SCAN, about `count`, from the position `start` on, each with whether it has
+    /// expired; gives where those after them start, if there may be any.
+    pub fn walk(&self, shard: usize, start: u64, count: usize, visit: &mut dyn FnMut(&Node, bool)) -> Option<u64> {
+        self.store.walk(shard, start, count, &mut |node| visit(node, self.hides(node)))
+    }
+
+    /// A key at random that has not expired, if one is found in a bounded number of draws.
+    pub fn random_key(&mut self) -> Option<Vec<u8>> {
+        const DRAWS_MAX: usize = 100;
+        let Self { store, random, now_ms, .. } = self;
+        (0..DRAWS_MAX)
+            .map_while(|_| store.random(&mut |n| random.usize(..n)))
+            .find(|node| !is_due(node, *now_ms))
+            .map(|node| node.key().to_vec())
+    }
+}

@@ -1,0 +1,134 @@
+//! Connections that wait at keys: for something to take, for an entry of a stream, for a change.
+
+use super::{InLine, Keyspace, Lines, LogMark, Reader, Served, Store, Value, Waiter, Wish, hash_of, values};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+impl<S: Store> Keyspace<S> {
+    /// Watches a key for the caller.
+    pub fn watch(&mut self, key: &[u8]) {
+        // A key whose time has come goes first: its going is no change that the watch should see.
+        self.contains(key);
+        if let Some(watch) = &self.caller.watch {
+            self.store.with_listeners(hash_of(key), key, |listeners| listeners.watch(key, watch));
+        }
+    }
+
+    /// Puts the caller in the lines of keys that hold nothing to take; false when it does not wait.
+    pub fn wait_in_line<'k, K>(&mut self, keys: K, wish: &Wish) -> bool
+    where
+        K: IntoIterator<Item = &'k [u8], IntoIter: Clone>,
+    {
+        let Some(waiter) = &self.caller.waiter else { return false };
+        let keys = keys.into_iter();
+        waiter.note_in_line(|| Lines {
+            database: self.store.selected(),
+            keys: keys.clone().map(Box::from).collect(),
+            ends_without_key: false,
+        });
+        for key in keys {
+            self.store.with_listeners(hash_of(key), key, |listeners| listeners.wait(key, waiter, wish));
+        }
+        true
+    }
+
+    /// Makes the caller a reader of streams that have nothing for it; false when it does not wait.
+    pub fn read_in_line(&mut self, reading: &Arc<values::stream::Reading>) -> bool {
+        let Some(waiter) = &self.caller.waiter else { return false };
+        waiter.note_in_line(|| Lines {
+            database: self.store.selected(),
+            keys: reading.streams.iter().map(|(key, _)| key.clone()).collect(),
+            ends_without_key: reading.group.is_some(),
+        });
+        for (key, _) in &reading.streams {
+            self.store.with_listeners(hash_of(key), key, |listeners| listeners.read(key, waiter, reading));
+        }
+        true
+    }
+
+    /// The readers that wait for a key, in order of arrival.
+    pub fn readers_of(&mut self, key: &[u8]) -> Vec<Reader> {
+        self.store.with_listeners(hash_of(key), key, |listeners| listeners.readers(key))
+    }
+
+    /// The changed keys that somebody waits for, with their databases, each once, in the order in which they changed
+    /// first.
+    pub fn ready_keys(&self) -> Vec<(usize, Box<[u8]>)> {
+        let mut seen = HashSet::new();
+        self.ready.iter().filter(|ready| seen.insert(*ready)).cloned().collect()
+    }
+
+    /// Takes the right to serve the caller, if it is one that may wait; false when its wait is over.
+    pub fn claim_caller(&self) -> bool {
+        self.caller.waiter.as_ref().is_none_or(|waiter| waiter.claim())
+    }
+
+    /// Whether the caller has found nothing to take, and its command is run again.
+    pub fn is_caller_in_line(&self) -> bool {
+        self.caller.waiter.as_ref().is_some_and(|waiter| waiter.is_in_line())
+    }
+
+    /// Notes that a key has something for those who wait for it.
+    pub fn note_ready(&mut self, key: &[u8]) {
+        self.ready.push_back((self.database(), key.into()));
+    }
+
+    /// A changed key that has something for somebody who waits for it, with the first in its line; its database is
+    /// selected.
+    pub fn next_ready(&mut self) -> Option<(Box<[u8]>, InLine)> {
+        while let Some((database, key)) = self.ready.pop_front() {
+            self.store.select(database);
+            self.effects.select(database);
+            if let Some(first) = self.first_in_line(&key) {
+                self.ready.push_front((database, key.clone()));
+                return Some((key, first));
+            }
+        }
+        None
+    }
+
+    fn first_in_line(&mut self, key: &[u8]) -> Option<InLine> {
+        let hash = hash_of(key);
+        let place = self.locate_live(hash, key)?;
+        // The object stays where it is while its listeners are asked.
+        let kind = match self.store.at(place, hash, key).value() {
+            Value::Object(object) => object.kind(),
+            Value::Integer(_) | Value::Text(_) => return None,
+        };
+        self.store.with_listeners(hash, key, |listeners| listeners.first_in_line(key, kind))
+    }
+
+    /// The key that was ready has nothing more to take, or not for who is first in its line.
+    pub fn pass_over_ready(&mut self, key: &[u8]) {
+        let database = self.database();
+        self.ready.retain(|(number, ready)| (*number, &**ready) != (database, key));
+    }
+
+    /// Whether a changed key may have something for those who wait.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Notes the reply of a waiter that was claimed: it leaves when the log allows it.
+    pub fn note_served(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
+        self.served.push((waiter, reply, self.served_behind.clone()));
+    }
+
+    /// Lets those who are served from now on wait for an end as well, or no more.
+    pub fn serve_behind(&mut self, end: Option<CancellationToken>) {
+        self.served_behind = end;
+    }
+
+    /// Gives the replies of those who were served, once what they show is in the log at `marks`.
+    pub fn deliver(&mut self, marks: &[LogMark]) {
+        for (waiter, reply, behind) in self.served.drain(..) {
+            waiter.serve(Served { reply, marks: marks.to_vec(), behind });
+        }
+    }
+
+    /// Whether [`deliver`](Self::deliver) has something to give.
+    pub fn has_served(&self) -> bool {
+        !self.served.is_empty()
+    }
+}
