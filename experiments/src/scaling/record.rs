@@ -287,13 +287,16 @@ impl Recorded {
                 "trial {}: requests of threads, of connections and of batches differ",
                 number + 1
             );
-            let expected_ns =
-                found.requests_of_connections.len() as f64 * found.seconds * 1e9 / found.batches.max(1) as f64;
+            // Batches that begin before the window or end after it are not counted: where a thread was kept from running
+            // meanwhile, they are long.
+            let (took_ns, there_is_ns) = (
+                found.mean_ns * found.batches as f64,
+                found.requests_of_connections.len() as f64 * found.seconds * 1e9,
+            );
             ensure!(
-                found.batches < 1000 || (found.mean_ns / expected_ns - 1.0).abs() < 0.2,
-                "trial {}: a batch took {:.0} ns on average, where its connections leave {expected_ns:.0}",
+                took_ns < there_is_ns * 1.02 && (found.batches < 1000 || took_ns > there_is_ns * 0.5),
+                "trial {}: batches took {took_ns:.0} ns, where its connections have {there_is_ns:.0}",
                 number + 1,
-                found.mean_ns
             );
         }
         Ok(())
@@ -369,6 +372,6 @@ pub(crate) mod tests {
         let mut one = trial("mutex", 1, 16, 2000.0, 1);
         one.found.mean_ns *= 2.0;
         let text = recorded(vec![one]).text().unwrap();
-        assert!(format!("{:#}", Recorded::parse(&text).unwrap_err()).contains("on average"));
+        assert!(format!("{:#}", Recorded::parse(&text).unwrap_err()).contains("connections have"));
     }
 }
