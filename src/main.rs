@@ -2,7 +2,7 @@
 
 use shardrace::config::logging;
 use shardrace::config::{CommandLineEnd, Config};
-use shardrace::server::{self, Ground};
+use shardrace::server::{self, Platform};
 use shardrace::tools::{check_aof, import};
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ fn serve() -> ExitCode {
     };
     config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     end_process_on_panic();
-    match server::run(config, Ground { log_file, ..Ground::default() }) {
+    match server::run(config, Platform { log_file, ..Platform::default() }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             tracing::error!("Fatal: {reason}");

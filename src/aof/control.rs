@@ -1,6 +1,7 @@
 //! What all segments of a log have in common: the fsync policy, and whether the log can be written.
 
 use super::announced::{Announced, Announcements, Sending};
+use crate::base::tasks::Tasks;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -34,7 +35,10 @@ impl FsyncPolicy {
 
 /// The policy that all segments follow, which CONFIG SET changes, and what is wrong with them.
 #[derive(Debug, Clone)]
-pub struct LogControl(Arc<Shared>);
+pub struct LogControl {
+    shared: Arc<Shared>,
+    tasks: Tasks,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -62,7 +66,7 @@ struct Shared {
 impl LogControl {
     /// The control of a log that begins with this policy.
     pub fn new(policy: FsyncPolicy) -> Self {
-        Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             policy: AtomicU8::new(policy as u8),
             epoch: AtomicU64::new(0),
             found_epoch: AtomicU64::new(0),
@@ -74,92 +78,103 @@ impl LogControl {
             is_given_up: AtomicBool::new(false),
             loading: Default::default(),
             announcements: Announcements::default(),
-        }))
+        });
+        Self { shared, tasks: Tasks::System }
+    }
+
+    /// The same, of a log whose threads are run so.
+    pub fn with_tasks(self, tasks: Tasks) -> Self {
+        Self { tasks, ..self }
+    }
+
+    /// How the threads of the log are run.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// The policy now.
     pub fn policy(&self) -> FsyncPolicy {
-        FsyncPolicy::from_number(self.0.policy.load(Ordering::Relaxed))
+        FsyncPolicy::from_number(self.shared.policy.load(Ordering::Relaxed))
     }
 
     /// Changes the policy, by its position in [`FsyncPolicy::NAMES`].
     pub fn set_policy(&self, number: u8) {
-        self.0.policy.store(FsyncPolicy::from_number(number) as u8, Ordering::Relaxed);
+        self.shared.policy.store(FsyncPolicy::from_number(number) as u8, Ordering::Relaxed);
     }
 
     /// The number of the epoch that ends now: the time, or more where the clock went back.
     pub fn next_epoch(&self, now_ms: u64) -> u64 {
         let next = |last: u64| now_ms.max(last + 1);
-        let last = self.0.epoch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        let last = self.shared.epoch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         next(last.expect("the update is never refused"))
     }
 
     /// The epochs to come have greater numbers than this.
     pub fn begin_epochs_after(&self, epoch: u64) {
-        self.0.epoch.fetch_max(epoch, Ordering::Relaxed);
-        self.0.found_epoch.store(epoch, Ordering::Relaxed);
+        self.shared.epoch.fetch_max(epoch, Ordering::Relaxed);
+        self.shared.found_epoch.store(epoch, Ordering::Relaxed);
     }
 
     /// The last epoch of the log that the start found; 0 where it found none.
     pub fn found_epoch(&self) -> u64 {
-        self.0.found_epoch.load(Ordering::Relaxed)
+        self.shared.found_epoch.load(Ordering::Relaxed)
     }
 
     /// The number of the last epoch that has ended.
     pub fn last_epoch(&self) -> u64 {
-        self.0.epoch.load(Ordering::Relaxed)
+        self.shared.epoch.load(Ordering::Relaxed)
     }
 
     /// Announces that changes are about to be recorded. Whoever sends the parts of a command from then on tells them what
     /// the whole does, and what was sent before is in the order of all commands when this is back.
     pub async fn announce_recording(&self) -> Announced<'_> {
-        self.0.announcements.announce().await
+        self.shared.announcements.announce().await
     }
 
     /// Whether changes are about to be recorded. Asked after [`begin_sending`](Self::begin_sending).
     pub fn is_recording_announced(&self) -> bool {
-        self.0.announcements.is_announced()
+        self.shared.announcements.is_announced()
     }
 
     /// Parts of a command are sent that have not been told what the whole does, until what this gives is dropped.
     pub fn begin_sending(&self) -> Sending<'_> {
-        self.0.announcements.begin_sending()
+        self.shared.announcements.begin_sending()
     }
 
     /// Why writes are refused, while they are.
     pub fn failure(&self) -> Option<String> {
-        self.is_failing().then(|| self.0.reason.lock().clone())
+        self.is_failing().then(|| self.shared.reason.lock().clone())
     }
 
     /// Whether a request may have to be refused: all that is looked at for each.
     #[inline]
     pub fn may_refuse(&self) -> bool {
-        self.0.refusals.load(Ordering::Relaxed) > 0
+        self.shared.refusals.load(Ordering::Relaxed) > 0
     }
 
     /// From now on there is a reason to look at each request, whatever becomes of the log.
     pub fn look_at_all(&self) {
-        self.0.refusals.fetch_add(1, Ordering::Relaxed);
+        self.shared.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
     /// There is a reason to look at each request for now, or no more.
     pub fn look_at_all_while(&self, is_so: bool) {
         match is_so {
-            true => _ = self.0.refusals.fetch_add(1, Ordering::Relaxed),
-            false => _ = self.0.refusals.fetch_sub(1, Ordering::Relaxed),
+            true => _ = self.shared.refusals.fetch_add(1, Ordering::Relaxed),
+            false => _ = self.shared.refusals.fetch_sub(1, Ordering::Relaxed),
         }
     }
 
     /// Whether writes are refused because a snapshot could not be written.
     pub fn has_failed_snapshot(&self) -> bool {
-        self.0.has_failed_snapshot.load(Ordering::Relaxed)
+        self.shared.has_failed_snapshot.load(Ordering::Relaxed)
     }
 
     /// Writes are refused, or not, because a snapshot could not be written.
     pub fn set_failed_snapshot(&self, has_failed: bool) {
-        match (self.0.has_failed_snapshot.swap(has_failed, Ordering::Relaxed), has_failed) {
-            (false, true) => _ = self.0.refusals.fetch_add(1, Ordering::Relaxed),
-            (true, false) => _ = self.0.refusals.fetch_sub(1, Ordering::Relaxed),
+        match (self.shared.has_failed_snapshot.swap(has_failed, Ordering::Relaxed), has_failed) {
+            (false, true) => _ = self.shared.refusals.fetch_add(1, Ordering::Relaxed),
+            (true, false) => _ = self.shared.refusals.fetch_sub(1, Ordering::Relaxed),
             _ => {}
         }
     }
@@ -167,53 +182,53 @@ impl LogControl {
     /// Whether the log cannot be written.
     #[inline]
     pub fn is_failing(&self) -> bool {
-        self.0.failing.load(Ordering::Relaxed) > 0
+        self.shared.failing.load(Ordering::Relaxed) > 0
     }
 
     /// A segment cannot be written any more.
     pub fn note_failure(&self, reason: &std::io::Error) {
-        *self.0.reason.lock() = describe(reason);
-        self.0.failures.fetch_add(1, Ordering::Relaxed);
-        self.0.failing.fetch_add(1, Ordering::Relaxed);
-        self.0.refusals.fetch_add(1, Ordering::Relaxed);
+        *self.shared.reason.lock() = describe(reason);
+        self.shared.failures.fetch_add(1, Ordering::Relaxed);
+        self.shared.failing.fetch_add(1, Ordering::Relaxed);
+        self.shared.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often a segment became unwritable.
     pub fn failures(&self) -> u64 {
-        self.0.failures.load(Ordering::Relaxed)
+        self.shared.failures.load(Ordering::Relaxed)
     }
 
     /// The server stops and has closed all connections: who waits for the log to send a reply need not wait.
     pub fn give_up(&self) {
-        self.0.is_given_up.store(true, Ordering::Release);
+        self.shared.is_given_up.store(true, Ordering::Release);
     }
 
     /// Whether no reply can be sent any more.
     pub fn is_given_up(&self) -> bool {
-        self.0.is_given_up.load(Ordering::Acquire)
+        self.shared.is_given_up.load(Ordering::Acquire)
     }
 
     /// So many bytes more are to be replayed.
     pub fn note_to_load(&self, bytes: u64) {
-        self.0.loading[0].fetch_add(bytes, Ordering::Relaxed);
+        self.shared.loading[0].fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// So many bytes more are replayed. Called once for many of them.
     pub fn note_loaded(&self, bytes: u64) {
-        self.0.loading[1].fetch_add(bytes, Ordering::Relaxed);
+        self.shared.loading[1].fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of the log that recovery has found so far, and how many of them are replayed.
     pub fn loading(&self) -> (u64, u64) {
-        let [total, loaded] = &self.0.loading;
+        let [total, loaded] = &self.shared.loading;
         let loaded = loaded.load(Ordering::Relaxed);
         (total.load(Ordering::Relaxed).max(loaded), loaded)
     }
 
     /// A segment can be written again.
     pub fn note_recovery(&self) {
-        self.0.failing.fetch_sub(1, Ordering::Relaxed);
-        self.0.refusals.fetch_sub(1, Ordering::Relaxed);
+        self.shared.failing.fetch_sub(1, Ordering::Relaxed);
+        self.shared.refusals.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

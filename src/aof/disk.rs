@@ -1,6 +1,6 @@
 //! Where the log's files live: the seam through which tests bring failing disks and lost power.
 
-use super::mapping::SystemMappedFile;
+use super::mapping::{Input, SystemMappedFile};
 use crate::base::narrowing::size;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -20,6 +20,10 @@ pub trait Disk: Debug + Send + Sync {
     /// What a file holds from a position on; `None` where there is none, or it is shorter.
     fn read_from(&self, path: &Path, from: u64) -> io::Result<Option<Vec<u8>>> {
         Ok(self.read(path)?.and_then(|bytes| Some(bytes.get(size(from)..)?.to_vec())))
+    }
+    /// Opens a file that is read from its beginning to its end.
+    fn open(&self, path: &Path) -> io::Result<Input> {
+        self.read(path)?.map(Input::Read).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
     /// Makes a file that is memory, empty and in place of what has that name; `None` where nothing is to be written.
     fn map(&self, path: &Path) -> io::Result<Option<Box<dyn MappedFile>>>;
@@ -200,6 +204,10 @@ impl Disk for SystemDisk {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(Some(bytes))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Input> {
+        Input::open(path)
     }
 
     fn map(&self, path: &Path) -> io::Result<Option<Box<dyn MappedFile>>> {

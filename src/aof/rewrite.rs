@@ -18,6 +18,7 @@ use super::record::{BEGIN_LEN, Note, SEGMENT_HEADER, Salt, frame_note_onto, segm
 use super::segment::{FileEnd, NextFile, Segment};
 use super::unfinished;
 use super::write_buffer;
+use crate::base::tasks::MayWait;
 use crate::commands::Services;
 use crate::keyspace::Instance;
 use crate::scripting::Libraries;
@@ -274,16 +275,18 @@ impl Rewrite {
         }
     }
 
-    /// Writes what waits to be written, and waits for more; until all keys are in the bases.
-    pub fn write_until_walked(&self) {
-        let mut next = 0;
-        while !self.parts.iter().all(|part| part.base.is_walked()) || self.parts.iter().any(|part| part.base.has_some())
-        {
-            self.parts.iter().for_each(|part| part.base.write_out());
-            let part = &self.parts[next % self.parts.len()];
-            part.base.wait(WAIT_MAX / u32::try_from(self.parts.len()).expect("`shards` is at most 1024"));
-            next += 1;
+    /// Writes what waits to be written, and waits a little for more, each turn for another of the bases; false when all
+    /// keys were in them.
+    pub fn write_out(&self, turn: usize, MayWait(may_wait): MayWait) -> bool {
+        if self.parts.iter().all(|part| part.base.is_walked()) && !self.parts.iter().any(|part| part.base.has_some()) {
+            return false;
         }
+        self.parts.iter().for_each(|part| part.base.write_out());
+        if may_wait {
+            let part = &self.parts[turn % self.parts.len()];
+            part.base.wait(WAIT_MAX / u32::try_from(self.parts.len()).expect("`shards` is at most 1024"));
+        }
+        true
     }
 
     /// All keys are in the bases.

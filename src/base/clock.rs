@@ -1,10 +1,12 @@
 //! The clocks. What the time is says the system's, which somebody may set, forward or back, or one that a test winds;
-//! how long things take is measured by one that nobody sets.
+//! how long things take is measured by one that nobody sets: the runtime's, which stands still and leaps where a test has
+//! paused it.
 
 use crate::base::narrowing::clamped_u64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 

@@ -1,7 +1,11 @@
-//! Work on several things at once, while a server starts.
+//! Work on several things at once, while a server starts, and work that may wait for the disk.
+//!
+//! A runtime of one thread, as tests of whole servers in one simulated world have it, has nothing beside it: there all of it
+//! is done in turn, so that what happens does not depend on threads.
 
 use parking_lot::Mutex;
 use std::num::NonZeroUsize;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// How many cores there are to run on.
 pub fn cores() -> usize {
@@ -10,7 +14,7 @@ pub fn cores() -> usize {
 
 /// Does the work for each item, on as many threads as there are cores; the results are in the order of the items.
 pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let threads = cores().min(items.len());
+    let threads = if has_one_thread() { 1 } else { cores().min(items.len()) };
     if threads < 2 {
         return items.into_iter().map(work).collect();
     }
@@ -41,9 +45,18 @@ fn results_stand_in_the_order_of_the_items() {
 /// Runs something on a thread that may wait for the disk. It does not come back where the runtime ends, and what it runs
 /// may not have begun then.
 pub async fn beside_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    if has_one_thread() {
+        tokio::task::yield_now().await;
+        return work();
+    }
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) if error.is_cancelled() => std::future::pending().await,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
+}
+
+/// Whether this is a task of a runtime that has one thread for everything.
+fn has_one_thread() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread)
 }

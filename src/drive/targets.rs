@@ -9,6 +9,7 @@ use crate::aof::{FsyncPolicy, Joints, LogControl, LogThread, Segment};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::narrowing::whole_u64;
+use crate::base::tasks::Tasks;
 use crate::base::ticks;
 use crate::config::{Config, Directive};
 use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, MutexEngine};
@@ -132,6 +133,7 @@ fn foundation(options: &Options, owners: usize) -> (Foundation, Vec<LogThread>) 
         segments,
         joints,
         clock: Clock::default(),
+        tasks: Tasks::System,
         seed: options.seed,
         mailbox_capacity: number(Directive::MailboxCapacity, NonZeroUsize::MIN),
         turn_batches: number(Directive::TurnBatches, NonZeroUsize::MIN),

@@ -7,7 +7,8 @@ use crate::commands::blocking::serve_ready;
 use crate::keyspace::{Keyspace, Store};
 use crate::stats::latency;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The longest that commands wait for expired keys to be removed.
 const SLICE: Duration = Duration::from_micros(500);

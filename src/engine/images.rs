@@ -2,7 +2,8 @@
 
 use crate::keyspace::ImageSink;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The longest that commands wait for a walk.
 const SLICE: Duration = Duration::from_micros(100);

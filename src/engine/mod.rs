@@ -27,6 +27,7 @@ pub use together::{BYTES_MAX as GATHERED_BYTES_MAX, Batching};
 use crate::aof::{Joints, LogControl, LogThread, Rewriter, Segment};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
+use crate::base::tasks::Tasks;
 use crate::commands::{CommandId, Context, Transaction};
 use crate::keyspace::{Databases, DueKeysRule, Instance, LogMark};
 use crate::pubsub::PubSub;
@@ -50,6 +51,8 @@ pub struct Foundation {
     pub joints: Arc<Joints>,
     /// Where the time comes from.
     pub clock: Clock,
+    /// How several things run at once.
+    pub tasks: Tasks,
     /// What random draws begin with.
     pub seed: u64,
     /// Batches that wait for a shard at most.

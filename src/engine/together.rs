@@ -47,6 +47,11 @@ impl Batching {
         }
     }
 
+    /// The same where how much runs together does not depend on how long it takes.
+    pub fn untimed(self) -> Self {
+        Self { held_ticks_max: u64::MAX, ..self }
+    }
+
     /// Whether commands are gathered before they run: nobody looks ahead at what is not there.
     #[inline]
     pub fn gathers(self) -> bool {

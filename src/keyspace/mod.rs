@@ -35,7 +35,7 @@ pub use due_keys::{DueKeys, DueKeysRule};
 pub use effects::{EFFECT_LEN_MAX, Effects};
 pub use encoding_limits::{EncodingLimits, Limit, ListLimits, PairLimits, SetLimits};
 pub use eviction::{Evictable, draw as draw_evictable};
-pub use hashing::{ProcessHash, hash_of};
+pub use hashing::{ProcessHash, choose_seed as choose_hash_seed, hash_of};
 pub use imaging::{Encode, ImageSink, Imaging, STEP as IMAGE_STEP, Spot as ImageSpot};
 pub use instance::Instance;
 pub use joint::Joint;

@@ -9,7 +9,8 @@ use crate::resp::{Args, Output, Span};
 use crate::snapshot::{Begun, SavePoint, Saves};
 use crate::state::Server;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often the length of the log is looked at.
 const LOOK: Duration = Duration::from_millis(100);

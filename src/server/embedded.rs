@@ -1,6 +1,6 @@
 //! A server within another program.
 
-use super::{Ground, Hooks, run_with};
+use super::{Hooks, Platform, run_with};
 use crate::config::{Config, TemporaryDir};
 use crate::state::stopping::{Stop, StopRequest};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -62,7 +62,7 @@ impl Server {
             let _ = tell.send(Started { address, stop: Arc::clone(&server.stop) });
         });
         let hooks = Hooks { handles_signals: false, is_ready };
-        let run = move || run_with(config, Ground::default(), hooks);
+        let run = move || run_with(config, Platform::default(), hooks);
         let thread = std::thread::Builder::new().name("shardrace".into()).spawn(run);
         let thread = thread.map_err(|error| format!("can't start a thread: {error}"))?;
         match told.recv() {

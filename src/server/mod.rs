@@ -7,24 +7,26 @@ mod position;
 mod replica;
 mod replication;
 
+pub use crate::state::Platform;
 pub use embedded::Server as EmbeddedServer;
 
 use crate::aof::{
-    DirLock, Disk, FsyncPolicy, Joints, Log, LogControl, Manifest, Progress, Recovered, Rewriter, Segment, SystemDisk,
-    recover, remove_beginning,
+    DirLock, Disk, FsyncPolicy, Joints, Log, LogControl, Manifest, Progress, Recovered, Rewriter, Segment, recover,
+    remove_beginning,
 };
 use crate::base::bus_error;
-use crate::base::clock::{Clock, uptime_ms};
+use crate::base::clock::uptime_ms;
 use crate::base::limits::Limit;
 use crate::base::memory;
 
+use crate::base::network::{Address, Stream};
 use crate::base::parallel::cores;
 use crate::base::runtime;
 use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::logging::{LogFile, Seldom};
 use crate::config::{
-    Config, Directive, OutputLimit, boot_id, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads,
+    Config, Directive, OutputLimit, fit_maxclients, layout, log_dir, or_default, snapshot_path, threads,
 };
 use crate::connection;
 use crate::engine::{ActorEngine, Batching, DashmapEngine, Engine, Foundation, Logs, MutexEngine, Session};
@@ -39,7 +41,6 @@ use crate::state::log_switch::{self, LogSwitch};
 use crate::state::node_id;
 use crate::state::pause::{Pause, Paused};
 use crate::state::rewriting::Rewriting;
-use crate::state::socket::{Address, Stream};
 use crate::state::stopping::{LastSnapshot, Stop, StopRequest};
 use crate::state::supervision::Supervisor;
 use crate::state::{Server, Stats, Totals};
@@ -61,26 +62,6 @@ use tokio_util::task::TaskTracker;
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// What a server stands on: the seam through which tests bring lost power, and clocks that are set.
-#[derive(Debug, Clone)]
-pub struct Ground {
-    /// What the time is.
-    pub clock: Clock,
-    /// The file that its log lines go to, where they go to one.
-    pub log_file: Option<LogFile>,
-    /// Where its log lives.
-    pub disk: Arc<dyn Disk>,
-    /// Names this boot of the operating system; empty where it has no name.
-    pub boot: String,
-}
-
-impl Default for Ground {
-    /// The machine.
-    fn default() -> Self {
-        Self { clock: Clock::System, log_file: None, disk: Arc::new(SystemDisk), boot: boot_id() }
-    }
-}
-
 /// What a server does beside serving.
 struct Hooks {
     /// Whether signals to the process are for it.
@@ -91,37 +72,50 @@ struct Hooks {
 
 /// Runs a server with this configuration, to which the process belongs, until it is told to stop. The error is for the
 /// operator.
-pub fn run(config: Config, ground: Ground) -> Result<(), String> {
-    run_with(config, ground, Hooks { handles_signals: true, is_ready: Box::new(|_| ()) })
+pub fn run(config: Config, platform: Platform) -> Result<(), String> {
+    run_with(config, platform, Hooks { handles_signals: true, is_ready: Box::new(|_| ()) })
 }
 
-fn run_with(config: Config, ground: Ground, hooks: Hooks) -> Result<(), String> {
-    ticks::begin();
-    bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
-    let cores = cores();
+fn run_with(config: Config, platform: Platform, hooks: Hooks) -> Result<(), String> {
     let instance = Arc::new(Instance::default());
     let threads = threads(&config);
     let runtime = runtime::builder(threads).build().map_err(|error| format!("can't start the runtime: {error}"))?;
-    let result = runtime.block_on(async {
-        let listening = Listening::begin(&config)?;
-        let engine = config.text(Directive::Engine);
-        let channel = config.text(Directive::Channel);
-        let start =
-            Start { instance: Arc::clone(&instance), config, listening, ground, hooks, threads: threads.get(), cores };
-        match engine.as_str() {
-            "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
-            "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
-            _ => match channel.as_str() {
-                "tokio" => start.serve(start_actors::<TokioChannels>).await,
-                _ => start.serve(start_actors::<FlumeChannels>).await,
-            },
-        }
-    });
+    let result = runtime.block_on(serve_here(Arc::clone(&instance), config, platform, hooks, threads.get()));
     if Services::of(&instance).scripting.busy.is_busy() {
         // Its thread is not waited for: it ends with the process.
         runtime.shutdown_background();
     }
     result
+}
+
+/// Runs a server with this configuration on the runtime that it is awaited in, until that ends or the server is told to
+/// stop: several in one world of a test, which chooses what each stands on.
+pub async fn run_within(config: Config, platform: Platform) -> Result<(), String> {
+    let hooks = Hooks { handles_signals: false, is_ready: Box::new(|_| ()) };
+    serve_here(Arc::new(Instance::default()), config, platform, hooks, 1).await
+}
+
+async fn serve_here(
+    instance: Arc<Instance>,
+    config: Config,
+    platform: Platform,
+    hooks: Hooks,
+    threads: usize,
+) -> Result<(), String> {
+    ticks::begin();
+    bus_error::begin().map_err(|error| format!("can't handle signals: {error}"))?;
+    let listening = Listening::begin(&config, Arc::clone(&platform.network))?;
+    let engine = config.text(Directive::Engine);
+    let channel = config.text(Directive::Channel);
+    let start = Start { instance, config, listening, platform, hooks, threads, cores: cores() };
+    match engine.as_str() {
+        "mutex" => start.serve(|foundation| Arc::new(MutexEngine::new(foundation))).await,
+        "dashmap" => start.serve(|foundation| Arc::new(DashmapEngine::new(foundation))).await,
+        _ => match channel.as_str() {
+            "tokio" => start.serve(start_actors::<TokioChannels>).await,
+            _ => start.serve(start_actors::<FlumeChannels>).await,
+        },
+    }
 }
 
 fn start_actors<C: Channels>(foundation: Foundation) -> Arc<ActorEngine<C>> {
@@ -131,7 +125,7 @@ fn start_actors<C: Channels>(foundation: Foundation) -> Arc<ActorEngine<C>> {
 }
 
 /// Recovers the data and opens the log, for the layout of the engine.
-fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
+fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded {
     let config = &server.config;
     let wanted = config.number(Directive::Shards);
     let layout = layout(config);
@@ -142,22 +136,22 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     let lock = server.has_log().then(|| DirLock::take(&dir)).transpose()?;
     let recovered = if lock.is_some() {
         let log = Log {
-            disk: &*ground.disk,
+            disk: &*platform.disk,
             dir: &dir,
             layout,
             databases,
             threads: cores,
-            boot: ground.boot.clone(),
+            boot: platform.boot.clone(),
             now_ms: clock.now_ms(),
             control: control.clone(),
             instance: Arc::clone(&server.instance),
         };
-        remove_beginning(&*ground.disk, &dir)?;
+        remove_beginning(&*platform.disk, &dir)?;
         takeover::take_over(&Place {
             dir: Path::new(&config.text(Directive::Dir)),
             snapshot: &config.text(Directive::Dbfilename),
             log: &log,
-            disk: &ground.disk,
+            disk: &platform.disk,
             control: &control,
         })?;
         let recovered = recover(&log)?;
@@ -168,7 +162,7 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
     } else {
         let mut stores: Vec<_> =
             (0..shards).map(|index| Databases::of_part(&server.instance, databases, index, shards)).collect();
-        load_snapshot(server, &*ground.disk, &mut stores)?;
+        load_snapshot(server, &*platform.disk, &mut stores)?;
         let joints = Arc::new(Joints::default());
         let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
         let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
@@ -176,15 +170,16 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         Recovered { stores, segments, joints, threads, manifest: Manifest::default(), place: None }
     };
     let Recovered { stores, segments, joints, threads, manifest, place } = recovered;
-    position::restore(server, &*ground.disk, place, &segments);
+    position::restore(server, &*platform.disk, place, &segments);
     must_fit_cluster(config, &stores)?;
-    let disk = Arc::clone(&ground.disk);
+    let disk = Arc::clone(&platform.disk);
     let log = lock.map(|lock| {
         Arc::new(Rewriter::new(&server.instance, Arc::clone(&disk), dir, manifest, segments.clone()).keeping(lock))
     });
-    let place = log_switch::Place { disk, boot: ground.boot.clone(), segments: segments.clone() };
+    let place = log_switch::Place { disk, boot: platform.boot.clone(), segments: segments.clone() };
     server.log_switch.begin(place, log.clone());
     log.into_iter().for_each(|log| server.rewriting.begin(log));
+    let batching = Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch));
     let foundation = Foundation {
         instance: Arc::clone(&server.instance),
         stores,
@@ -197,10 +192,11 @@ fn lay_foundation(server: &Server, ground: &Ground, cores: usize) -> Loaded {
         reads_in_flight: or_default(config.number(Directive::ReadsInFlight), || 1),
         map_shards: or_default(wanted, || 4 * cores),
         pubsub: Arc::clone(&server.pubsub),
+        tasks: server.tasks.clone(),
         due_keys: Arc::clone(&server.due_keys),
         latency: Arc::clone(&server.latency),
         is_multi_key_atomic: config.number(Directive::MultiKey) == 0,
-        batching: Batching::new(config.number(Directive::Batching) == 0, config.is_on(Directive::Prefetch)),
+        batching: if server.tasks.is_scheduled() { batching.untimed() } else { batching },
         reply_bytes_max: Arc::clone(&server.reply_bytes_max),
     };
     Ok((foundation, Logs { threads, control, clock }))
@@ -255,7 +251,7 @@ struct Start {
     instance: Arc<Instance>,
     config: Config,
     listening: Listening,
-    ground: Ground,
+    platform: Platform,
     hooks: Hooks,
     threads: usize,
     cores: usize,
@@ -265,15 +261,15 @@ impl Start {
     /// Serves until it is told to stop: at first with -LOADING, while the log is read; then with the engine that `build`
     /// makes of what it held.
     async fn serve<E: Engine>(self, build: impl FnOnce(Foundation) -> Arc<E>) -> Result<(), String> {
-        let Self { instance, config, listening, ground, hooks, threads, cores } = self;
-        let server = new_server(instance, config, listening, threads, ground.clock.clone())?;
+        let Self { instance, config, listening, platform, hooks, threads, cores } = self;
+        let server = new_server(instance, config, listening, threads, &platform)?;
         let _pid_file = PidFile::write(&server.config.path(Directive::Pidfile));
         let tasks = TaskTracker::new();
         if hooks.handles_signals {
-            stop_by_signals(Arc::clone(&server.stop), ground.log_file.clone())?;
+            stop_by_signals(Arc::clone(&server.stop), platform.log_file.clone())?;
         }
-        tokio::spawn(keep_house(Arc::clone(&server)));
-        tokio::spawn(watch_memory(Arc::clone(&server)));
+        server.tasks.spawn("housekeeping", keep_house(Arc::clone(&server)));
+        server.tasks.spawn("memory", watch_memory(Arc::clone(&server)));
 
         let file = snapshot_path(&server.config);
         if server.has_log() || file.exists() {
@@ -285,11 +281,14 @@ impl Start {
         look_around(&server.config);
         server.supervisor.loading();
         let (loaded, engine) = watch::channel(None);
-        let disk = Arc::clone(&ground.disk);
+        let disk = Arc::clone(&platform.disk);
         let disk_at_end = Arc::clone(&disk);
-        let loading = load(&server, ground, cores)?;
+        let loading = load(&server, platform, cores)?;
         let (foundation, logs) = {
-            let admit = |client| tasks.spawn(serve_early(Arc::clone(&server), client, engine.clone()));
+            let admit = |client| {
+                let life = serve_early(Arc::clone(&server), client, engine.clone());
+                server.tasks.spawn("connection", tasks.track_future(life));
+            };
             tokio::select! {
                 biased;
                 // The log is as it would be after a crash; the thread that reads it ends with the process.
@@ -305,14 +304,21 @@ impl Start {
         server.services.saves.begin_at(snapshot_path(&server.config), server.clock.clone());
         announce(&server);
         server.supervisor.ready();
-        tokio::spawn(Arc::clone(&engine).expire_for_ever(server.config.number(Directive::Hz)));
-        tokio::spawn(Arc::clone(&engine).evict_for_ever());
-        tokio::spawn(Arc::clone(&engine).end_epochs());
-        logs.threads.iter().for_each(|thread| drop(tokio::spawn(thread.notify_commits(threads < cores))));
-        tokio::spawn(background::run(Arc::clone(&server), Arc::clone(&engine)));
-        tokio::spawn(replication::run(Arc::clone(&server), Arc::clone(&engine)));
-        tasks.spawn(replica::run(Arc::clone(&server), Arc::clone(&engine), disk));
-        let admit = |client| tasks.spawn(serve(Arc::clone(&server), client, engine.session()));
+        let hz = server.config.number(Directive::Hz);
+        server.tasks.spawn("expiration", Arc::clone(&engine).expire_for_ever(hz));
+        server.tasks.spawn("eviction", Arc::clone(&engine).evict_for_ever());
+        server.tasks.spawn("epochs", Arc::clone(&engine).end_epochs());
+        for thread in &logs.threads {
+            server.tasks.spawn("commits", thread.notify_commits(threads < cores));
+        }
+        server.tasks.spawn("background", background::run(Arc::clone(&server), Arc::clone(&engine)));
+        server.tasks.spawn("replication", replication::run(Arc::clone(&server), Arc::clone(&engine)));
+        let following = replica::run(Arc::clone(&server), Arc::clone(&engine), disk);
+        server.tasks.spawn("replica", tasks.track_future(following));
+        let admit = |client| {
+            let life = serve(Arc::clone(&server), client, engine.session());
+            server.tasks.spawn("connection", tasks.track_future(life));
+        };
         (hooks.is_ready)(&server);
         let is_saved = loop {
             let request = tokio::select! {
@@ -396,7 +402,7 @@ fn new_server(
     config: Config,
     listening: Listening,
     threads: usize,
-    clock: Clock,
+    platform: &Platform,
 ) -> Result<Arc<Server>, String> {
     fit_maxclients(&config)?;
     let services = Arc::clone(Services::of(&instance));
@@ -416,7 +422,8 @@ fn new_server(
         listening,
         script_client: OnceLock::new(),
         threads,
-        log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync))),
+        log_control: LogControl::new(FsyncPolicy::from_number(config.choice(Directive::Appendfsync)))
+            .with_tasks(platform.tasks.clone()),
         rewriting: Rewriting::new(Arc::clone(&services.saves)),
         log_switch: LogSwitch::new(Arc::clone(&services)),
         pause: Pause::new(Arc::clone(&instance), Arc::clone(&services.saves.backlog)),
@@ -429,7 +436,9 @@ fn new_server(
         coarse_uptime_ms: AtomicU64::new(uptime_ms()),
         attacks: Seldom::default(),
         base: Mutex::default(),
-        clock,
+        clock: platform.clock.clone(),
+        network: Arc::clone(&platform.network),
+        tasks: platform.tasks.clone(),
         config,
         instance,
         services,
@@ -450,15 +459,14 @@ fn new_server(
 }
 
 /// Loads the data on a thread of its own: connections are answered meanwhile.
-fn load(server: &Arc<Server>, ground: Ground, cores: usize) -> Result<oneshot::Receiver<Loaded>, String> {
+fn load(server: &Arc<Server>, platform: Platform, cores: usize) -> Result<oneshot::Receiver<Loaded>, String> {
     let (done, loading) = oneshot::channel();
-    let server = Arc::clone(server);
+    let (server, tasks) = (Arc::clone(server), server.tasks.clone());
     let load = move || {
         // Nobody waits for it where the server was told to stop.
-        let _ = done.send(lay_foundation(&server, &ground, cores));
+        let _ = done.send(lay_foundation(&server, &platform, cores));
     };
-    let thread = std::thread::Builder::new().name("load".into()).spawn(load);
-    thread.map_err(|error| format!("can't start a thread: {error}"))?;
+    tasks.spawn_thread("load", load).map_err(|error| format!("can't start a thread: {error}"))?;
     Ok(loading)
 }
 
@@ -567,10 +575,10 @@ fn stop_by_signals(stop: Arc<Stop>, log_file: Option<LogFile>) -> Result<(), Str
 }
 
 /// Accepts connections until it is dropped.
-async fn accept<T>(server: &Server, begin: impl Fn(Arc<Client>) -> T) -> Infallible {
+async fn accept(server: &Server, begin: impl Fn(Arc<Client>)) -> Infallible {
     loop {
         match server.listening.accept().await {
-            Ok(accepted) => _ = admit(accepted, server).map(&begin),
+            Ok(accepted) => admit(accepted, server).into_iter().for_each(&begin),
             Err(error) => {
                 // Out of files, say: connections wait in the backlog until some are closed.
                 tracing::warn!("Accepting client connection: {error}");

@@ -7,7 +7,7 @@
 //! Whatever cannot be applied ends the link, with a line of the log: then the data is of no stream any more, and the next
 //! link begins with a snapshot. Pauses between such attempts grow, for a snapshot is work for the master.
 
-use crate::aof::{Disk, Input};
+use crate::aof::Disk;
 use crate::base::clock::uptime_ms;
 use crate::base::parallel::beside_the_runtime;
 use crate::commands::{self, Replacement, Services, Transaction};
@@ -191,7 +191,7 @@ impl<E: Engine> Attempt<'_, E> {
             },
             address: config.text(Directive::ReplicaAnnounceIp),
         };
-        let mut link = Link::connect(&self.master.host, self.master.port, silence_max).await?;
+        let mut link = Link::connect(&*self.server.network, &self.master.host, self.master.port, silence_max).await?;
         tracing::info!("MASTER <-> REPLICA sync started");
         let takes_over = self.server.replication.failover().is_some();
         match link.introduce(&who, position, takes_over).await {
@@ -250,9 +250,9 @@ impl<E: Engine> Attempt<'_, E> {
     /// Loads a snapshot into stores for the engine's owners.
     async fn load(&self, path: PathBuf, position: Position) -> Result<Aside, End> {
         let (owners, databases) = (self.engine.owners(), self.server.config.size(Directive::Databases));
-        let instance = Arc::clone(&self.server.instance);
+        let (instance, disk) = (Arc::clone(&self.server.instance), Arc::clone(self.disk));
         let load = move || -> Result<Aside, String> {
-            let bytes = Input::open(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
+            let bytes = disk.open(&path).map_err(|error| format!("can't read {}: {error}", path.display()))?;
             let mut stores: Vec<_> =
                 (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect();
             // What has expired is the master's to remove.

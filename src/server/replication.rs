@@ -3,6 +3,7 @@
 use crate::aof::Segment;
 use crate::base::clock::uptime_ms;
 use crate::base::narrowing::size;
+use crate::base::tasks::{MayWait, Turn};
 use crate::config::Directive;
 use crate::engine::{Engine, ImagePart};
 use crate::keyspace::{Effects, ImageSink};
@@ -18,7 +19,8 @@ use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often it looks around.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,7 +42,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
     pass_on(&server, &engine.segments()[FUNCTIONS_LANE]);
     let lanes = engine.segments().len();
     let merging = Arc::clone(&server);
-    tokio::spawn(async move { merging.replication.merge(lanes).await });
+    server.tasks.spawn("merger", async move { merging.replication.merge(lanes).await });
     let mut tending = Tending {
         is_synchronizing: Arc::default(),
         is_fed: false,
@@ -261,7 +263,7 @@ impl<E: Engine> Tending<E> {
         self.is_synchronizing.store(true, Ordering::Release);
         let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
         let is_synchronizing = Arc::clone(&self.is_synchronizing);
-        tokio::spawn(async move {
+        self.server.tasks.spawn("synchronization", async move {
             synchronize(&server, &engine, replicas).await;
             is_synchronizing.store(false, Ordering::Release);
         });
@@ -405,12 +407,15 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     for filter in [Filter::Nothing, Filter::Functions] {
         let pipes = of(Some(filter));
         let scripting = Arc::clone(&server.services.scripting);
-        on_thread(&pipes.clone(), move || write_without_keys(&scripting, &pipes, filter, now_ms / 1000));
+        on_thread(server, &pipes.clone(), move |_| {
+            write_without_keys(&scripting, &pipes, filter, now_ms / 1000);
+            Turn::Last
+        });
     }
     // One that has gone meanwhile takes its end of the pipe with it: nobody else is to hold that.
     drop(replicas);
     let writing = Arc::clone(&snapshot);
-    on_thread(&whole.clone(), move || write(&writing, &whole));
+    on_thread(server, &whole.clone(), move |may_wait| write(&writing, &whole, may_wait));
     Arc::clone(engine).walk_image().await;
     server.services.saves.image.give_back();
     snapshot.end_walk();
@@ -457,11 +462,11 @@ fn begin(server: &Server, place: Option<Place>, replicas: &[Arc<Replica>], pipes
 }
 
 /// Fills some pipes on a thread of its own; without one they are broken.
-fn on_thread(pipes: &Pipes, fill: impl FnOnce() + Send + 'static) {
+fn on_thread(server: &Server, pipes: &Pipes, fill: impl FnMut(MayWait) -> Turn + Send + 'static) {
     if pipes.0.is_empty() {
         return;
     }
-    if let Err(error) = std::thread::Builder::new().name("sync".into()).spawn(fill) {
+    if let Err(error) = server.tasks.spawn_turns("sync", fill) {
         pipes.0.iter().for_each(|pipe| pipe.end(Err(format!("there is no thread for it: {error}"))));
     }
 }
@@ -477,11 +482,14 @@ fn write_without_keys(scripting: &Scripting, pipes: &Pipes, filter: Filter, crea
 /// A snapshot on its way to replicas.
 type Snapshot = SnapshotWriter<FileKeys, SnapshotForReplicas>;
 
-/// Writes what is put into the snapshot, until that is all.
-fn write(snapshot: &Snapshot, pipes: &Pipes) {
-    while !snapshot.is_walked() || snapshot.has_some() {
+/// Writes what was put into the snapshot, and its end where that is all.
+fn write(snapshot: &Snapshot, pipes: &Pipes, MayWait(may_wait): MayWait) -> Turn {
+    if !snapshot.is_walked() || snapshot.has_some() {
         snapshot.write_out();
-        snapshot.wait(WAIT_MAX);
+        if may_wait {
+            snapshot.wait(WAIT_MAX);
+        }
+        return Turn::More;
     }
     let ended = snapshot.end(|target| target.open()?.end());
     match &ended {
@@ -489,6 +497,7 @@ fn write(snapshot: &Snapshot, pipes: &Pipes) {
         Err(reason) => tracing::warn!("The snapshot for replicas has ended early: {reason}"),
     }
     pipes.0.iter().for_each(|pipe| pipe.end(ended.clone()));
+    Turn::Last
 }
 
 #[derive(Debug)]

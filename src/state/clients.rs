@@ -2,10 +2,10 @@
 
 use super::listening::Accepted;
 use crate::base::clock::uptime_ms;
+use crate::base::network::{Address, Stream};
 use crate::commands::{CommandId, command};
 use crate::keyspace::Waiter;
 use crate::pubsub::{Kind, Subscriber};
-use crate::state::socket::{Address, Stream};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
@@ -191,7 +191,6 @@ impl Client {
     /// The line of CLIENT LIST and CLIENT INFO. `running` is the request that its connection runs, where it asks itself:
     /// its bytes as they came, with what came behind it, and those of its arguments.
     pub fn describe(&self, now_ms: u64, running: Option<(u64, u64)>) -> String {
-        use std::os::fd::AsRawFd;
         let age_s = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
         let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let labels = self.labels.lock().clone();
@@ -223,7 +222,7 @@ impl Client {
             self.id,
             self.address,
             self.local_address,
-            self.stream.as_raw_fd(),
+            self.stream.socket_number(),
             labels.name,
             age_s(self.connected_ms),
             age_s(load(&self.last_seen_ms)),

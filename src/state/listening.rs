@@ -1,10 +1,9 @@
 //! Where connections come from: the addresses of `bind` at one port, and `unixsocket`.
 
+use crate::base::network::{Address, Listener, Network, Stream};
 use crate::config::{Config, Directive};
-use crate::state::socket::{Address, Stream};
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use socket2::SockRef;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -14,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll, Waker};
-use tokio::net::{TcpListener, TcpSocket, UnixListener};
+use tokio::net::UnixListener;
 
 /// Addresses of `bind` at most.
 const ADDRESSES_MAX: usize = 16;
@@ -22,13 +21,14 @@ const ADDRESSES_MAX: usize = 16;
 /// All that is listened to. CONFIG SET exchanges what is while a task waits for connections.
 #[derive(Debug)]
 pub struct Listening {
+    network: Arc<dyn Network>,
     open: Mutex<Open>,
     port: AtomicU16,
 }
 
 #[derive(Debug)]
 struct Open {
-    tcp: Vec<TcpListener>,
+    tcp: Vec<Listener>,
     unix: Option<UnixSocket>,
     /// Which of them is asked first: the others have their turn.
     next: usize,
@@ -63,16 +63,16 @@ pub struct Accepted {
 
 impl Listening {
     /// Listens where the configuration says.
-    pub fn begin(config: &Config) -> Result<Self, String> {
+    pub fn begin(config: &Config, network: Arc<dyn Network>) -> Result<Self, String> {
         let unix = unix_socket(config)?;
         let port = port(config);
         // Port 0 is one that the system chooses, but where there is another way in.
-        let tcp = if port == 0 && unix.is_some() { Vec::new() } else { listen(config, port)? };
+        let tcp = if port == 0 && unix.is_some() { Vec::new() } else { listen(config, port, &*network)? };
         if tcp.is_empty() && unix.is_none() {
             return Err("bind names no address: there is nowhere to listen".into());
         }
         let port = AtomicU16::new(port_of(&tcp));
-        Ok(Self { open: Mutex::new(Open { tcp, unix, next: 0, waker: None }), port })
+        Ok(Self { network, open: Mutex::new(Open { tcp, unix, next: 0, waker: None }), port })
     }
 
     /// The TCP port; 0 where there is none.
@@ -82,13 +82,13 @@ impl Listening {
 
     /// The addresses of TCP that are listened to.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.open.lock().tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.open.lock().tcp.iter().filter_map(|listener| listener.local_address().ok()).collect()
     }
 
     /// What is listened to, as log lines tell it.
     pub fn places(&self) -> Vec<String> {
         let open = self.open.lock();
-        let tcp = open.tcp.iter().filter_map(|listener| listener.local_addr().ok());
+        let tcp = open.tcp.iter().filter_map(|listener| listener.local_address().ok());
         tcp.map(|address| format!("tcp on {address}"))
             .chain(open.unix.iter().map(|unix| format!("unix on {}", unix.path)))
             .collect()
@@ -97,7 +97,7 @@ impl Listening {
     /// What is listened to, as INFO tells it.
     pub fn described(&self) -> Vec<String> {
         let open = self.open.lock();
-        let address = |listener: &TcpListener| listener.local_addr().map(|address| format!("bind={},", address.ip()));
+        let address = |listener: &Listener| listener.local_address().map(|address| format!("bind={},", address.ip()));
         let addresses: String = open.tcp.iter().filter_map(|listener| address(listener).ok()).collect();
         let tcp = (!open.tcp.is_empty()).then(|| format!("name=tcp,{addresses}port={}", self.port()));
         tcp.into_iter().chain(open.unix.iter().map(|unix| format!("name=unix,bind={}", unix.path))).collect()
@@ -106,14 +106,14 @@ impl Listening {
     /// Listens at other addresses, or another port; where that cannot be, at those of before.
     pub fn move_to(&self, config: &Config, port: u16) -> Result<(), String> {
         let mut open = self.open.lock();
-        let before: Vec<SocketAddr> = open.tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let before: Vec<SocketAddr> = open.tcp.iter().filter_map(|listener| listener.local_address().ok()).collect();
         let backlog = backlog(config);
         // An address that is listened to is not free.
         open.tcp.clear();
-        let moved = listen(config, port);
+        let moved = listen(config, port, &*self.network);
         open.tcp = match &moved {
             Ok(_) => Vec::new(),
-            Err(_) => before.into_iter().filter_map(|address| listen_on(address, backlog).ok()).collect(),
+            Err(_) => before.into_iter().filter_map(|address| self.network.listen(address, backlog).ok()).collect(),
         };
         let result = moved.map(|listeners| open.tcp = listeners);
         self.port.store(port_of(&open.tcp), Ordering::Relaxed);
@@ -141,9 +141,10 @@ impl Open {
             let index = (self.next + turn) % count;
             if let Poll::Ready(result) = self.tcp[index].poll_accept(context) {
                 self.next = index + 1;
-                return Poll::Ready(result.map(|(stream, address)| {
-                    let local_address = Address::Ip(stream.local_addr().unwrap_or(address));
-                    Accepted { stream: Stream::Tcp(stream), address: Address::Ip(address), local_address }
+                return Poll::Ready(result.map(|(stream, address, local_address)| Accepted {
+                    stream,
+                    address: Address::Ip(address),
+                    local_address: Address::Ip(local_address),
                 }));
             }
         }
@@ -170,12 +171,12 @@ fn backlog(config: &Config) -> u32 {
     u32::try_from(config.number(Directive::TcpBacklog)).expect("the row of the directive bounds it")
 }
 
-fn port_of(listeners: &[TcpListener]) -> u16 {
-    listeners.first().and_then(|listener| listener.local_addr().ok()).map_or(0, |address| address.port())
+fn port_of(listeners: &[Listener]) -> u16 {
+    listeners.first().and_then(|listener| listener.local_address().ok()).map_or(0, |address| address.port())
 }
 
 /// Listens at the addresses of `bind`; all get the port that the system chooses for the first, where it is to choose.
-fn listen(config: &Config, mut port: u16) -> Result<Vec<TcpListener>, String> {
+fn listen(config: &Config, mut port: u16, network: &dyn Network) -> Result<Vec<Listener>, String> {
     let bind = config.text(Directive::Bind);
     let names: Vec<&str> = bind.split_whitespace().collect();
     if names.len() > ADDRESSES_MAX {
@@ -183,7 +184,7 @@ fn listen(config: &Config, mut port: u16) -> Result<Vec<TcpListener>, String> {
     }
     let mut listeners = Vec::new();
     for name in names {
-        match listen_at(name, port, backlog(config)) {
+        match listen_at(name, port, backlog(config), network) {
             Ok(listener) => {
                 listeners.push(listener);
                 port = port_of(&listeners);
@@ -209,10 +210,10 @@ fn may_be_missing(name: &str, error: &io::Error) -> bool {
 }
 
 /// Listens at an address, or at the first of a name that can be had.
-fn listen_at(name: &str, port: u16, backlog: u32) -> io::Result<TcpListener> {
+fn listen_at(name: &str, port: u16, backlog: u32, network: &dyn Network) -> io::Result<Listener> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses(name.strip_prefix('-').unwrap_or(name), port)? {
-        match listen_on(address, backlog) {
+        match network.listen(address, backlog) {
             Ok(listener) => return Ok(listener),
             Err(error) => failure = error,
         }
@@ -232,17 +233,6 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
     let is_ipv6 = name.contains(':');
     Ok((name, port).to_socket_addrs()?.filter(|address| address.is_ipv6() == is_ipv6).collect())
-}
-
-fn listen_on(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    if address.is_ipv6() {
-        // The addresses of IPv4 are another line.
-        SockRef::from(&socket).set_only_v6(true)?;
-    }
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(backlog)
 }
 
 fn unix_socket(config: &Config) -> Result<Option<UnixSocket>, String> {

@@ -6,11 +6,12 @@ pub mod listening;
 pub mod log_switch;
 pub(crate) mod node_id;
 pub mod pause;
+mod platform;
 pub mod rewriting;
 mod role;
 mod server;
-pub mod socket;
 pub mod stopping;
 pub mod supervision;
 
+pub use platform::Platform;
 pub use server::{Server, Stats, Totals};

@@ -1,6 +1,7 @@
 //! When the log is rewritten, and how that went: BGREWRITEAOF, and by itself when the log has grown.
 
 use crate::aof::{Layout, Rewrite, Rewriter};
+use crate::base::tasks::{MayWait, Turn};
 use crate::config::layout;
 use crate::config::{Config, Directive};
 use crate::engine::{Engine, ImagePart};
@@ -10,8 +11,9 @@ use crate::state::Server;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 /// How long nothing is rewritten by itself after a failure: this long, then twice as long each time.
 const RETRY_FIRST: Duration = Duration::from_secs(60);
@@ -278,11 +280,9 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
     let (begun, has_begun) = oneshot::channel();
     let (ended, has_ended) = oneshot::channel();
     let layout = layout(&server.config);
-    let (shared, thread) = (Arc::clone(rewriter), std::thread::Builder::new().name("rewrite".into()));
-    let thread = thread.spawn(move || {
-        // Who is not there any more to be told has ended with the server.
-        let _ = ended.send(write(&shared, epoch, &layout, begun));
-    });
+    let (begun, ended) = (Some(begun), Some(ended));
+    let mut writing = Writing { rewriter: Arc::clone(rewriter), epoch, layout, begun, ended, rewrite: None, turns: 0 };
+    let thread = server.tasks.spawn_turns("rewrite", move |may_wait| writing.take_turn(may_wait));
     thread.map_err(|error| format!("can't start a thread: {error}"))?;
     if let Ok(rewrite) = has_begun.await {
         // Of a replica the data is that between two groups of its master, and the log says which.
@@ -312,16 +312,51 @@ fn begin(rewriter: &Rewriter, epoch: u64, layout: &Layout) -> std::io::Result<Re
     if rewriter.is_on() { rewriter.begin(epoch) } else { rewriter.begin_log(epoch, layout) }
 }
 
-/// Makes the files, writes what the walk puts into them, and lets them be the log; gives how long they are.
-fn write(
-    rewriter: &Rewriter,
+/// What makes the files, writes what the walk puts into them, and lets them be the log.
+struct Writing {
+    rewriter: Arc<Rewriter>,
     epoch: u64,
-    layout: &Layout,
-    begun: oneshot::Sender<Arc<Rewrite>>,
-) -> Result<u64, String> {
-    let rewrite = Arc::new(begin(rewriter, epoch, layout).map_err(|error| error.to_string())?);
-    begun.send(Arc::clone(&rewrite)).map_err(|_| "the server stops")?;
-    rewrite.write_until_walked();
-    rewriter.finish(&rewrite)?;
-    Ok(rewrite.len())
+    layout: Layout,
+    begun: Option<oneshot::Sender<Arc<Rewrite>>>,
+    /// Told how long they are.
+    ended: Option<oneshot::Sender<Result<u64, String>>>,
+    rewrite: Option<Arc<Rewrite>>,
+    turns: usize,
+}
+
+impl Writing {
+    fn take_turn(&mut self, may_wait: MayWait) -> Turn {
+        match self.go_on(may_wait).transpose() {
+            None => Turn::More,
+            Some(written) => {
+                if let Some(ended) = self.ended.take() {
+                    // Who is not there any more to be told has ended with the server.
+                    let _ = ended.send(written);
+                }
+                Turn::Last
+            }
+        }
+    }
+
+    /// How long the files are, when they are the log.
+    fn go_on(&mut self, may_wait: MayWait) -> Result<Option<u64>, String> {
+        let rewrite = match &self.rewrite {
+            Some(rewrite) => Arc::clone(rewrite),
+            None => self.begin()?,
+        };
+        self.turns += 1;
+        if rewrite.write_out(self.turns, may_wait) {
+            return Ok(None);
+        }
+        self.rewriter.finish(&rewrite)?;
+        Ok(Some(rewrite.len()))
+    }
+
+    fn begin(&mut self) -> Result<Arc<Rewrite>, String> {
+        let rewrite = begin(&self.rewriter, self.epoch, &self.layout).map_err(|error| error.to_string())?;
+        let rewrite = Arc::new(rewrite);
+        let begun = self.begun.take().expect("it is begun once");
+        begun.send(Arc::clone(&rewrite)).map_err(|_| "the server stops")?;
+        Ok(Arc::clone(self.rewrite.insert(rewrite)))
+    }
 }

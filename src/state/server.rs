@@ -12,7 +12,9 @@ use crate::base::clock::{Clock, milliseconds, uptime};
 use crate::base::limits::Limit;
 use crate::base::memory;
 use crate::base::narrowing::whole_u64;
+use crate::base::network::Network;
 use crate::base::pressure::Look;
+use crate::base::tasks::Tasks;
 use crate::base::ticks;
 use crate::commands::Services;
 use crate::config::logging::Seldom;
@@ -48,6 +50,10 @@ pub struct Server {
     pub pubsub: Arc<PubSub>,
     /// Where the time comes from.
     pub clock: Clock,
+    /// Where its master is.
+    pub network: Arc<dyn Network>,
+    /// How several things run at once.
+    pub tasks: Tasks,
     /// When the server started.
     pub started: Instant,
     /// A random name of this run.

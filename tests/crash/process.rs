@@ -103,7 +103,8 @@ fn server_process() {
     let dir = std::env::current_dir().unwrap();
     let places = Places { log: dir.join("appendonlydir"), book: dir.join("book") };
     let disk = Arc::new(TrackingDisk::new(places, behaviour));
-    if let Err(reason) = server::run(config, server::Ground { disk, boot: read(BOOT), ..server::Ground::default() }) {
+    if let Err(reason) = server::run(config, server::Platform { disk, boot: read(BOOT), ..server::Platform::default() })
+    {
         eprintln!("Fatal: {reason}");
         std::process::exit(1);
     }

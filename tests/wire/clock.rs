@@ -95,8 +95,8 @@ fn server_process() {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
-    let ground = server::Ground { clock: Clock::Manual(now_us), ..server::Ground::default() };
-    if let Err(reason) = server::run(config, ground) {
+    let platform = server::Platform { clock: Clock::Manual(now_us), ..server::Platform::default() };
+    if let Err(reason) = server::run(config, platform) {
         eprintln!("Fatal: {reason}");
         std::process::exit(1);
     }

@@ -7,9 +7,11 @@ use crate::aof::disk::LogFile;
 use crate::aof::group_commit::CommitPacer;
 use crate::aof::write_buffer;
 use crate::base::narrowing::clamped_u64;
+use crate::base::tasks::{MayWait, Tasks, Turn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a written record may wait for its fsync under `everysec` where no epoch ends.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,18 +33,40 @@ const PADDING_MIN: u64 = 256 * 1024;
 #[derive(Debug)]
 pub struct LogThread {
     segment: Arc<Segment>,
-    thread: std::thread::JoinHandle<()>,
+    /// None where a scheduler runs it: then it has no more turns when this ends.
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// What a log thread remembers from turn to turn.
+struct LogLoop {
+    last_sync: Instant,
+    patience: Duration,
+    pacer: CommitPacer,
+}
+
+impl LogLoop {
+    fn begin() -> Self {
+        Self { last_sync: Instant::now(), patience: Duration::ZERO, pacer: CommitPacer::default() }
+    }
 }
 
 impl LogThread {
     /// Starts it.
     pub(super) fn start(segment: Arc<Segment>) -> Self {
         let shared = Arc::clone(&segment);
-        let thread = std::thread::Builder::new()
-            .name("log".into())
-            .spawn(move || shared.run_log_thread())
-            .expect("the operating system starts threads at start-up");
-        Self { segment, thread }
+        let mut log = LogLoop::begin();
+        if let Tasks::Other(_) = segment.control.tasks() {
+            let turns = move |may_wait| shared.take_turn(&mut log, may_wait);
+            segment.control.tasks().spawn_turns("log", turns).expect("a scheduler has room for tasks");
+            return Self { segment, thread: None };
+        }
+        let run = move || {
+            while shared.take_turn(&mut log, MayWait(true)) == Turn::More {}
+            shared.end_log_thread();
+        };
+        let thread = std::thread::Builder::new().name("log".into()).spawn(run);
+        let thread = thread.expect("the operating system starts threads at start-up");
+        Self { segment, thread: Some(thread) }
     }
 
     /// The segment.
@@ -60,55 +84,68 @@ impl LogThread {
     pub fn finish(self) -> Result<FileEnd, String> {
         self.segment.wakeup.stop.store(true, Ordering::Release);
         self.segment.wakeup.wake();
-        self.thread.join().expect("the log thread does not panic");
+        match self.thread {
+            Some(thread) => thread.join().expect("the log thread does not panic"),
+            None => self.segment.end_log_thread(),
+        }
         self.segment.end_of_file()
     }
 }
 
 impl Segment {
-    fn run_log_thread(&self) {
-        let mut last_sync = Instant::now();
-        let mut patience = Duration::ZERO;
-        let mut pacer = CommitPacer::default();
-        while !self.wakeup.stop.load(Ordering::Acquire) {
-            if self.control.policy() == FsyncPolicy::Always {
-                let spins = self.notifier.spins.load(Ordering::Relaxed);
-                self.wakeup.gather(&self.group_commit, patience, spins);
-            }
-            let was_woken = self.wakeup.wait(if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL });
-            self.wakeup.clear();
-            if !was_woken {
-                self.give_back_room();
-            }
-            let is_wanted = self.wakeup.wants_sync.swap(false, Ordering::AcqRel);
-            let is_due = match self.control.policy() {
-                FsyncPolicy::Always => true,
-                FsyncPolicy::Everysec => is_wanted || last_sync.elapsed() >= SYNC_INTERVAL,
-                // A change of policy may have left replies waiting; or the log ends.
-                FsyncPolicy::No => is_wanted || !self.waiters.lock().is_empty(),
-            };
-            if is_due {
-                let shared = self.group_commit.begin();
-                let begin = Instant::now();
-                pacer.note_gathering(shared, begin - last_sync);
-                self.sync();
-                let end = Instant::now();
-                let took = end - begin;
-                let seen = self.group_commit.end(shared, took, &mut pacer);
-                self.notifier
-                    .spins
-                    .store(seen >= SPIN_SHARED_MIN && end - last_sync <= SPIN_ROUND_MAX, Ordering::Relaxed);
-                last_sync = end;
-                patience = (took * GATHERING_FACTOR).min(GATHERING_MAX);
-            } else if self.control.is_failing() {
-                self.joints.write_in_order();
-                self.wake_released();
-            } else if was_woken {
-                self.drain(|file| file.drain_full());
-            } else {
-                self.drain(|file| file.drain());
-            }
+    /// Waits until something is to be done, where it may, and does it.
+    fn take_turn(&self, log: &mut LogLoop, MayWait(may_wait): MayWait) -> Turn {
+        if self.wakeup.stop.load(Ordering::Acquire) {
+            return Turn::Last;
         }
+        let policy = self.control.policy();
+        if policy == FsyncPolicy::Always && may_wait {
+            let spins = self.notifier.spins.load(Ordering::Relaxed);
+            self.wakeup.gather(&self.group_commit, log.patience, spins);
+        }
+        let at_most = if self.control.is_failing() { RETRY_INTERVAL } else { SYNC_INTERVAL };
+        let was_woken = self.wakeup.wait(if may_wait { at_most } else { Duration::ZERO });
+        self.wakeup.clear();
+        if !was_woken {
+            self.give_back_room();
+        }
+        let is_wanted = self.wakeup.wants_sync.swap(false, Ordering::AcqRel);
+        let is_due = match self.control.policy() {
+            FsyncPolicy::Always => true,
+            FsyncPolicy::Everysec => is_wanted || log.last_sync.elapsed() >= SYNC_INTERVAL,
+            // A change of policy may have left replies waiting; or the log ends.
+            FsyncPolicy::No => is_wanted || !self.waiters.lock().is_empty(),
+        };
+        if is_due {
+            self.sync_for_group(log, may_wait);
+        } else if self.control.is_failing() {
+            self.joints.write_in_order();
+            self.wake_released();
+        } else if was_woken {
+            self.drain(|file| file.drain_full());
+        } else {
+            self.drain(|file| file.drain());
+        }
+        Turn::More
+    }
+
+    /// Syncs, and notes how long that took and for how many: what the next ones are paced by.
+    fn sync_for_group(&self, log: &mut LogLoop, may_wait: bool) {
+        let shared = self.group_commit.begin();
+        let begin = Instant::now();
+        log.pacer.note_gathering(shared, begin - log.last_sync);
+        self.sync();
+        let end = Instant::now();
+        let took = end - begin;
+        let seen = self.group_commit.end(shared, took, &mut log.pacer);
+        // Time does not go on while somebody stays awake where a scheduler runs it all.
+        let spins = may_wait && seen >= SPIN_SHARED_MIN && end - log.last_sync <= SPIN_ROUND_MAX;
+        self.notifier.spins.store(spins, Ordering::Relaxed);
+        log.last_sync = end;
+        log.patience = (took * GATHERING_FACTOR).min(GATHERING_MAX);
+    }
+
+    fn end_log_thread(&self) {
         self.sync();
         let files = self.writer.lock().files();
         files.iter().for_each(|file| self.end_file(&**file));

@@ -57,7 +57,7 @@ impl Wakeup {
     /// Waits until it is woken, and leaves the signal set, so that another one wakes nobody. Returns whether it was woken.
     pub fn wait(&self, at_most: Duration) -> bool {
         let mut is_woken = self.is_woken.lock();
-        if !*is_woken {
+        if !*is_woken && !at_most.is_zero() {
             self.condition.wait_for(&mut is_woken, at_most);
         }
         *is_woken

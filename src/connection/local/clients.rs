@@ -1,11 +1,11 @@
 //! CLIENT KILL, REPLY, PAUSE and UNPAUSE; MONITOR; SHUTDOWN: what a connection does to others, and to itself.
 
 use super::{LocalCall, Mute};
+use crate::base::network::Address;
 use crate::commands::Outcome;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
 use crate::state::clients::Client;
 use crate::state::pause::Paused;
-use crate::state::socket::Address;
 use crate::state::stopping::{LastSnapshot, StopRequest};
 use std::net::Shutdown;
 use std::sync::Arc;

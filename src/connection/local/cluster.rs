@@ -4,13 +4,13 @@
 //! a Redis that is one node with all slots would refuse it, too.
 
 use super::LocalCall;
+use crate::base::network::Address;
 use crate::base::routing::{SLOTS, slot_of};
 use crate::commands::Outcome;
 use crate::commands::cluster::{checked_slot, must_be_enabled};
 use crate::config::Directive;
 use crate::keyspace::Settings;
 use crate::resp::{Args, CommandError, Reply, parse_i64, quoted};
-use crate::state::socket::Address;
 
 /// The one node, as a connection reaches it.
 struct Myself<'a> {

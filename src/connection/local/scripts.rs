@@ -1,6 +1,7 @@
 //! What scripts need of the server that runs them: commands that need a connection run for one that leads nowhere.
 
 use super::{ConnectionState, LocalCall, dispatch};
+use crate::base::network::{Address, Stream};
 use crate::base::worker;
 use crate::commands::scripting::{Host, Local};
 use crate::commands::{CommandId, Context};
@@ -10,7 +11,6 @@ use crate::scripting::Libraries;
 use crate::state::Server;
 use crate::state::clients::Client;
 use crate::state::listening::Accepted;
-use crate::state::socket::{Address, Stream};
 use std::sync::{Arc, Weak};
 
 /// Makes the server known to scripts.

@@ -14,6 +14,7 @@ use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::{Batching, Engine, Foundation, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
+use crate::base::tasks::Tasks;
 use crate::keyspace::{Instance, KeyspaceStats, Store};
 use crate::pubsub::PubSub;
 use actors::{Channels, Mailbox, Port, Router, Sequencer, TurnLimit, run_shard};
@@ -34,6 +35,7 @@ pub struct ActorEngine<C: Channels> {
     segments: Vec<Arc<Segment>>,
     pubsub: Arc<PubSub>,
     clock: Clock,
+    tasks: Tasks,
     is_multi_key_atomic: bool,
     batching: Batching,
     turn_limit: TurnLimit,
@@ -99,6 +101,7 @@ impl<C: Channels> ActorEngine<C> {
             segments,
             pubsub,
             clock,
+            tasks: foundation.tasks,
             is_multi_key_atomic,
             batching,
             turn_limit,
@@ -113,16 +116,17 @@ impl<C: Channels> ActorEngine<C> {
         let limit = self.turn_limit;
         let runtime = Handle::current();
         let is_plain = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
-        let runs_in_order = runtime.metrics().num_workers() == 1 && (is_plain || cfg!(tokio_unstable));
+        let is_fifo = !self.tasks.is_scheduled() && (is_plain || cfg!(tokio_unstable));
+        let runs_in_order = runtime.metrics().num_workers() == 1 && is_fifo;
         for (mut shard, mailbox) in shards {
             if runs_in_order {
                 shard.set_in_order();
             }
-            tokio::spawn(async move {
+            self.tasks.spawn("shard", async move {
                 run_shard::<_, C>(shard, mailbox, limit).await;
             });
         }
-        tokio::spawn(sequencer.run());
+        self.tasks.spawn("sequencer", sequencer.run());
     }
 
     fn shards(&self) -> usize {
@@ -379,6 +383,7 @@ mod tests {
             segments,
             joints,
             clock: Clock::default(),
+            tasks: Tasks::System,
             seed: 1,
             mailbox_capacity: some(64),
             turn_batches: some(64),

@@ -18,10 +18,10 @@ mod stream;
 pub use handshake::{Answer, Failure, Introduction, Position};
 pub use stream::{Group, StreamReader};
 
+use crate::base::network::{Network, Stream};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The longest line of a master.
@@ -35,7 +35,7 @@ const READ_MAX: usize = 256 * 1024;
 /// Invariant: `unread[taken..]` is what has come and was not looked at.
 #[derive(Debug)]
 pub struct Link {
-    stream: TcpStream,
+    stream: Stream,
     unread: Vec<u8>,
     taken: usize,
     /// How long the master may be silent.
@@ -44,9 +44,8 @@ pub struct Link {
 
 impl Link {
     /// Connects to a master.
-    pub async fn connect(host: &str, port: u16, silence_max: Duration) -> io::Result<Self> {
-        let stream = timeout(silence_max, TcpStream::connect((host, port))).await.map_err(|_| silent())??;
-        stream.set_nodelay(true)?;
+    pub async fn connect(network: &dyn Network, host: &str, port: u16, silence_max: Duration) -> io::Result<Self> {
+        let stream = timeout(silence_max, network.connect(host, port)).await.map_err(|_| silent())??;
         Ok(Self { stream, unread: Vec::new(), taken: 0, silence_max })
     }
 
@@ -126,7 +125,7 @@ impl Link {
     }
 }
 
-async fn read_into(stream: &mut TcpStream, buffer: &mut Vec<u8>, silence_max: Duration) -> io::Result<()> {
+async fn read_into(stream: &mut Stream, buffer: &mut Vec<u8>, silence_max: Duration) -> io::Result<()> {
     buffer.reserve(READ_MAX);
     match timeout(silence_max, stream.read_buf(buffer)).await.map_err(|_| silent())?? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),

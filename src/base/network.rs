@@ -1,0 +1,279 @@
+//! The network: where connections come from and go to, and their bytes.
+//!
+//! It is a seam: [`SystemNetwork`] is the machine's, with TCP sockets; a test brings another, whose connections carry what
+//! it likes, when it likes. What reads and writes a connection does not know which it is.
+
+use bytes::BufMut;
+use socket2::{SockRef, TcpKeepalive};
+use std::fmt;
+use std::io::{self, ErrorKind, Read};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
+
+/// A place where connections come from and go to. Errors are those of an operating system.
+pub trait Network: fmt::Debug + Send + Sync {
+    /// Listens at an address; so many connections that were not accepted may wait. Port 0 is one that the network chooses.
+    fn listen(&self, address: SocketAddr, backlog: u32) -> io::Result<Listener>;
+    /// Connects to a host, which is a name or an address.
+    fn connect<'a>(&'a self, host: &'a str, port: u16) -> Connecting<'a>;
+}
+
+/// A connection on its way.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + 'a>>;
+
+/// The machine's network: TCP.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemNetwork;
+
+impl Network for SystemNetwork {
+    fn listen(&self, address: SocketAddr, backlog: u32) -> io::Result<Listener> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        if address.is_ipv6() {
+            // The addresses of IPv4 are another line.
+            SockRef::from(&socket).set_only_v6(true)?;
+        }
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(backlog).map(Listener::Tcp)
+    }
+
+    fn connect<'a>(&'a self, host: &'a str, port: u16) -> Connecting<'a> {
+        Box::pin(async move {
+            let stream = TcpStream::connect((host, port)).await?;
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(stream))
+        })
+    }
+}
+
+/// Where connections come in. Dropping it ends that.
+#[derive(Debug)]
+pub enum Listener {
+    /// At an address of this machine.
+    Tcp(TcpListener),
+    /// At an address of another network.
+    Other(Box<dyn Acceptor>),
+}
+
+/// What accepts the connections of a network that is not the machine's.
+pub trait Acceptor: fmt::Debug + Send + Sync {
+    /// The address that is listened to.
+    fn local_address(&self) -> SocketAddr;
+    /// The next connection, with the addresses of the other end and of this one.
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr, SocketAddr)>>;
+}
+
+impl Listener {
+    /// The address that is listened to.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr(),
+            Self::Other(acceptor) => Ok(acceptor.local_address()),
+        }
+    }
+
+    /// The next connection, with the addresses of the other end and of this one.
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr, SocketAddr)>> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, address) = ready!(listener.poll_accept(context))?;
+                let local_address = stream.local_addr().unwrap_or(address);
+                Poll::Ready(Ok((Stream::Tcp(stream), address, local_address)))
+            }
+            Self::Other(acceptor) => acceptor.poll_accept(context),
+        }
+    }
+}
+
+/// The bytes of a connection: read and written where it is ready, never waited for.
+#[derive(Debug)]
+pub enum Stream {
+    /// From this machine or another.
+    Tcp(TcpStream),
+    /// From this machine, by the name of a file.
+    Unix(UnixStream),
+    /// Of another network.
+    Other(Box<dyn Transport>),
+}
+
+/// A connection of a network that is not the machine's. As with a socket, a read or a write that finds nothing is
+/// `WouldBlock`, and dropping it closes it.
+pub trait Transport: fmt::Debug + Send + Sync {
+    /// Whether there is something to read.
+    fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Whether there is room to write.
+    fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Reads what is there; 0 where the other end sends no more.
+    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Writes what there is room for.
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Ends the connection, or a direction of it.
+    fn shut_down(&self, how: Shutdown);
+}
+
+/// Bytes that one read of another network takes into a buffer that grows.
+const OTHER_READ_MAX: usize = 64 * 1024;
+
+/// The name of an end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// Of TCP.
+    Ip(SocketAddr),
+    /// The file of a unix socket: both ends have its name.
+    Unix(Arc<str>),
+}
+
+/// The same for whatever the stream is; for another network's, something else where that is said.
+macro_rules! each {
+    ($self:expr, $stream:ident => $act:expr) => {
+        each!($self, $stream => $act, $stream => $act)
+    };
+    ($self:expr, $stream:ident => $act:expr, $other:ident => $otherwise:expr) => {
+        match $self {
+            Self::Tcp($stream) => $act,
+            Self::Unix($stream) => $act,
+            Self::Other($other) => $otherwise,
+        }
+    };
+}
+
+impl Stream {
+    /// Whether there is something to read.
+    pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_read_ready(context))
+    }
+
+    /// Whether there is room to write.
+    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_write_ready(context))
+    }
+
+    /// Reads into a buffer that grows.
+    pub fn try_read_buf(&self, buffer: &mut impl BufMut) -> io::Result<usize> {
+        each!(self, stream => stream.try_read_buf(buffer), other => {
+            let mut read = vec![0; buffer.remaining_mut().min(OTHER_READ_MAX)];
+            let len = other.try_read(&mut read)?;
+            buffer.put_slice(&read[..len]);
+            Ok(len)
+        })
+    }
+
+    /// Writes what the socket takes.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        each!(self, stream => stream.try_write(bytes))
+    }
+
+    /// Reads once. Fewer bytes than there is room for are all that there were: the readiness of the stream ends with them,
+    /// as in tokio's `AsyncRead`, and epoll begins it again. `try_read` asks the kernel once more to find that out: a
+    /// second system call for each read of a connection that reads on while its replies are on their way.
+    pub fn read_once(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut len = 0;
+        let mut read = |socket: SockRef<'_>| {
+            len = (&*socket).read(buffer)?;
+            let is_drained = (1..buffer.len()).contains(&len);
+            if is_drained { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        };
+        let result = match self {
+            Self::Tcp(stream) => stream.try_io(Interest::READABLE, || read(SockRef::from(stream))),
+            Self::Unix(stream) => stream.try_io(Interest::READABLE, || read(SockRef::from(stream))),
+            Self::Other(other) => return other.try_read(buffer),
+        };
+        if len > 0 { Ok(len) } else { result.map(|()| 0) }
+    }
+
+    /// Ends the connection, or a direction of it.
+    pub fn shut_down(&self, how: Shutdown) {
+        // An error means that the socket is closed already, which is what is wanted.
+        each!(self, stream => drop(SockRef::from(stream).shutdown(how)), other => other.shut_down(how));
+    }
+
+    /// Sends small replies at once, and lets the kernel ask a connection that has been silent for so long whether it is
+    /// there, and three times more before it is taken for gone; 0 for never.
+    pub fn prepare(&self, silence_s: u64) -> io::Result<()> {
+        const QUESTIONS: u32 = 3;
+        let Self::Tcp(stream) = self else { return Ok(()) };
+        stream.set_nodelay(true)?;
+        if silence_s == 0 {
+            return Ok(());
+        }
+        let between_s = (silence_s / u64::from(QUESTIONS)).max(1);
+        let (silence, between) = (Duration::from_secs(silence_s), Duration::from_secs(between_s));
+        let keepalive = TcpKeepalive::new().with_time(silence).with_interval(between).with_retries(QUESTIONS);
+        SockRef::from(stream).set_tcp_keepalive(&keepalive)
+    }
+
+    /// The number of its socket; -1 where there is none.
+    pub fn socket_number(&self) -> RawFd {
+        each!(self, stream => stream.as_raw_fd(), _other => -1)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        each!(self.get_mut(), stream => Pin::new(stream).poll_read(context, into), other => loop {
+            ready!(other.poll_read_ready(context))?;
+            match other.try_read(into.initialize_unfilled()) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Ok(len) => {
+                    into.advance(len);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        })
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self.get_mut(), stream => Pin::new(stream).poll_write(context, bytes), other => loop {
+            ready!(other.poll_write_ready(context))?;
+            match other.try_write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shut_down(Shutdown::Write);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Address {
+    /// Whether it is on this machine, and nowhere else.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Ip(address) => address.ip().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+
+    /// Its host, without the port.
+    pub fn host(&self) -> String {
+        match self {
+            Self::Ip(address) => address.ip().to_string(),
+            Self::Unix(path) => path.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "{path}:0"),
+        }
+    }
+}

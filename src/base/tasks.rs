@@ -1,0 +1,92 @@
+//! What runs at the same time: tasks of the runtime, and threads beside it.
+//!
+//! It is a seam: a server's tasks and threads are the machine's, or tasks that a test's scheduler lets run when it likes.
+//! Then nothing runs but on the one thread of the test's runtime, so that what happens depends on nothing but what the
+//! test chooses.
+
+use std::fmt::Debug;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a server runs several things at once.
+#[derive(Debug, Clone, Default)]
+pub enum Tasks {
+    /// As tasks of the runtime, on all of its threads, and as threads of the operating system.
+    #[default]
+    System,
+    /// As tasks of a scheduler, threads among them.
+    Other(Arc<dyn Scheduler>),
+}
+
+/// Whether the thread of a turn may wait: it has nothing else to do.
+#[derive(Debug, Clone, Copy)]
+pub struct MayWait(pub bool);
+
+/// What comes after a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Another one.
+    More,
+    /// Nothing.
+    Last,
+}
+
+/// The time between two turns of what would be a thread.
+const BETWEEN_TURNS: Duration = Duration::from_millis(5);
+
+/// Runs tasks on one thread.
+pub trait Scheduler: Debug + Send + Sync {
+    /// Runs a task, which has a name of its kind.
+    fn spawn(&self, name: &'static str, task: Pin<Box<dyn Future<Output = ()> + Send>>);
+}
+
+impl Tasks {
+    /// Runs a task until it ends.
+    pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::System => drop(tokio::spawn(task)),
+            Self::Other(scheduler) => scheduler.spawn(name, Box::pin(task)),
+        }
+    }
+
+    /// Does some work on a thread of its own. The error is that there is none.
+    pub fn spawn_thread(&self, name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        match self {
+            Self::System => std::thread::Builder::new().name(name.into()).spawn(work).map(drop),
+            Self::Other(scheduler) => {
+                scheduler.spawn(name, Box::pin(async move { work() }));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes turns, until one is the last, on a thread of its own; a turn waits where it may. The error is that there is
+    /// no thread.
+    pub fn spawn_turns(
+        &self,
+        name: &'static str,
+        mut turn: impl FnMut(MayWait) -> Turn + Send + 'static,
+    ) -> io::Result<()> {
+        match self {
+            Self::System => self.spawn_thread(name, move || while turn(MayWait(true)) == Turn::More {}),
+            Self::Other(scheduler) => {
+                scheduler.spawn(
+                    name,
+                    Box::pin(async move {
+                        while turn(MayWait(false)) == Turn::More {
+                            tokio::time::sleep(BETWEEN_TURNS).await;
+                        }
+                    }),
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether everything runs on one thread, in the order of a scheduler.
+    pub fn is_scheduled(&self) -> bool {
+        matches!(self, Self::Other(_))
+    }
+}
