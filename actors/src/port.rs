@@ -13,7 +13,7 @@ pub struct PortClosed;
 
 /// One connection's way to the shards and back.
 ///
-/// What it sends takes effect on each shard in the order in which it was sent, groups and meetings included.
+/// What it sends takes effect on each shard in the order in which it was sent, groups and rendezvous included.
 ///
 /// Invariants: `in_flight <= window`, and the reply queue holds `window` batches, so no shard ever waits to give one
 /// back; while something of this port is on its way through the sequencer, all that is sent goes that way.
@@ -90,17 +90,17 @@ impl<S: Shard, C: Channels> Port<S, C> {
         self.place(Work::Group { parts, reply_to }).await
     }
 
-    /// Sends a batch that needs the state of several shards at once: it is done by [`Shard::execute_jointly`], and
+    /// Sends a batch that needs the state of several shards at once: it is done by [`Shard::execute_cross_shard`], and
     /// comes back as one batch. Dropping the future does what it does for [`send_group`](Self::send_group).
     ///
     /// # Panics
     /// As [`send`](Self::send), and unless there are two shards or more, each named once: one is sent a batch of its
     /// own, and one that is named twice would wait for itself.
-    pub async fn send_joint(&mut self, shards: Vec<usize>, batch: S::Batch) -> Result<(), PortClosed> {
+    pub async fn send_cross_shard(&mut self, shards: Vec<usize>, batch: S::Batch) -> Result<(), PortClosed> {
         assert!(shards.len() > 1 && are_distinct(shards.iter().copied()), "shards meet, each with one state to lend");
         self.take_places(1);
         let reply_to = Arc::clone(&self.replies);
-        self.place(Work::Meeting { shards, batch, reply_to }).await
+        self.place(Work::Rendezvous { shards, batch, reply_to }).await
     }
 
     fn take_places(&mut self, batches: usize) {

@@ -7,10 +7,10 @@
 //! of real time.
 //!
 //! Work comes in two kinds. A *group* is a batch for each of several shards; each runs its own when it reaches it. A
-//! *meeting* is one batch over the state of several shards: each lends its state when it reaches it, the last to arrive
+//! *rendezvous* is one batch over the state of several shards: each lends its state when it reaches it, the last to arrive
 //! does the work, and every state goes home. Ownership passes by message; nothing is locked. Order is the sequencer's,
-//! so no two meetings wait for each other. Batches over the same shards that wait for the sequencer one behind the other
-//! have one meeting: the states are lent once for all of them.
+//! so no two rendezvous wait for each other. Batches over the same shards that wait for the sequencer one behind the other
+//! have one rendezvous: the states are lent once for all of them.
 
 use crate::channel::{Channels, FlumeChannels, Receiver, ReplyQueue, Sender};
 use crate::replies::Replies;
@@ -27,11 +27,11 @@ pub struct Placement<S: Shard, C: Channels = FlumeChannels> {
 
 pub(crate) enum Work<S: Shard, C: Channels> {
     Group { parts: Vec<(usize, S::Batch)>, reply_to: Arc<Replies<S::Batch, C>> },
-    Meeting { shards: Vec<usize>, batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>> },
+    Rendezvous { shards: Vec<usize>, batch: S::Batch, reply_to: Arc<Replies<S::Batch, C>> },
 }
 
-/// Batches that have one meeting at most: so many may keep the shards from all else.
-const MEETING_MAX: usize = 16;
+/// Batches that have one rendezvous at most: so many may keep the shards from all else.
+const RENDEZVOUS_MAX: usize = 16;
 
 /// Places work for several shards. One runs beside the shards.
 pub struct Sequencer<S: Shard, C: Channels = FlumeChannels> {
@@ -53,11 +53,11 @@ impl<S: Shard, C: Channels> Sequencer<S, C> {
             let Some(Placement { work, unplaced }) = taken else { return };
             match work {
                 Work::Group { parts, reply_to } => all.place_group(parts, reply_to).await,
-                Work::Meeting { shards, batch, reply_to } => {
+                Work::Rendezvous { shards, batch, reply_to } => {
                     let mut agenda = vec![Ready { batch, reply_to: Some(reply_to) }];
                     let others;
-                    (others, next) = take_meetings_of(&shards, &mut mailbox, &mut agenda);
-                    all.place_meeting(&shards, agenda).await;
+                    (others, next) = take_rendezvous_of(&shards, &mut mailbox, &mut agenda);
+                    all.place_rendezvous(&shards, agenda).await;
                     others.iter().for_each(is_placed);
                 }
             }
@@ -72,15 +72,15 @@ fn is_placed(unplaced: &Arc<AtomicUsize>) {
 
 /// Takes what waits and is over the same shards, until something else comes, which is returned with the counters of
 /// the ports that sent what was taken.
-fn take_meetings_of<S: Shard, C: Channels>(
+fn take_rendezvous_of<S: Shard, C: Channels>(
     of: &[usize],
     mailbox: &mut C::Receiver<Placement<S, C>>,
     agenda: &mut Vec<Ready<S::Batch, C>>,
 ) -> (Vec<Arc<AtomicUsize>>, Option<Placement<S, C>>) {
     let mut ports = Vec::new();
-    while agenda.len() < MEETING_MAX {
+    while agenda.len() < RENDEZVOUS_MAX {
         match mailbox.try_recv() {
-            Some(Placement { work: Work::Meeting { shards, batch, reply_to }, unplaced }) if shards == of => {
+            Some(Placement { work: Work::Rendezvous { shards, batch, reply_to }, unplaced }) if shards == of => {
                 agenda.push(Ready { batch, reply_to: Some(reply_to) });
                 ports.push(unplaced);
             }
@@ -108,10 +108,10 @@ impl<S: Shard, C: Channels> AllMailboxes<S, C> {
         gate.open();
     }
 
-    async fn place_meeting(&self, shards: &[usize], agenda: Vec<Ready<S::Batch, C>>) {
-        let meeting = Arc::new(Meeting::new(shards.len(), agenda));
+    async fn place_rendezvous(&self, shards: &[usize], agenda: Vec<Ready<S::Batch, C>>) {
+        let rendezvous = Arc::new(Rendezvous::new(shards.len(), agenda));
         for (place, &shard) in shards.iter().enumerate() {
-            let invitation = Sequenced::Meeting { meeting: Arc::clone(&meeting), place };
+            let invitation = Sequenced::Rendezvous { rendezvous: Arc::clone(&rendezvous), place };
             self.place(shard, Content::Sequenced(Box::new(invitation))).await;
         }
     }
@@ -125,7 +125,7 @@ impl<S: Shard, C: Channels> AllMailboxes<S, C> {
 /// Work that stands in several mailboxes.
 pub(crate) enum Sequenced<S: Shard, C: Channels> {
     Part { ready: Ready<S::Batch, C>, gate: Arc<Gate<C>>, place: usize },
-    Meeting { meeting: Arc<Meeting<S, C>>, place: usize },
+    Rendezvous { rendezvous: Arc<Rendezvous<S, C>>, place: usize },
 }
 
 /// Shut until the group behind it stands in all of its mailboxes. Each shard has a signal of its own.
@@ -155,17 +155,17 @@ impl<C: Channels> Gate<C> {
 
 /// Where shards lend their state to batches that need them all, which run in order.
 ///
-/// It needs no gate: when the last shard arrives, the meeting stands in all mailboxes.
+/// It needs no gate: when the last shard arrives, the rendezvous stands in all mailboxes.
 ///
 /// Invariants: there is room to lend for all but one, so the one that finds none is the last to arrive; every state
 /// that comes in goes home, to the shard that lent it.
-pub(crate) struct Meeting<S: Shard, C: Channels> {
+pub(crate) struct Rendezvous<S: Shard, C: Channels> {
     agenda: C::ReplyQueue<Ready<S::Batch, C>>,
     lent: C::ReplyQueue<(usize, S)>,
     homes: Box<[Replies<S, C>]>,
 }
 
-impl<S: Shard, C: Channels> Meeting<S, C> {
+impl<S: Shard, C: Channels> Rendezvous<S, C> {
     fn new(shards: usize, batches: Vec<Ready<S::Batch, C>>) -> Self {
         let agenda = C::ReplyQueue::with_capacity(batches.len());
         for ready in batches {
@@ -190,7 +190,7 @@ impl<S: Shard, C: Channels> Meeting<S, C> {
         present.sort_unstable_by_key(|(place, _)| *place);
         let (places, mut shards): (Vec<usize>, Vec<S>) = present.into_iter().unzip();
         while let Some(Ready { mut batch, reply_to }) = self.agenda.pop() {
-            S::execute_jointly(&mut shards, &mut batch);
+            S::execute_cross_shard(&mut shards, &mut batch);
             if let Some(replies) = reply_to {
                 replies.push(batch);
             }

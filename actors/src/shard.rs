@@ -46,12 +46,12 @@ pub trait Shard: Send + 'static {
 
     /// Does the work of a batch that needs the state of several shards, which they have lent: in the order in which
     /// the batch named them. It is a turn of its own for each of them: nothing else is called for it.
-    fn execute_jointly(shards: &mut [Self], batch: &mut Self::Batch)
+    fn execute_cross_shard(shards: &mut [Self], batch: &mut Self::Batch)
     where
         Self: Sized,
     {
         let _ = (shards, batch);
-        panic!("this kind of shard has no joint work");
+        panic!("this kind of shard has no work over several shards");
     }
 
     /// Called after the last batch of a turn and before any of them goes home: the place to write a log.
@@ -224,7 +224,7 @@ fn fill_turn<S: Shard, C: Channels>(
     None
 }
 
-/// Waits until sequenced work is armed: a part joins the next turn, a meeting is held.
+/// Waits until sequenced work is armed: a part joins the next turn, a rendezvous is held.
 async fn pass<S: Shard, C: Channels>(sequenced: Sequenced<S, C>, shard: S, turn: &mut Vec<Ready<S::Batch, C>>) -> S {
     match sequenced {
         Sequenced::Part { ready, gate, place } => {
@@ -232,7 +232,7 @@ async fn pass<S: Shard, C: Channels>(sequenced: Sequenced<S, C>, shard: S, turn:
             turn.push(ready);
             shard
         }
-        Sequenced::Meeting { meeting, place } => meeting.attend(place, shard).await,
+        Sequenced::Rendezvous { rendezvous, place } => rendezvous.attend(place, shard).await,
     }
 }
 

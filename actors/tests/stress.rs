@@ -54,7 +54,7 @@ impl Shard for RegisterShard {
     type Batch = Work;
 
     fn execute(&mut self, work: &mut Work) {
-        let [place] = &mut work.places[..] else { panic!("a batch that is not joint is for one shard") };
+        let [place] = &mut work.places[..] else { panic!("a batch that is not cross-shard is for one shard") };
         self.visit(work.id, work.is_write, place);
         work.executed += 1;
     }
@@ -63,8 +63,8 @@ impl Shard for RegisterShard {
         first.id.seq.is_multiple_of(2)
     }
 
-    fn execute_jointly(shards: &mut [Self], work: &mut Work) {
-        assert_eq!(shards.len(), work.places.len(), "a meeting sees every state that is lent");
+    fn execute_cross_shard(shards: &mut [Self], work: &mut Work) {
+        assert_eq!(shards.len(), work.places.len(), "a rendezvous sees every state that is lent");
         for (shard, place) in shards.iter_mut().zip(&mut work.places) {
             shard.visit(work.id, work.is_write, place);
         }
@@ -80,7 +80,7 @@ struct Round {
     window: usize,
     turn: usize,
     requests: u64,
-    /// Of a hundred requests: those that go to several shards, half of them meetings.
+    /// Of a hundred requests: those that go to several shards, half of them rendezvous.
     across: u8,
 }
 
@@ -166,7 +166,7 @@ impl<C: Channels> Connection<C> {
         for _ in 0..round.requests {
             let is_across = random.u8(0..100) < round.across;
             match random.bool() {
-                true if is_across && round.shards > 1 => self.send_joint(&mut random).await,
+                true if is_across && round.shards > 1 => self.send_cross_shard(&mut random).await,
                 false if is_across => self.send_group(round.window, &mut random).await,
                 _ => self.send(&mut random).await,
             }
@@ -203,12 +203,12 @@ impl<C: Channels> Connection<C> {
         self.ledger.accept(work.id);
     }
 
-    async fn send_joint(&mut self, random: &mut Rng) {
+    async fn send_cross_shard(&mut self, random: &mut Rng) {
         self.make_room(1).await;
         let work = self.begin(random.usize(2..=self.sent_to.len()), 1, random);
         let id = work.id;
         let shards = work.places.iter().map(|place| place.shard).collect();
-        self.port.send_joint(shards, work).await.expect("shards outlive connections");
+        self.port.send_cross_shard(shards, work).await.expect("shards outlive connections");
         self.ledger.accept(id);
     }
 

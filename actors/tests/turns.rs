@@ -1,5 +1,5 @@
 //! What runs in one turn: on a runtime of one thread a shard need not give way for that, and batches over the same shards
-//! have one meeting.
+//! have one rendezvous.
 
 use actors::{FlumeChannels, Port, Router, Shard, TurnLimit, run_shard};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Shard for Adder {
         *batch = self.0;
     }
 
-    fn execute_jointly(shards: &mut [Self], batch: &mut u64) {
+    fn execute_cross_shard(shards: &mut [Self], batch: &mut u64) {
         shards.iter_mut().for_each(|shard| shard.0 = shard.0.wrapping_mul(10).wrapping_add(*batch));
     }
 }
@@ -77,7 +77,7 @@ async fn placed(over: &[&[usize]]) -> (usize, Vec<u64>) {
     let mut ports = Vec::new();
     for (number, shards) in (1..).zip(over) {
         let mut port = Port::new(router.clone(), 1);
-        port.send_joint(shards.to_vec(), number).await.expect("the sequencer is there");
+        port.send_cross_shard(shards.to_vec(), number).await.expect("the sequencer is there");
         ports.push(port);
     }
     let depth = router.clone();
@@ -102,7 +102,7 @@ async fn placed(over: &[&[usize]]) -> (usize, Vec<u64>) {
 }
 
 #[test]
-fn batches_over_the_same_shards_that_wait_one_behind_the_other_have_one_meeting_and_keep_their_order() {
+fn batches_over_the_same_shards_that_wait_one_behind_the_other_have_one_rendezvous_and_keep_their_order() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
     let all: &[usize] = &[0, 1, 2];
     assert_eq!(runtime.block_on(placed(&[all, all, all])), (1, vec![123, 123, 123]));

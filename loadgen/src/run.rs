@@ -93,7 +93,7 @@ pub(crate) fn connect(config: &Config, target: &Target) -> Result<Client, Error>
 /// What the threads of one run share.
 struct Rendezvous {
     barrier: Barrier,
-    /// A thread could not connect: none begins. Set before the first meeting, read after it.
+    /// A thread could not connect: none begins. Set before the first rendezvous, read after it.
     is_off: AtomicBool,
     abort: AtomicBool,
     start_ns: AtomicU64,

@@ -8,7 +8,7 @@
 //! Pushing copies the bytes of the records into memory and waits for nobody. A queue that is not taken in time is given
 //! up: it holds [`WAITING_MAX`] at most, and one piece more.
 
-use super::record::{frame_joint_onto, frame_onto};
+use super::record::{frame_cross_shard_onto, frame_onto};
 use super::{Salt, Segment};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub enum Piece {
         len: usize,
     },
     /// So many bytes of one record over several lanes, all of which stood still while it was pushed.
-    Joint {
+    CrossShard {
         /// How many bytes.
         len: usize,
     },
@@ -81,8 +81,8 @@ impl Feed {
     }
 
     /// Pushes one record over several lanes, which stand still.
-    pub(super) fn push_joint(&self, salt: Salt, payload: &[u8]) {
-        self.push(Piece::Joint { len: 0 }, |bytes| frame_joint_onto(bytes, salt, payload));
+    pub(super) fn push_cross_shard(&self, salt: Salt, payload: &[u8]) {
+        self.push(Piece::CrossShard { len: 0 }, |bytes| frame_cross_shard_onto(bytes, salt, payload));
     }
 
     /// Pushes one record of a lane, whose effects are of no key and keep their order.
@@ -175,7 +175,7 @@ impl Piece {
     /// How many of the bytes it takes.
     pub fn len(&self) -> usize {
         match *self {
-            Self::Records { len, .. } | Self::Joint { len } | Self::Free { len } => len,
+            Self::Records { len, .. } | Self::CrossShard { len } | Self::Free { len } => len,
             Self::Mark { .. } => 0,
         }
     }
@@ -188,7 +188,7 @@ impl Piece {
     fn of_len(self, added: usize) -> Self {
         match self {
             Self::Records { lane, .. } => Self::Records { lane, len: added },
-            Self::Joint { .. } => Self::Joint { len: added },
+            Self::CrossShard { .. } => Self::CrossShard { len: added },
             Self::Free { .. } => Self::Free { len: added },
             Self::Mark { .. } => self,
         }

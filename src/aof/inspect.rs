@@ -2,13 +2,13 @@
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::{Disk, LogFile, MappedFile, SystemDisk};
+use super::logical_segment::LogicalSegment;
 use super::manifest::{ChainEntry, Known, Layout, Manifest, SegmentFiles};
-use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode, for_each_effect};
+use super::orphans;
+use super::record::{CrossShardRecord, Frame, SEGMENT_HEADER, Salt, decode, for_each_effect};
 use super::recovery::{Log, PassedOver, recover_noting};
 use super::scan::Scan;
 use super::segment::Segment;
-use super::strays;
-use super::stretch::Stretch;
 use super::write_buffer;
 use crate::base::parallel::cores;
 use crate::commands;
@@ -61,9 +61,9 @@ pub enum Piece<'a> {
     /// A whole record.
     Record(&'a [u8]),
     /// A whole record that stands in several segments.
-    Joint(&'a [u8]),
+    CrossShard(&'a [u8]),
     /// What the log says about itself: the frame as it stands there.
-    Note(super::record::Note, &'a [u8]),
+    Control(super::record::ControlRecord, &'a [u8]),
     /// So many bytes that are no whole record.
     Gap(usize),
 }
@@ -101,8 +101,8 @@ impl InspectedSegment {
     fn read(files: &SegmentFiles) -> Result<Self, String> {
         let paths: Vec<PathBuf> = files.all().cloned().collect();
         let path = paths[0].clone();
-        let (bytes, scan) = match Stretch::read(&ReadOnlyDisk::default(), files) {
-            Ok(stretch) => (stretch.bytes, Ok(stretch.scan)),
+        let (bytes, scan) = match LogicalSegment::read(&ReadOnlyDisk::default(), files) {
+            Ok(logical) => (logical.bytes, Ok(logical.scan)),
             Err(reason) => (read_as_one(&paths)?, Err(reason)),
         };
         Ok(Self { path, paths, bytes, scan, known: files.known })
@@ -184,8 +184,8 @@ fn read_as_one(paths: &[PathBuf]) -> Result<Vec<u8>, String> {
 fn whole_piece(bytes: &[u8], salt: Salt) -> Option<(Piece<'_>, usize)> {
     match decode(bytes, salt) {
         Frame::Record(payload, len) => Some((Piece::Record(payload), len)),
-        Frame::Joint(payload, len) => Some((Piece::Joint(payload), len)),
-        Frame::Note(note, len) => Some((Piece::Note(note, &bytes[..len]), len)),
+        Frame::CrossShard(payload, len) => Some((Piece::CrossShard(payload), len)),
+        Frame::Control(note, len) => Some((Piece::Control(note, &bytes[..len]), len)),
         Frame::End | Frame::Broken => None,
     }
 }
@@ -201,7 +201,7 @@ pub struct Dropped {
     pub keys: BTreeSet<Vec<u8>>,
     /// Whether one of them changed all keys.
     pub concerns_all: bool,
-    joints: HashSet<u64>,
+    transactions: HashSet<u64>,
 }
 
 impl Dropped {
@@ -211,13 +211,13 @@ impl Dropped {
         for (_, piece) in segment.pieces(from) {
             match piece {
                 Piece::Record(payload) => self.add_record(payload),
-                Piece::Joint(payload) => {
-                    let Some(record) = JointRecord::parse(payload) else { continue };
-                    if self.joints.insert(record.number) {
+                Piece::CrossShard(payload) => {
+                    let Some(record) = CrossShardRecord::parse(payload) else { continue };
+                    if self.transactions.insert(record.number) {
                         self.add_record(record.effects);
                     }
                 }
-                Piece::Note(..) | Piece::Gap(_) => {}
+                Piece::Control(..) | Piece::Gap(_) => {}
             }
         }
     }
@@ -298,7 +298,7 @@ fn read_only(
     const DATABASES_MAX: usize = 1024;
     let disk = ReadOnlyDisk::default();
     let manifest = Manifest::read(&SystemDisk, dir)?;
-    strays::must_be_known(&SystemDisk, dir, &manifest)?;
+    orphans::must_be_known(&SystemDisk, dir, &manifest)?;
     let last = manifest.chains().last();
     let layout = last.map_or(Layout { engine: "mutex".into(), shards: 1 }, |last| last.layout.clone());
     let control = LogControl::new(FsyncPolicy::No);

@@ -8,16 +8,18 @@ mod announced;
 mod base;
 mod control;
 mod disk;
-mod division;
 #[cfg(test)]
 mod faults;
 mod feed;
 mod group_commit;
 mod inspect;
-mod joints;
 mod lock;
+mod logical_segment;
 mod manifest;
 mod mapping;
+mod orphans;
+mod partitions;
+mod pending_commits;
 mod progress;
 mod reader;
 mod record;
@@ -29,8 +31,6 @@ mod scan;
 mod segment;
 #[cfg(test)]
 mod simulated;
-mod strays;
-mod stretch;
 mod unfinished;
 mod write_buffer;
 
@@ -42,14 +42,14 @@ pub use feed::{Fed, Feed, Piece as FedPiece};
 pub use inspect::{
     Dropped, InspectedChain, InspectedSegment, Inspection, Piece, Rehearsal, find_unfit, read_back, rehearse,
 };
-pub use joints::Joints;
 pub use lock::DirLock;
 pub use manifest::{ChainEntry, FILE_NAME as MANIFEST, Layout, Manifest};
 pub use mapping::Input;
+pub use pending_commits::PendingCommits;
 pub use progress::Progress;
 pub use record::{
-    Frame, JointRecord, Note, Salt, decode, decode_again, for_each_effect, frame_joint_onto, frame_note_onto,
-    frame_onto, joint_payload,
+    ControlRecord, CrossShardRecord, Frame, Salt, cross_shard_payload, decode, decode_again, for_each_effect,
+    frame_control_onto, frame_cross_shard_onto, frame_onto,
 };
 pub use recovery::{Log, PassedOver, RecordName, Recovered, recover};
 pub use repair::Plan;

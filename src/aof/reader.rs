@@ -1,16 +1,16 @@
 //! One segment while it is replayed.
 
 use super::disk::Disk;
-use super::division::{self, Cursor, Run, Steps};
+use super::logical_segment::LogicalSegment;
+use super::partitions::{self, Cursor, Run, Steps};
 use super::progress::Progress;
-use super::record::{Frame, JointRecord, SEGMENT_HEADER, Salt, decode_again, frame_joint_onto, frame_onto};
+use super::record::{CrossShardRecord, Frame, SEGMENT_HEADER, Salt, decode_again, frame_cross_shard_onto, frame_onto};
 use super::replay::{Concern, GAP, Refusal, Replay, Share, Unfit};
 use super::scan::Scan;
-use super::stretch::Stretch;
-use crate::keyspace::{Databases, Joint, StreamPlace};
+use crate::keyspace::{Databases, MultiShardView, StreamPlace};
 use std::path::{Path, PathBuf};
 
-/// Bytes before the next joint record from which on a segment is worth a thread.
+/// Bytes before the next cross-shard record from which on a segment is worth a thread.
 pub const PARALLEL_MIN: usize = 1 << 20;
 /// The same for several threads of one segment. Tests have short logs.
 const SIDE_BY_SIDE_MIN: usize = if cfg!(test) { 64 } else { PARALLEL_MIN };
@@ -55,28 +55,28 @@ pub struct Tail {
 
 /// One segment while it is replayed.
 pub struct SegmentReader {
-    stretch: Stretch,
+    logical: LogicalSegment,
     /// How far it was replayed: its own records.
     at: Cursor,
     /// Bytes before that in which nothing concerned several owners.
     calm: usize,
     /// Where it is cut, or ends.
     pub end: usize,
-    /// The joint record that it stands at; none at its end.
+    /// The cross-shard record that it stands at; none at its end.
     pub waiting: Option<Waiting>,
-    /// Copies of joint records that it has lost, framed.
+    /// Copies of cross-shard records that it has lost, framed.
     lost: Vec<u8>,
     /// Whether [`GAP`] stands before the last of them.
     has_noted_gap: bool,
-    /// How many joint records it has come to.
-    joints_seen: usize,
+    /// How many cross-shard records it has come to.
+    transactions_seen: usize,
     /// What it is replayed with.
     pub replay: Replay,
     /// What of its own records was passed over, with the position of each.
     unfit: Vec<(usize, Unfit)>,
 }
 
-/// A joint record that waits for every segment to come to it.
+/// A cross-shard record that waits for every segment to come to it.
 pub struct Waiting {
     path: PathBuf,
     at: usize,
@@ -112,17 +112,17 @@ fn describe_record(path: &Path, at: usize, reason: &str) -> String {
 
 impl SegmentReader {
     /// At the beginning of a segment.
-    pub fn new(stretch: Stretch) -> Self {
-        let scan = &stretch.scan;
+    pub fn new(logical: LogicalSegment) -> Self {
+        let scan = &logical.scan;
         Self {
             at: Cursor { position: SEGMENT_HEADER, records: 0, replayed: 0, epoch: 0 },
             calm: 0,
             end: scan.end,
-            stretch,
+            logical,
             waiting: None,
             lost: Vec::new(),
             has_noted_gap: false,
-            joints_seen: 0,
+            transactions_seen: 0,
             replay: Replay::new(),
             unfit: Vec::new(),
         }
@@ -130,16 +130,16 @@ impl SegmentReader {
 
     /// What stands in it.
     pub fn scan(&self) -> &Scan {
-        &self.stretch.scan
+        &self.logical.scan
     }
 
     fn describe(&self, position: usize, reason: &str) -> String {
-        let (path, at) = self.stretch.place(position);
+        let (path, at) = self.logical.place(position);
         describe_record(path, at, reason)
     }
 
     fn refuse(&self, position: usize, refusal: &Refusal) -> String {
-        let (path, at) = self.stretch.place(position);
+        let (path, at) = self.logical.place(position);
         refusal.describe(path, at)
     }
 
@@ -147,15 +147,15 @@ impl SegmentReader {
     /// that.
     pub fn unfit(&self) -> impl Iterator<Item = (usize, (PathBuf, usize), &Unfit)> {
         self.unfit.iter().map(|(position, unfit)| {
-            let (path, at) = self.stretch.place(*position);
+            let (path, at) = self.logical.place(*position);
             (*position, (path.to_owned(), at), unfit)
         })
     }
 
     /// Where it is damaged, for people.
     pub fn describe_damage(&self) -> String {
-        let (path, at) = self.stretch.place(self.scan().end);
-        let what = if self.scan().end == self.stretch.bytes.len() {
+        let (path, at) = self.logical.place(self.scan().end);
+        let what = if self.scan().end == self.logical.bytes.len() {
             format!("it is damaged: it ends at byte {at}, and more of it has been on the disk")
         } else {
             format!("the record at byte {at} is damaged and is not the last one")
@@ -171,13 +171,13 @@ impl SegmentReader {
         self.at.records
     }
 
-    /// How many bytes stand before the next joint record that it has not come to.
-    pub fn len_to_joint(&self) -> usize {
-        let next = self.scan().joints.get(self.joints_seen).copied().unwrap_or(self.end);
+    /// How many bytes stand before the next cross-shard record that it has not come to.
+    pub fn len_to_cross_shard(&self) -> usize {
+        let next = self.scan().transactions.get(self.transactions_seen).copied().unwrap_or(self.end);
         if self.waiting.is_some() { 0 } else { next.min(self.end).saturating_sub(self.at.position) }
     }
 
-    /// Replays what this shard did alone, up to a joint record or the end. `parts` are the stores of its owners.
+    /// Replays what this shard did alone, up to a cross-shard record or the end. `parts` are the stores of its owners.
     pub fn replay_own(
         &mut self,
         shard: (usize, usize),
@@ -186,12 +186,12 @@ impl SegmentReader {
     ) -> Result<(), String> {
         let mut steps = Steps::new(self.at.position);
         while self.waiting.is_none() {
-            if parts.len() > 1 && self.calm >= CALM && self.len_to_joint() >= SIDE_BY_SIDE_MIN {
+            if parts.len() > 1 && self.calm >= CALM && self.len_to_cross_shard() >= SIDE_BY_SIDE_MIN {
                 steps.end(self.at.position, progress);
                 self.replay_side_by_side(shard, parts, progress)?;
                 steps = Steps::new(self.at.position);
             }
-            match decode_again(&self.stretch.bytes[self.at.position..self.end]) {
+            match decode_again(&self.logical.bytes[self.at.position..self.end]) {
                 Frame::Record(payload, len) => {
                     // Where the manifest does not tell the files of segments apart, the first keys do.
                     if self.at.records == 0 && !self.replay.is_of_shard(payload, shard.0, shard.1) {
@@ -206,16 +206,16 @@ impl SegmentReader {
                     let (index, shards) = shard;
                     let parts = (index * parts.len()..).zip(&mut *parts);
                     self.replay
-                        .apply(payload, Joint::of_divided(shards, divided.owners, parts), None)
+                        .apply(payload, MultiShardView::of_divided(shards, divided.owners, parts), None)
                         .map_err(|refusal| self.refuse(self.at.position, &refusal))?;
                     self.unfit.extend(self.replay.unfit.drain(..).map(|unfit| (self.at.position, unfit)));
                     self.at.pass_record(len);
                 }
-                Frame::Joint(payload, len) => {
-                    self.waiting = Some(self.joint(payload, len, shard.1)?);
-                    self.joints_seen += 1;
+                Frame::CrossShard(payload, len) => {
+                    self.waiting = Some(self.cross_shard(payload, len, shard.1)?);
+                    self.transactions_seen += 1;
                 }
-                Frame::Note(note, len) => self.at.pass_note(note, len),
+                Frame::Control(note, len) => self.at.pass_control(note, len),
                 Frame::End => break,
                 Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
             }
@@ -232,8 +232,8 @@ impl SegmentReader {
         parts: &mut [Databases],
         progress: &Progress,
     ) -> Result<(), String> {
-        let run = Run { bytes: &self.stretch.bytes[..self.end], shard, progress };
-        let done = division::replay(run, self.at, &self.replay, parts)
+        let run = Run { bytes: &self.logical.bytes[..self.end], shard, progress };
+        let done = partitions::replay(run, self.at, &self.replay, parts)
             .map_err(|(position, refusal)| self.refuse(position, &refusal))?;
         self.at = done.at;
         self.replay.left_out += done.left_out;
@@ -242,33 +242,33 @@ impl SegmentReader {
         Ok(())
     }
 
-    fn joint(&self, payload: &[u8], len: usize, shards: usize) -> Result<Waiting, String> {
-        let record =
-            JointRecord::parse(payload).filter(|record| record.participants.iter().all(|&(shard, _)| shard < shards));
+    fn cross_shard(&self, payload: &[u8], len: usize, shards: usize) -> Result<Waiting, String> {
+        let record = CrossShardRecord::parse(payload)
+            .filter(|record| record.participants.iter().all(|&(shard, _)| shard < shards));
         let record = record.ok_or_else(|| self.describe(self.at.position, "is no record of shards that there are"))?;
-        let (path, at) = self.stretch.place(self.at.position);
+        let (path, at) = self.logical.place(self.at.position);
         let shards = record.participants.iter().map(|&(shard, _)| shard).collect();
         Ok(Waiting { path: path.to_owned(), at, len, number: record.number, shards, payload: payload.to_vec() })
     }
 
-    /// Goes on behind a joint record that was applied, or notes that it was lost here.
+    /// Goes on behind a cross-shard record that was applied, or notes that it was lost here.
     pub fn pass(&mut self, number: u64, payload: &[u8], has_gap: bool) {
         self.at.records += 1;
         match self.waiting.take_if(|waiting| waiting.number == number) {
             Some(waiting) => self.at.position += waiting.len,
             None => {
-                let salt = self.stretch.salt();
+                let salt = self.logical.salt();
                 // Something may be found missing after the first copies were given back.
                 if has_gap && !std::mem::replace(&mut self.has_noted_gap, true) {
                     frame_onto(&mut self.lost, salt, GAP);
                     self.at.records += 1;
                 }
-                frame_joint_onto(&mut self.lost, salt, payload);
+                frame_cross_shard_onto(&mut self.lost, salt, payload);
             }
         }
     }
 
-    /// Ends the segment before a joint record, where it stands at that: the transaction cannot be restored, and nobody
+    /// Ends the segment before a cross-shard record, where it stands at that: the transaction cannot be restored, and nobody
     /// was told of what comes behind it.
     pub fn end_before(&mut self, number: u64) {
         if self.waiting.take_if(|waiting| waiting.number == number).is_some() {
@@ -278,23 +278,23 @@ impl SegmentReader {
 
     /// Cuts off what was not replayed, and writes what was lost and restored.
     pub fn finish(self, disk: &dyn Disk, totals: &mut Totals) -> Result<Tail, String> {
-        let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.stretch.path().display());
-        let cut = self.stretch.bytes.len() - self.end;
+        let describe = |error: std::io::Error| format!("can't mend {}: {error}", self.logical.path().display());
+        let cut = self.logical.bytes.len() - self.end;
         totals.records += self.at.replayed;
         totals.bytes += self.end as u64;
         totals.epoch = totals.epoch.max(self.at.epoch);
         if cut > 0 {
             totals.cut += cut as u64;
             let why = if self.end < self.scan().end { "not in all segments" } else { "no whole record" };
-            let (path, at) = self.stretch.place(self.end);
+            let (path, at) = self.logical.place(self.end);
             tracing::warn!("{}: the last {cut} bytes are {why}; cut at {at}", path.display());
         }
-        let len = self.stretch.mend(disk, self.end).map_err(describe)?;
+        let len = self.logical.mend(disk, self.end).map_err(describe)?;
         if !self.lost.is_empty() {
-            let file = disk.append_to(self.stretch.last_path()).map_err(describe)?;
+            let file = disk.append_to(self.logical.last_path()).map_err(describe)?;
             file.write_all(&self.lost).and_then(|()| file.sync()).map_err(describe)?;
         }
-        let (before, base) = self.stretch.before_last(self.end);
-        Ok(Tail { salt: self.stretch.salt(), len: len + self.lost.len(), before, base, records: self.at.records })
+        let (before, base) = self.logical.before_last(self.end);
+        Ok(Tail { salt: self.logical.salt(), len: len + self.lost.len(), before, base, records: self.at.records })
     }
 }

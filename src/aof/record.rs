@@ -114,9 +114,9 @@ pub fn decode_header(bytes: &[u8]) -> Header {
 }
 
 /// Marks the length of a record that stands in several segments.
-const JOINT: u64 = 1 << 63;
+const CROSS_SHARD: u64 = 1 << 63;
 /// Marks the length of a record of the log about itself.
-const NOTE: u64 = 1 << 62;
+const CONTROL: u64 = 1 << 62;
 
 /// Appends a record with this payload.
 pub fn frame_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
@@ -124,31 +124,31 @@ pub fn frame_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
 }
 
 /// Appends a record of the log about itself.
-pub fn frame_note_onto(out: &mut Vec<u8>, salt: Salt, note: Note) {
+pub fn frame_control_onto(out: &mut Vec<u8>, salt: Salt, note: ControlRecord) {
     let mut payload = [0; 10];
     let len = match note {
-        Note::Epoch(epoch, policy) => {
+        ControlRecord::Epoch(epoch, policy) => {
             payload[0] = 1;
             payload[1..9].copy_from_slice(&epoch.to_le_bytes());
             payload[9] = policy as u8;
             10
         }
-        Note::Synced(number) | Note::GoesOn(number) | Note::Base(number) => {
+        ControlRecord::Synced(number) | ControlRecord::GoesOn(number) | ControlRecord::Base(number) => {
             payload[0] = match note {
-                Note::GoesOn(_) => 3,
-                Note::Base(_) => 4,
-                Note::Synced(_) | Note::Epoch(..) => 2,
+                ControlRecord::GoesOn(_) => 3,
+                ControlRecord::Base(_) => 4,
+                ControlRecord::Synced(_) | ControlRecord::Epoch(..) => 2,
             };
             payload[1..9].copy_from_slice(&number.to_le_bytes());
             9
         }
     };
-    frame(out, salt, &payload[..len], NOTE);
+    frame(out, salt, &payload[..len], CONTROL);
 }
 
 /// What the log says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Note {
+pub enum ControlRecord {
     /// Everything before it is of an epoch that has ended, here and in all other segments: Unix time in milliseconds,
     /// and the policy at that time.
     Epoch(u64, FsyncPolicy),
@@ -160,7 +160,7 @@ pub enum Note {
     Base(u64),
 }
 
-impl Note {
+impl ControlRecord {
     fn parse(payload: &[u8]) -> Option<Self> {
         let (&kind, rest) = payload.split_first()?;
         let (number, rest) = rest.split_first_chunk::<8>()?;
@@ -175,16 +175,16 @@ impl Note {
     }
 }
 
-/// Appends a record with a payload of [`joint_payload`].
-pub fn frame_joint_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
-    frame(out, salt, payload, JOINT);
+/// Appends a record with a payload of [`cross_shard_payload`].
+pub fn frame_cross_shard_onto(out: &mut Vec<u8>, salt: Salt, payload: &[u8]) {
+    frame(out, salt, payload, CROSS_SHARD);
 }
 
-/// A shard in whose segment a joint record stands, and how many records it depends on there.
+/// A shard in whose segment a cross-shard record stands, and how many records it depends on there.
 pub type Participant = (usize, u64);
 
 /// The payload of a record that stands in the segments of all of `participants`.
-pub fn joint_payload(number: u64, participants: &[Participant], effects: &[u8]) -> Vec<u8> {
+pub fn cross_shard_payload(number: u64, participants: &[Participant], effects: &[u8]) -> Vec<u8> {
     let mut payload = number.to_le_bytes().to_vec();
     let number = |number: usize| u16::try_from(number).expect("there are 1024 shards at most").to_le_bytes();
     payload.extend(number(participants.len()));
@@ -198,7 +198,7 @@ pub fn joint_payload(number: u64, participants: &[Participant], effects: &[u8]) 
 
 /// A record that stands in several segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JointRecord<'a> {
+pub struct CrossShardRecord<'a> {
     /// Which one: its copies have the same number.
     pub number: u64,
     /// The shards in whose segments it stands.
@@ -207,8 +207,8 @@ pub struct JointRecord<'a> {
     pub effects: &'a [u8],
 }
 
-impl<'a> JointRecord<'a> {
-    /// Reads a payload of [`joint_payload`].
+impl<'a> CrossShardRecord<'a> {
+    /// Reads a payload of [`cross_shard_payload`].
     pub fn parse(payload: &'a [u8]) -> Option<Self> {
         let (number, rest) = payload.split_first_chunk::<8>()?;
         let (count, rest) = rest.split_first_chunk::<2>()?;
@@ -243,9 +243,9 @@ pub enum Frame<'a> {
     /// A whole record, and how many bytes it takes.
     Record(&'a [u8], usize),
     /// A whole record that stands in several segments, and how many bytes it takes.
-    Joint(&'a [u8], usize),
+    CrossShard(&'a [u8], usize),
     /// What the log says about itself, and how many bytes that takes.
-    Note(Note, usize),
+    Control(ControlRecord, usize),
     /// Nothing: the end.
     End,
     /// No whole record: the bytes end within it, or are not what was written.
@@ -287,16 +287,16 @@ pub fn decode_again(bytes: &[u8]) -> Frame<'_> {
 
 /// How long the payload is, by the length in the header.
 fn payload_len(len: u64) -> usize {
-    size(len & !(JOINT | NOTE))
+    size(len & !(CROSS_SHARD | CONTROL))
 }
 
 /// What a record is, by the length in its header.
 fn frame_of(len: u64, payload: &[u8]) -> Frame<'_> {
     let framed_len = FRAME_HEADER + payload.len();
-    if len & NOTE != 0 {
-        return Note::parse(payload).map_or(Frame::Broken, |note| Frame::Note(note, framed_len));
+    if len & CONTROL != 0 {
+        return ControlRecord::parse(payload).map_or(Frame::Broken, |note| Frame::Control(note, framed_len));
     }
-    if len & JOINT != 0 { Frame::Joint(payload, framed_len) } else { Frame::Record(payload, framed_len) }
+    if len & CROSS_SHARD != 0 { Frame::CrossShard(payload, framed_len) } else { Frame::Record(payload, framed_len) }
 }
 
 /// Calls `apply` with the arguments of each effect of a payload: `(bytes, spans)` as `Args` takes them, the bytes being
@@ -423,29 +423,33 @@ mod tests {
     }
 
     #[test]
-    fn a_joint_record_reads_back() {
+    fn a_cross_shard_record_reads_back() {
         let mut bytes = Vec::new();
-        let payload = joint_payload(7, &[(0, 9), (2, 0), (500, u64::MAX)], b"effects");
-        frame_joint_onto(&mut bytes, SALT, &payload);
-        assert_eq!(decode(&bytes, SALT), Frame::Joint(&payload, bytes.len()));
-        assert_eq!(decode_again(&bytes), Frame::Joint(&payload, bytes.len()));
+        let payload = cross_shard_payload(7, &[(0, 9), (2, 0), (500, u64::MAX)], b"effects");
+        frame_cross_shard_onto(&mut bytes, SALT, &payload);
+        assert_eq!(decode(&bytes, SALT), Frame::CrossShard(&payload, bytes.len()));
+        assert_eq!(decode_again(&bytes), Frame::CrossShard(&payload, bytes.len()));
         let record =
-            JointRecord { number: 7, participants: vec![(0, 9), (2, 0), (500, u64::MAX)], effects: b"effects" };
-        assert_eq!(JointRecord::parse(&payload), Some(record));
-        (0..40).for_each(|cut| assert_eq!(JointRecord::parse(&payload[..cut]), None, "cut at {cut}"));
+            CrossShardRecord { number: 7, participants: vec![(0, 9), (2, 0), (500, u64::MAX)], effects: b"effects" };
+        assert_eq!(CrossShardRecord::parse(&payload), Some(record));
+        (0..40).for_each(|cut| assert_eq!(CrossShardRecord::parse(&payload[..cut]), None, "cut at {cut}"));
     }
 
     #[test]
     fn notes_read_back() {
-        let epochs = [Note::Epoch(7, FsyncPolicy::Always), Note::Epoch(u64::MAX, FsyncPolicy::No)];
-        for note in epochs.into_iter().chain([Note::Synced(9), Note::GoesOn(2), Note::Base(u64::MAX)]) {
+        let epochs = [ControlRecord::Epoch(7, FsyncPolicy::Always), ControlRecord::Epoch(u64::MAX, FsyncPolicy::No)];
+        for note in epochs.into_iter().chain([
+            ControlRecord::Synced(9),
+            ControlRecord::GoesOn(2),
+            ControlRecord::Base(u64::MAX),
+        ]) {
             let mut bytes = Vec::new();
-            frame_note_onto(&mut bytes, SALT, note);
-            assert_eq!(decode(&bytes, SALT), Frame::Note(note, bytes.len()));
-            assert_eq!(decode_again(&bytes), Frame::Note(note, bytes.len()));
+            frame_control_onto(&mut bytes, SALT, note);
+            assert_eq!(decode(&bytes, SALT), Frame::Control(note, bytes.len()));
+            assert_eq!(decode_again(&bytes), Frame::Control(note, bytes.len()));
         }
         let mut bytes = Vec::new();
-        frame(&mut bytes, SALT, b"?", NOTE);
+        frame(&mut bytes, SALT, b"?", CONTROL);
         assert_eq!(decode(&bytes, SALT), Frame::Broken, "a note of a kind that is not known");
     }
 

@@ -8,26 +8,26 @@
 //!
 //! Segments are read and looked through in parallel; so is replayed what each shard did alone, as long as several have
 //! much of that before their next transaction. Where there are more threads than segments, the keys of each are divided
-//! among several owners who replay it side by side: see `division`.
+//! among several owners who replay it side by side: see `partitions`.
 
 use super::control::{FsyncPolicy, LogControl};
 use super::disk::Disk;
-use super::division::owners;
-use super::joints::Joints;
+use super::logical_segment::LogicalSegment;
 use super::manifest::{ChainEntry, Known, Layout, Manifest};
+use super::orphans;
+use super::partitions::owners;
+use super::pending_commits::PendingCommits;
 use super::progress::Progress;
 use super::reader::{PARALLEL_MIN, SegmentReader, Tail, Totals, Waiting};
-use super::record::{JointRecord, Note, Participant, Salt, frame_note_onto, segment_header};
+use super::record::{ControlRecord, CrossShardRecord, Participant, Salt, frame_control_onto, segment_header};
 use super::replay::{Replay, Unfit};
 use super::scan::{Scan, consistent_cut};
 use super::segment::{LogThread, Opened, Segment};
-use super::strays;
-use super::stretch::Stretch;
 use super::write_buffer;
 use crate::base::parallel::in_parallel;
 use crate::base::routing::shard_of;
 use crate::commands::Services;
-use crate::keyspace::{Databases, Instance, Joint, Settings, StreamPlace};
+use crate::keyspace::{Databases, Instance, MultiShardView, Settings, StreamPlace};
 use crate::rdb::undump_functions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub struct Recovered {
     /// Where each owner appends.
     pub segments: Vec<Arc<Segment>>,
     /// Transactions over several segments.
-    pub joints: Arc<Joints>,
+    pub pending_commits: Arc<PendingCommits>,
     /// What ends the log threads.
     pub threads: Vec<LogThread>,
     /// The files that make the log up.
@@ -93,7 +93,7 @@ pub enum RecordName {
     /// It stands in one segment, at this position of its files as one.
     Own(usize, usize),
     /// It stands in several, under this number.
-    Joint(u64),
+    CrossShard(u64),
 }
 
 /// Reads the log, and opens it to append to.
@@ -113,7 +113,7 @@ pub fn recover_noting(log: &Log<'_>, passed_over: Option<&mut Vec<PassedOver>>) 
     load_functions(log, manifest)?;
     manifest.write(disk, dir).map_err(|error| format!("can't write the manifest of {}: {error}", dir.display()))?;
     if had_chains {
-        strays::remove(disk, dir, manifest);
+        orphans::remove(disk, dir, manifest);
     }
     Ok(begun.start(log))
 }
@@ -154,7 +154,7 @@ fn begin(
 ) -> Result<Begun, String> {
     let since = Instant::now();
     let Log { disk, dir, .. } = *log;
-    strays::must_be_known(disk, dir, &manifest)?;
+    orphans::must_be_known(disk, dir, &manifest)?;
     write_buffer::settle(disk, dir, &manifest)?;
     let may_have_lost_power = manifest.boot.is_empty() || manifest.boot != log.boot;
     let mut totals = Totals::default();
@@ -197,10 +197,11 @@ impl Begun {
     /// Starts the log threads.
     fn start(self, log: &Log<'_>) -> Recovered {
         let Self { stores, opened, manifest, totals, since } = self;
-        let joints = Arc::new(Joints::default());
-        let started = opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&joints)));
+        let pending_commits = Arc::new(PendingCommits::default());
+        let started =
+            opened.into_iter().map(|opened| Segment::start(opened, log.control.clone(), Arc::clone(&pending_commits)));
         let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
-        joints.begin(&segments);
+        pending_commits.begin(&segments);
         if totals.left_out > 0 {
             tracing::warn!("{} changes depend on what the log has lost, and were left out", totals.left_out);
         }
@@ -216,7 +217,7 @@ impl Begun {
         }
         // Where something is missing the data is that of no place.
         let place = totals.place.filter(|_| !totals.has_gap && totals.left_out == 0);
-        Recovered { stores, segments, joints, threads, manifest, place }
+        Recovered { stores, segments, pending_commits, threads, manifest, place }
     }
 }
 
@@ -284,18 +285,18 @@ impl Chain<'_> {
             readers.iter_mut().for_each(|reader| reader.replay.has_gap |= replay.has_gap);
             replay_own_records(&mut readers, &mut parts, &progress)?;
             replay.has_gap |= readers.iter().any(|reader| reader.replay.has_gap);
-            let Some(waiting) = next_joint(&readers)? else { break };
+            let Some(waiting) = next_cross_shard(&readers)? else { break };
             let payload = waiting.payload.clone();
-            let record = JointRecord::parse(&payload).expect("it has been read before");
+            let record = CrossShardRecord::parse(&payload).expect("it has been read before");
             if lost_what_it_saw(&readers, &record) && self.may_be_torn() {
                 record.participants.iter().for_each(|&(shard, _)| readers[shard].end_before(record.number));
                 continue;
             }
             replay.has_gap |= lost_what_it_saw(&readers, &record);
-            let whole = Joint::of_divided(shards, owners, parts.iter_mut().enumerate());
+            let whole = MultiShardView::of_divided(shards, owners, parts.iter_mut().enumerate());
             replay.apply(record.effects, whole, None).map_err(|refusal| waiting.describe_refusal(&refusal))?;
             if let Some(passed) = &mut self.passed {
-                let (chain, record) = (self.index, RecordName::Joint(record.number));
+                let (chain, record) = (self.index, RecordName::CrossShard(record.number));
                 passed.extend(replay.unfit.drain(..).map(|unfit| {
                     let (path, at) = waiting.place();
                     PassedOver { chain, record, path, at, unfit }
@@ -331,7 +332,7 @@ impl Chain<'_> {
     fn open(&mut self, count: usize) -> Result<Vec<SegmentReader>, String> {
         let files = (0..count).map(|index| self.entry.files(self.log.dir, index));
         let readers =
-            in_parallel(files.collect(), |files| Stretch::read(self.log.disk, &files).map(SegmentReader::new));
+            in_parallel(files.collect(), |files| LogicalSegment::read(self.log.disk, &files).map(SegmentReader::new));
         let mut readers = readers.into_iter().collect::<Result<Vec<_>, String>>()?;
         let damaged = readers.iter().find(|reader| reader.scan().is_damaged(self.may_have_lost_power));
         if let Some(reader) = damaged {
@@ -348,7 +349,7 @@ impl Chain<'_> {
     }
 }
 
-/// Replays what every shard did alone, up to its next joint record or its end. `parts` are the stores of the owners of
+/// Replays what every shard did alone, up to its next cross-shard record or its end. `parts` are the stores of the owners of
 /// every shard.
 fn replay_own_records(
     readers: &mut [SegmentReader],
@@ -357,7 +358,7 @@ fn replay_own_records(
 ) -> Result<(), String> {
     let shards = readers.len();
     let owners = parts.len() / shards;
-    let big = readers.iter().filter(|reader| reader.len_to_joint() >= PARALLEL_MIN).count();
+    let big = readers.iter().filter(|reader| reader.len_to_cross_shard() >= PARALLEL_MIN).count();
     let mut jobs = readers.iter_mut().zip(parts.chunks_mut(owners)).enumerate();
     let replay = |(index, (reader, parts)): (usize, (&mut SegmentReader, &mut [Databases]))| {
         reader.replay_own((index, shards), parts, progress)
@@ -380,8 +381,8 @@ fn united(parts: Vec<Databases>, owners: usize) -> Vec<Databases> {
     stores
 }
 
-/// Whether a shard has lost more than its copy of a joint record: something that the transaction may have seen.
-fn lost_what_it_saw(readers: &[SegmentReader], record: &JointRecord<'_>) -> bool {
+/// Whether a shard has lost more than its copy of a cross-shard record: something that the transaction may have seen.
+fn lost_what_it_saw(readers: &[SegmentReader], record: &CrossShardRecord<'_>) -> bool {
     let has_lost = |&(shard, records): &Participant| {
         let reader = &readers[shard];
         reader.waiting.is_none() && reader.records() < records
@@ -389,8 +390,8 @@ fn lost_what_it_saw(readers: &[SegmentReader], record: &JointRecord<'_>) -> bool
     record.participants.iter().any(has_lost)
 }
 
-/// A joint record that some segments stand at, and every other of its shards has come to the end of its segment.
-fn next_joint(readers: &[SegmentReader]) -> Result<Option<&Waiting>, String> {
+/// A cross-shard record that some segments stand at, and every other of its shards has come to the end of its segment.
+fn next_cross_shard(readers: &[SegmentReader]) -> Result<Option<&Waiting>, String> {
     let standing = || readers.iter().filter_map(|reader| reader.waiting.as_ref());
     let is_next = |waiting: &&Waiting| {
         waiting
@@ -427,7 +428,7 @@ fn open_segment(
         file = log.disk.append_to(&path).map_err(describe)?;
         start.extend_from_slice(&segment_header(salt));
     }
-    frame_note_onto(&mut start, salt, Note::Epoch(epoch, log.control.policy()));
+    frame_control_onto(&mut start, salt, ControlRecord::Epoch(epoch, log.control.policy()));
     file.write_all(&start).and_then(|()| file.sync()).map_err(describe)?;
     let file = write_buffer::append_buffered(log.disk, &path, salt).map_err(describe)?;
     let (len, before, base) = ((len + start.len()) as u64, before as u64, base as u64);

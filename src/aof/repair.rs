@@ -7,8 +7,8 @@ use super::disk::{Disk, SystemDisk};
 use super::inspect::{Dropped, InspectedChain, InspectedSegment, Inspection, Piece};
 use super::manifest::{ChainEntry, FILE_NAME, Known, Manifest};
 use super::record::{
-    Header, JointRecord, Note, SEGMENT_HEADER, Salt, decode_header, frame_joint_onto, frame_onto, joint_payload,
-    segment_header,
+    ControlRecord, CrossShardRecord, Header, SEGMENT_HEADER, Salt, cross_shard_payload, decode_header,
+    frame_cross_shard_onto, frame_onto, segment_header,
 };
 use super::recovery::{PassedOver, RecordName};
 use super::replay::{GAP, without_effects};
@@ -141,7 +141,7 @@ impl Plan {
         chain: &InspectedChain,
         mut left_out: HashMap<RecordName, Vec<Option<usize>>>,
     ) -> Vec<Vec<u8>> {
-        let mut joints: HashMap<u64, Vec<u8>> = HashMap::new();
+        let mut transactions: HashMap<u64, Vec<u8>> = HashMap::new();
         let mut segments = Vec::new();
         for (index, segment) in chain.segments.iter().enumerate() {
             let Some(salt) = segment.salt() else {
@@ -155,17 +155,22 @@ impl Plan {
                         Some(effects) => frame_onto(&mut out, salt, &self.without_effects(payload, &effects)),
                         None => frame_onto(&mut out, salt, payload),
                     },
-                    Piece::Joint(payload) => {
-                        let record = JointRecord::parse(payload).expect("it was replayed");
-                        if let Some(effects) = left_out.remove(&RecordName::Joint(record.number)) {
+                    Piece::CrossShard(payload) => {
+                        let record = CrossShardRecord::parse(payload).expect("it was replayed");
+                        if let Some(effects) = left_out.remove(&RecordName::CrossShard(record.number)) {
                             let rest = self.without_effects(record.effects, &effects);
-                            joints.insert(record.number, joint_payload(record.number, &record.participants, &rest));
+                            transactions
+                                .insert(record.number, cross_shard_payload(record.number, &record.participants, &rest));
                         }
-                        frame_joint_onto(&mut out, salt, joints.get(&record.number).map_or(payload, Vec::as_slice));
+                        frame_cross_shard_onto(
+                            &mut out,
+                            salt,
+                            transactions.get(&record.number).map_or(payload, Vec::as_slice),
+                        );
                     }
                     // Positions are not what they were.
-                    Piece::Note(Note::Synced(_), _) => {}
-                    Piece::Note(_, frame) => out.extend_from_slice(frame),
+                    Piece::Control(ControlRecord::Synced(_), _) => {}
+                    Piece::Control(_, frame) => out.extend_from_slice(frame),
                     // What stands behind a torn end is no part of the log.
                     Piece::Gap(_) => break,
                 }
@@ -230,17 +235,17 @@ impl Plan {
     }
 
     fn salvage_chain(&mut self, chain: &InspectedChain) -> Result<Vec<Vec<u8>>, String> {
-        let joints = Joints::of(chain)?;
+        let order = CrossShardOrder::of(chain)?;
         let segments = chain.segments.iter().enumerate();
-        Ok(segments.map(|(index, segment)| self.salvage_segment(&joints, index, segment)).collect())
+        Ok(segments.map(|(index, segment)| self.salvage_segment(&order, index, segment)).collect())
     }
 
-    /// The whole records of a segment, with marks where some are lost, and the copies of joint records that the others
+    /// The whole records of a segment, with marks where some are lost, and the copies of cross-shard records that the others
     /// have kept.
-    fn salvage_segment(&mut self, joints: &Joints<'_>, index: usize, segment: &InspectedSegment) -> Vec<u8> {
+    fn salvage_segment(&mut self, order: &CrossShardOrder<'_>, index: usize, segment: &InspectedSegment) -> Vec<u8> {
         let salt = segment.salt().unwrap_or_else(|| Salt(fastrand::u32(..)));
         let mut out = segment_header(salt).to_vec();
-        let mut missing = joints.missing_in(index, segment);
+        let mut missing = order.missing_in(index, segment);
         let mut records = 0;
         let pieces: Vec<(usize, Piece<'_>)> = segment.pieces(0).collect();
         if let Err(reason) = &segment.scan {
@@ -252,18 +257,18 @@ impl Plan {
         for (place, &(at, piece)) in pieces.iter().enumerate() {
             match piece {
                 Piece::Record(payload) => frame_onto(&mut out, salt, payload),
-                Piece::Joint(payload) => {
-                    let rank = joints.rank(payload);
+                Piece::CrossShard(payload) => {
+                    let rank = order.rank(payload);
                     while let Some(lost) = missing.pop_front_if(|lost| Some(lost.rank) < rank) {
-                        frame_joint_onto(&mut out, salt, lost.payload);
+                        frame_cross_shard_onto(&mut out, salt, lost.payload);
                         records += 1;
                     }
-                    frame_joint_onto(&mut out, salt, payload);
+                    frame_cross_shard_onto(&mut out, salt, payload);
                 }
                 // Positions are not what they were.
-                Piece::Note(Note::Synced(_), _) => continue,
-                Piece::Note(note, frame) => {
-                    if let Note::Base(before) = note {
+                Piece::Control(ControlRecord::Synced(_), _) => continue,
+                Piece::Control(note, frame) => {
+                    if let ControlRecord::Base(before) = note {
                         records = before;
                     }
                     out.extend_from_slice(frame);
@@ -278,12 +283,12 @@ impl Plan {
                     (0..lost_at_most).for_each(|_| frame_onto(&mut out, salt, GAP));
                     records += lost_at_most;
                     let ranks = pieces[place..].iter().filter_map(|(_, piece)| match piece {
-                        Piece::Joint(payload) => joints.rank(payload),
+                        Piece::CrossShard(payload) => order.rank(payload),
                         _ => None,
                     });
                     let next = { ranks }.next().unwrap_or(usize::MAX);
                     while let Some(lost) = missing.pop_front_if(|lost| lost.rank < next && lost.before <= records) {
-                        frame_joint_onto(&mut out, salt, lost.payload);
+                        frame_cross_shard_onto(&mut out, salt, lost.payload);
                         records += 1;
                     }
                     continue;
@@ -299,7 +304,7 @@ impl Plan {
             // What has been before it is lost with its file.
             (records..lost.before).for_each(|_| frame_onto(&mut out, salt, GAP));
             records = records.max(lost.before) + 1;
-            frame_joint_onto(&mut out, salt, lost.payload);
+            frame_cross_shard_onto(&mut out, salt, lost.payload);
         }
         out
     }
@@ -410,28 +415,28 @@ fn empty_cut(chain: &InspectedChain) -> Vec<usize> {
     chain.segments.iter().map(|segment| segment.end().min(SEGMENT_HEADER).max(base_end(segment))).collect()
 }
 
-/// The joint records of a chain in an order that agrees with that of every segment.
-struct Joints<'a> {
+/// The cross-shard records of a chain in an order that agrees with that of every segment.
+struct CrossShardOrder<'a> {
     ranks: HashMap<u64, usize>,
-    records: BTreeMap<usize, (JointRecord<'a>, &'a [u8])>,
+    records: BTreeMap<usize, (CrossShardRecord<'a>, &'a [u8])>,
 }
 
-/// A joint record that a segment has lost.
-struct LostJoint<'a> {
+/// A cross-shard record that a segment has lost.
+struct LostCrossShardRecord<'a> {
     rank: usize,
     payload: &'a [u8],
     /// How many records stood before it at least.
     before: u64,
 }
 
-impl<'a> Joints<'a> {
+impl<'a> CrossShardOrder<'a> {
     fn of(chain: &'a InspectedChain) -> Result<Self, String> {
         let mut found = HashMap::new();
         let mut behind: HashMap<u64, Vec<u64>> = HashMap::new();
         let mut waits_for: BTreeMap<u64, usize> = BTreeMap::new();
         for segment in &chain.segments {
             let mut before = None;
-            for record in joints_in(segment) {
+            for record in cross_shard_in(segment) {
                 found.entry(record.0.number).or_insert(record.clone());
                 *waits_for.entry(record.0.number).or_default() += usize::from(before.is_some());
                 if let Some(before) = before.replace(record.0.number) {
@@ -441,7 +446,7 @@ impl<'a> Joints<'a> {
         }
         // Kahn: one after the other, each when all that stand before it anywhere have their place.
         let mut ready: VecDeque<u64> =
-            waits_for.iter().filter(|(_, count)| **count == 0).map(|(joint, _)| *joint).collect();
+            waits_for.iter().filter(|(_, count)| **count == 0).map(|(record, _)| *record).collect();
         let mut ranks = HashMap::new();
         while let Some(number) = ready.pop_front() {
             ranks.insert(number, ranks.len());
@@ -461,24 +466,24 @@ impl<'a> Joints<'a> {
     }
 
     fn rank(&self, payload: &[u8]) -> Option<usize> {
-        JointRecord::parse(payload).and_then(|record| self.ranks.get(&record.number).copied())
+        CrossShardRecord::parse(payload).and_then(|record| self.ranks.get(&record.number).copied())
     }
 
     /// What this segment should hold and does not, in order.
-    fn missing_in(&self, index: usize, segment: &InspectedSegment) -> VecDeque<LostJoint<'a>> {
-        let held: BTreeSet<u64> = joints_in(segment).map(|(record, _)| record.number).collect();
+    fn missing_in(&self, index: usize, segment: &InspectedSegment) -> VecDeque<LostCrossShardRecord<'a>> {
+        let held: BTreeSet<u64> = cross_shard_in(segment).map(|(record, _)| record.number).collect();
         let lost = self.records.iter().filter(|(_, (record, _))| !held.contains(&record.number));
         let lost = lost.filter_map(|(&rank, (record, payload))| {
             let (_, before) = record.participants.iter().find(|(shard, _)| *shard == index)?;
-            Some(LostJoint { rank, payload, before: *before })
+            Some(LostCrossShardRecord { rank, payload, before: *before })
         });
         lost.collect()
     }
 }
 
-fn joints_in(segment: &InspectedSegment) -> impl Iterator<Item = (JointRecord<'_>, &[u8])> {
+fn cross_shard_in(segment: &InspectedSegment) -> impl Iterator<Item = (CrossShardRecord<'_>, &[u8])> {
     segment.pieces(0).filter_map(|(_, piece)| match piece {
-        Piece::Joint(payload) => Some((JointRecord::parse(payload)?, payload)),
+        Piece::CrossShard(payload) => Some((CrossShardRecord::parse(payload)?, payload)),
         _ => None,
     })
 }

@@ -3,7 +3,7 @@
 use super::record::for_each_effect;
 use crate::base::routing::shard_of;
 use crate::commands::{self, CommandId, Flags};
-use crate::keyspace::{Effects, Joint, Keyspace, Segmented, StreamPlace, hash_of};
+use crate::keyspace::{Effects, Keyspace, MultiShardView, Segmented, StreamPlace, hash_of};
 use crate::resp::{Args, Reply, Span, parse_u64};
 use parking_lot::Mutex;
 use std::fmt;
@@ -134,7 +134,7 @@ impl Replay {
 
     /// Applies the effects of one record; of several that concern one owner each, those of `own`. The error says what is
     /// wrong with it.
-    pub fn apply(&mut self, effects: &[u8], store: Joint<'_>, own: Option<Share>) -> Result<(), Refusal> {
+    pub fn apply(&mut self, effects: &[u8], store: MultiShardView<'_>, own: Option<Share>) -> Result<(), Refusal> {
         let Self { spans, replies, has_gap, left_out, passes_over, unfit, place } = self;
         const NO_EFFECTS: &str = "is no list of effects";
         if *passes_over && for_each_effect(effects, spans, |_, _| {}).is_none() {
@@ -241,7 +241,11 @@ enum Misfit {
     Database(usize),
 }
 
-fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mut Vec<u8>) -> Result<(), Misfit> {
+fn apply_effect(
+    keyspace: &mut Keyspace<MultiShardView<'_>>,
+    args: Args<'_>,
+    replies: &mut Vec<u8>,
+) -> Result<(), Misfit> {
     let name = args.get(0).ok_or_else(|| Misfit::Foreign("holds an effect without a command".into()))?;
     if is_select(args) {
         return select(keyspace, args);
@@ -269,7 +273,7 @@ fn apply_effect(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>, replies: &mu
 }
 
 /// What follows concerns another database.
-fn select(keyspace: &mut Keyspace<Joint<'_>>, args: Args<'_>) -> Result<(), Misfit> {
+fn select(keyspace: &mut Keyspace<MultiShardView<'_>>, args: Args<'_>) -> Result<(), Misfit> {
     let number = args.get(1).and_then(parse_u64).and_then(|number| usize::try_from(number).ok());
     match number {
         Some(number) if number < keyspace.databases() => {

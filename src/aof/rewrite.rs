@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! 1. an increment for each segment is made, and the manifest names it     chain C increments A to N
-//! 2. at one point of the order of all commands every segment goes on in it, and an image of its keys begins
-//! 3. the image is written to a base for each segment, while commands run and are logged in the increment
+//! 2. at one point of the order of all commands every segment goes on in it, and a snapshot of its keys begins
+//! 3. the snapshot is written to a base for each segment, while commands run and are logged in the increment
 //! 4. the bases are synced; the manifest begins with them; what is older is removed        chain C base N increments N to N
 //! ```
 //!
@@ -14,7 +14,7 @@ use super::base::{Base, Records};
 use super::disk::{Disk, LogFile};
 use super::lock::DirLock;
 use super::manifest::{ChainEntry, Known, Layout, Manifest};
-use super::record::{BEGIN_LEN, Note, SEGMENT_HEADER, Salt, frame_note_onto, segment_header};
+use super::record::{BEGIN_LEN, ControlRecord, SEGMENT_HEADER, Salt, frame_control_onto, segment_header};
 use super::segment::{FileEnd, NextFile, Segment};
 use super::unfinished;
 use super::write_buffer;
@@ -255,12 +255,12 @@ struct Part {
 }
 
 impl Rewrite {
-    /// Where the image of each owner goes.
+    /// Where the snapshot of each owner goes.
     pub fn bases(&self) -> impl Iterator<Item = Arc<Base>> {
         self.parts.iter().map(|part| Arc::clone(&part.base))
     }
 
-    /// Lets a segment go on in its increment. Called at the moment at which the image of its owner begins, with the
+    /// Lets a segment go on in its increment. Called at the moment at which the snapshot of its owner begins, with the
     /// exclusion of all who append to it.
     pub fn go_on(&self, segment: usize) {
         let part = &self.parts[segment];
@@ -308,6 +308,6 @@ impl Rewrite {
 /// Ends a base that stands for so many records.
 fn end(base: &Base, salt: Salt, records: u64) -> Result<(), String> {
     let mut note = Vec::new();
-    frame_note_onto(&mut note, salt, Note::Base(records));
+    frame_control_onto(&mut note, salt, ControlRecord::Base(records));
     base.end(|file| file.write_all(&note).map(|()| note.len() as u64))
 }

@@ -1,7 +1,7 @@
 //! What stands in a segment file, and how far it can be trusted.
 
 use super::control::FsyncPolicy;
-use super::record::{Frame, Header, Note, SEGMENT_HEADER, Salt, decode, decode_header};
+use super::record::{ControlRecord, Frame, Header, SEGMENT_HEADER, Salt, decode, decode_header};
 use std::path::Path;
 
 /// A look at a whole segment, before anything of it is replayed.
@@ -18,7 +18,7 @@ pub struct Scan {
     /// Whether whole records stand behind `end`.
     pub has_more: bool,
     /// Where the records stand that are in several segments.
-    pub joints: Vec<usize>,
+    pub transactions: Vec<usize>,
     /// The epochs that have ended, with the policy and the position behind each.
     pub epochs: Vec<(u64, FsyncPolicy, usize)>,
     /// Where the base ends that it begins with; 0 without one.
@@ -45,16 +45,16 @@ impl Scan {
                     scan.records += 1;
                     len
                 }
-                Frame::Joint(_, len) => {
+                Frame::CrossShard(_, len) => {
                     scan.records += 1;
-                    scan.joints.push(scan.end);
+                    scan.transactions.push(scan.end);
                     len
                 }
-                Frame::Note(Note::Epoch(epoch, policy), len) => {
+                Frame::Control(ControlRecord::Epoch(epoch, policy), len) => {
                     scan.epochs.push((epoch, policy, scan.end + len));
                     len
                 }
-                Frame::Note(Note::Synced(position), len) => {
+                Frame::Control(ControlRecord::Synced(position), len) => {
                     // Right behind the end of an epoch it is cut nowhere: it says nothing of what comes.
                     if let Some((.., end)) = scan.epochs.last_mut().filter(|(.., end)| *end == scan.end) {
                         *end += len;
@@ -62,11 +62,11 @@ impl Scan {
                     scan.synced = scan.synced.max(position);
                     len
                 }
-                Frame::Note(Note::GoesOn(increment), len) => {
+                Frame::Control(ControlRecord::GoesOn(increment), len) => {
                     scan.goes_on = Some(increment);
                     len
                 }
-                Frame::Note(Note::Base(records), len) => {
+                Frame::Control(ControlRecord::Base(records), len) => {
                     scan.records = records;
                     scan.base_end = scan.end + len;
                     len
@@ -90,7 +90,7 @@ impl Scan {
             records: 0,
             synced: 0,
             has_more: false,
-            joints: Vec::new(),
+            transactions: Vec::new(),
             epochs: Vec::new(),
             base_end: 0,
             goes_on: None,
@@ -109,7 +109,7 @@ impl Scan {
         self.end = next.end + shift;
         self.synced = self.synced.max(next.synced.saturating_add(shift as u64));
         self.has_more = next.has_more;
-        self.joints.extend(next.joints.iter().map(|position| position + shift));
+        self.transactions.extend(next.transactions.iter().map(|position| position + shift));
         self.epochs.extend(next.epochs.iter().map(|&(epoch, policy, end)| (epoch, policy, end + shift)));
         self.goes_on = next.goes_on;
     }
@@ -125,7 +125,7 @@ impl Scan {
                 continue;
             };
             self.has_more = true;
-            if let Some(Note::Synced(synced)) = note {
+            if let Some(ControlRecord::Synced(synced)) = note {
                 self.synced = self.synced.max(synced);
             }
             position += len;
@@ -146,10 +146,10 @@ impl Scan {
 }
 
 /// The length of the record at the start, and what it says if it is a note; `None` where there is no whole record.
-fn next(bytes: &[u8], salt: Salt) -> Option<(Option<Note>, usize)> {
+fn next(bytes: &[u8], salt: Salt) -> Option<(Option<ControlRecord>, usize)> {
     match decode(bytes, salt) {
-        Frame::Record(_, len) | Frame::Joint(_, len) => Some((None, len)),
-        Frame::Note(note, len) => Some((Some(note), len)),
+        Frame::Record(_, len) | Frame::CrossShard(_, len) => Some((None, len)),
+        Frame::Control(note, len) => Some((Some(note), len)),
         Frame::End | Frame::Broken => None,
     }
 }
@@ -176,7 +176,7 @@ fn end_of_epoch(scan: &Scan, epoch: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{frame_note_onto, frame_onto, segment_header};
+    use super::super::record::{frame_control_onto, frame_onto, segment_header};
     use super::*;
 
     const SALT: Salt = Salt(77);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn epoch(bytes: &mut Vec<u8>, number: u64, policy: FsyncPolicy) {
-        frame_note_onto(bytes, SALT, Note::Epoch(number, policy));
+        frame_control_onto(bytes, SALT, ControlRecord::Epoch(number, policy));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         let mut hole = bytes.clone();
         hole[first_end..first_end + 18].fill(0);
         assert_eq!((scan(&hole).is_damaged(false), scan(&hole).is_damaged(true)), (true, false));
-        frame_note_onto(&mut hole, SALT, Note::Synced(first_end as u64 + 1));
+        frame_control_onto(&mut hole, SALT, ControlRecord::Synced(first_end as u64 + 1));
         assert!(scan(&hole).is_damaged(true), "it had been synced");
     }
 
@@ -259,7 +259,7 @@ mod tests {
     fn a_note_of_what_was_synced_is_not_cut_from_the_epoch_that_it_stands_behind() {
         let bytes = segment(|bytes| {
             epoch(bytes, 1, FsyncPolicy::Everysec);
-            frame_note_onto(bytes, SALT, Note::Synced(16));
+            frame_control_onto(bytes, SALT, ControlRecord::Synced(16));
         });
         assert_eq!(scan(&bytes).epochs[0].2, bytes.len());
         assert_eq!(consistent_cut(&[scan(&bytes), scan(&bytes)]), Some(vec![bytes.len(); 2]));

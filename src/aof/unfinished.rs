@@ -15,7 +15,7 @@
 use super::disk::{self, Disk};
 use super::manifest::{ChainEntry, FILE_NAME, Manifest};
 use super::recovery::{Log, Recovered, recover_unnamed};
-use super::{strays, write_buffer};
+use super::{orphans, write_buffer};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub fn remove_beginning(disk: &dyn Disk, dir: &Path) -> Result<(), String> {
     let number = text.strip_prefix("chain ").and_then(|rest| rest.trim_end().parse::<u32>().ok());
     let number = number.ok_or_else(|| format!("{}: is damaged", note.display()))?;
     if !Manifest::read(disk, dir)?.chains().iter().any(|chain| chain.number == number) {
-        for path in strays::list(disk, dir)?.into_iter().filter(|path| ChainEntry::chain_of(path) == Some(number)) {
+        for path in orphans::list(disk, dir)?.into_iter().filter(|path| ChainEntry::chain_of(path) == Some(number)) {
             disk.remove(&path).map_err(|error| describe(&path, error))?;
             match disk.remove(&write_buffer::path_of(&path)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(describe(&path, error)),
@@ -62,7 +62,7 @@ pub fn begin_import(log: &Log<'_>) -> Result<(Recovered, usize), String> {
     let removed = if Manifest::is_of_unfinished_import(disk, dir)? {
         remove_files(log)?
     } else if Manifest::read(disk, dir)?.chains().is_empty() {
-        strays::must_be_known(disk, dir, &Manifest::default())?;
+        orphans::must_be_known(disk, dir, &Manifest::default())?;
         Manifest::of_unfinished_import().write(disk, dir).map_err(describe)?;
         0
     } else {
@@ -86,7 +86,7 @@ pub fn remove_import(log: &Log<'_>) -> Result<(), String> {
 /// from starting with what is left.
 fn remove_files(log: &Log<'_>) -> Result<usize, String> {
     let Log { disk, dir, .. } = *log;
-    let files: Vec<PathBuf> = strays::list_with_functions(disk, dir)?;
+    let files: Vec<PathBuf> = orphans::list_with_functions(disk, dir)?;
     for path in &files {
         disk.remove(path).map_err(|error| format!("can't remove {}: {error}", path.display()))?;
     }

@@ -86,7 +86,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 arity: -4,
                 flags: WRITE,
                 keys: Keys::FROM_SECOND,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::Bitmap,
                 since: "2.6.0",
                 syntax: "<AND | OR | XOR | NOT> destkey key [key ...]",

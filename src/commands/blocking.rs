@@ -13,7 +13,7 @@ use super::lists::{self, end_and_count, parse_end};
 use super::row::{Command, Group, Keys, ReadingOptions, Request, Row, Run};
 use super::sorted_sets::pop_waiting;
 use super::{CommandError, Outcome, streams};
-use crate::keyspace::{BECAME_REPLICA, Collection, End, InLine, Keyspace, List, Store, Wish};
+use crate::keyspace::{BECAME_REPLICA, BlockedOperation, Collection, End, InLine, Keyspace, List, Store};
 use crate::resp::{Args, Reply, parse_i64};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 arity: -3,
                 flags: WAITING_TAKE,
                 keys: Keys::BUT_LAST,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::List,
                 since: "2.0.0",
                 syntax: "key [key ...] timeout",
@@ -44,7 +44,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 arity: -3,
                 flags: WAITING_TAKE,
                 keys: Keys::BUT_LAST,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::List,
                 since: "2.0.0",
                 syntax: "key [key ...] timeout",
@@ -61,7 +61,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 arity: -5,
                 flags: WAITING_TAKE,
                 keys: Keys::COUNTED_SECOND,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::List,
                 since: "7.0.0",
                 syntax: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
@@ -78,7 +78,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 arity: 6,
                 flags: WAITING_MOVE,
                 keys: Keys::TWO,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::List,
                 since: "6.2.0",
                 syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
@@ -95,7 +95,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 5] {
                 arity: 4,
                 flags: WAITING_MOVE,
                 keys: Keys::TWO,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::List,
                 since: "2.2.0",
                 syntax: "source destination timeout",
@@ -129,7 +129,7 @@ fn pop_first<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut R
             return Ok(());
         }
     }
-    wait_for(keyspace, (1..last).map(|position| &args[position]), &Wish::Pop(end), reply)
+    wait_for(keyspace, (1..last).map(|position| &args[position]), &BlockedOperation::Pop(end), reply)
 }
 
 /// BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]: O(N), N = keys and elements taken
@@ -145,7 +145,7 @@ pub fn blmpop<S: Store>(keyspace: &mut Keyspace<S>, args: Args<'_>, reply: &mut 
             return Ok(());
         }
     }
-    wait_for(keyspace, (3..after_keys).map(|position| &args[position]), &Wish::PopMany(end, most), reply)
+    wait_for(keyspace, (3..after_keys).map(|position| &args[position]), &BlockedOperation::PopMany(end, most), reply)
 }
 
 /// BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout: O(1)
@@ -183,7 +183,7 @@ fn move_first<S: Store>(
         move_one(keyspace, source, destination, from, to, reply);
         return Ok(());
     }
-    if keyspace.wait_in_line([source], &Wish::Move(from, to, destination.into())) {
+    if keyspace.wait_in_line([source], &BlockedOperation::Move(from, to, destination.into())) {
         return Err(CommandError::Waits);
     }
     reply.null();
@@ -201,13 +201,13 @@ pub fn serve_ready<S: Store>(keyspace: &mut Keyspace<S>) {
 }
 
 /// Serves the first in the line of a key, which has what it waits for, or finds out that it went away; false when nobody can be served now.
-fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish }: InLine) -> bool {
+fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, operation }: InLine) -> bool {
     if keyspace.serves_no_takers() {
         // Whether that ended its wait or it was over: the next in the line is looked at.
         _ = waiter.refuse(BECAME_REPLICA);
         return true;
     }
-    if let Wish::Move(_, _, destination) = &wish
+    if let BlockedOperation::Move(_, _, destination) = &operation
         && !keyspace.covers(destination)
     {
         // One that went away meanwhile leaves the turn to the next.
@@ -218,17 +218,19 @@ fn serve<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], InLine { waiter, wish
     }
     let mut encoded = Vec::new();
     let reply = &mut Reply::new(&mut encoded, waiter.resp3());
-    match wish {
-        Wish::Pop(end) => pop_with_key(keyspace, key, end, reply),
-        Wish::PopMany(end, most) => pop_many_with_key(keyspace, key, end, most, reply),
-        Wish::Move(from, to, destination) => match has_elements(keyspace, &destination) {
+    match operation {
+        BlockedOperation::Pop(end) => pop_with_key(keyspace, key, end, reply),
+        BlockedOperation::PopMany(end, most) => pop_many_with_key(keyspace, key, end, most, reply),
+        BlockedOperation::Move(from, to, destination) => match has_elements(keyspace, &destination) {
             Ok(_) => move_one(keyspace, key, &destination, from, to, reply),
             Err(error) => {
                 keyspace.instance().calls.note_error(&error);
                 reply.error(error);
             }
         },
-        Wish::PopElement(..) | Wish::PopElements(..) => pop_waiting(keyspace, key, &wish, reply),
+        BlockedOperation::PopElement(..) | BlockedOperation::PopElements(..) => {
+            pop_waiting(keyspace, key, &operation, reply)
+        }
     }
     keyspace.effects().end_serving();
     keyspace.note_served(waiter, encoded);
@@ -296,10 +298,10 @@ fn end_taking<S: Store>(keyspace: &mut Keyspace<S>, key: &[u8], end: End, taken:
 pub fn wait_for<'k, S: Store>(
     keyspace: &mut Keyspace<S>,
     keys: impl Iterator<Item = &'k [u8]> + Clone,
-    wish: &Wish,
+    operation: &BlockedOperation,
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    if keyspace.wait_in_line(keys, wish) {
+    if keyspace.wait_in_line(keys, operation) {
         return Err(CommandError::Waits);
     }
     reply.null_array();

@@ -27,7 +27,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
             arity: -2,
             flags: ADMIN.and(Flags::DEFERS).and(Flags::PROTECTED),
             keys: Keys::DEBUG,
-            request: Request::Joint,
+            request: Request::MultiShardView,
             group: Group::Server,
             since: "1.0.0",
             syntax: "<DIGEST | DIGEST-VALUE key [key ...] | LOADAOF | MALLCTL name | OBJECT key | PROTOCOL type | QUICKLIST-PACKED-THRESHOLD size | RELOAD | SET-ACTIVE-EXPIRE <0 | 1> | SET-DISABLE-DENY-SCRIPTS <0 | 1> | SET-SKIP-CHECKSUM-VALIDATION <0 | 1> | SLEEP seconds | HELP>",

@@ -286,7 +286,7 @@ fn write_tips(row: &Command, reply: &mut Reply<'_>) {
         Request::AllShards => Some("request_policy:all_shards"),
         Request::Cursor => Some("request_policy:special"),
         // Cluster's clients would split what must stay together.
-        Request::Local | Request::OneShard | Request::Joint => None,
+        Request::Local | Request::OneShard | Request::MultiShardView => None,
     };
     let response = match row.response {
         Response::Sum => Some("response_policy:agg_sum"),

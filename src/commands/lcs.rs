@@ -21,7 +21,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
             arity: -3,
             flags: READ,
             keys: Keys::TWO,
-            request: Request::Joint,
+            request: Request::MultiShardView,
             group: Group::String,
             since: "7.0.0",
             syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",

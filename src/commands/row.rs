@@ -194,12 +194,12 @@ impl Command {
         match self.request {
             Request::Local | Request::OneShard | Request::MultiShard => false,
             Request::AllShards | Request::Cursor => true,
-            Request::Joint => self.needs_all_jointly(args, instance),
+            Request::MultiShardView => self.needs_all_as_one(args, instance),
         }
     }
 
     #[inline(never)]
-    fn needs_all_jointly(&self, args: Args<'_>, instance: &Instance) -> bool {
+    fn needs_all_as_one(&self, args: Args<'_>, instance: &Instance) -> bool {
         self.keys.may_be_any(args) && !scripting::touches_declared_keys_only(self, args, instance)
     }
 
@@ -207,7 +207,7 @@ impl Command {
     pub fn may_concern_all(&self, args: Args<'_>) -> bool {
         match self.request {
             Request::AllShards | Request::Cursor => true,
-            Request::Joint => self.keys.may_be_any(args),
+            Request::MultiShardView => self.keys.may_be_any(args),
             Request::Local | Request::OneShard | Request::MultiShard => false,
         }
     }
@@ -559,7 +559,7 @@ pub enum Request {
     /// On each shard that holds one of its keys, with these keys.
     MultiShard,
     /// On all shards of its keys at once, which the function needs together.
-    Joint,
+    MultiShardView,
     /// On every shard.
     AllShards,
     /// On the shard that the cursor in its first argument names, and those after it.

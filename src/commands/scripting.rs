@@ -58,7 +58,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 arity: -3,
                 flags: SCRIPT,
                 keys: Keys::SCRIPT,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
@@ -75,7 +75,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 arity: -3,
                 flags: SCRIPT,
                 keys: Keys::SCRIPT,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
@@ -92,7 +92,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 arity: -3,
                 flags: SCRIPT_READ,
                 keys: Keys::SCRIPT,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
@@ -108,7 +108,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 arity: -3,
                 flags: SCRIPT_READ,
                 keys: Keys::SCRIPT,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::Scripting,
                 since: "7.0.0",
                 syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
@@ -124,7 +124,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 arity: -2,
                 flags: ABOUT_SCRIPTS,
                 keys: Keys::EVERYTHING,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "[ASYNC | SYNC]",
@@ -140,7 +140,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 10] {
                 arity: 3,
                 flags: ABOUT_SCRIPTS.and(Flags::STALE),
                 keys: Keys::EVERYTHING,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::Scripting,
                 since: "2.6.0",
                 syntax: "script",
@@ -378,7 +378,7 @@ fn is_over_declared_keys(call: &StaticCall<'_>) -> bool {
     if row.name == "time" {
         return true;
     }
-    let is_of_shards = matches!(row.request, Request::OneShard | Request::MultiShard | Request::Joint);
+    let is_of_shards = matches!(row.request, Request::OneShard | Request::MultiShard | Request::MultiShardView);
     let is_plain = is_of_shards && !row.flags.has(Flags::CROSSES) && !row.flags.has(Flags::NOSCRIPT);
     match row.keys.fixed_positions(call.are_keys.len(), call.is_open) {
         Some(mut positions) => is_plain && positions.all(|position| call.are_keys[position]),

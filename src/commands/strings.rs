@@ -193,7 +193,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 21] {
                 arity: -3,
                 flags: WRITE,
                 keys: Keys::PAIRS,
-                request: Request::Joint,
+                request: Request::MultiShardView,
                 group: Group::String,
                 since: "1.0.1",
                 syntax: "key value [key value ...]",

@@ -26,7 +26,7 @@ pub(super) const fn rows<S: Store>() -> [Row<S>; 1] {
             arity: -2,
             flags: AT_ONCE.and(Flags::DEFERS),
             keys: Keys::ALL,
-            request: Request::Joint,
+            request: Request::MultiShardView,
             group: Group::Transactions,
             since: "2.2.0",
             syntax: "key [key ...]",

@@ -3,9 +3,9 @@
 //! One task and not two: a reader and a writer cost 10 to 37 % more CPU per operation, for handing over what the other
 //! needs. The task waits for whatever it can go on with: bytes to read, room to write, replies that are back.
 
-mod deferred;
 pub mod local;
 mod monitor;
+mod pending_request;
 mod replica;
 
 pub use local::serve_scripts;
@@ -24,8 +24,8 @@ use crate::state::Server;
 use crate::state::clients::Client;
 use crate::stats::stages::Stage;
 use bytes::BufMut;
-use deferred::{Deferred, Parties};
 use local::{ConnectionState, LocalCall, Multi, Mute};
+use pending_request::{PendingRequest, RequestContext};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -131,7 +131,7 @@ impl<S: Session> Connection<S> {
                 session,
                 state,
                 parser: RequestParser::default(),
-                deferred: None,
+                pending: None,
                 scripts: None,
                 awaits_replies: false,
                 is_paused: false,
@@ -173,7 +173,7 @@ impl<S: Session> Connection<S> {
                 self.take_messages().await;
             }
             self.send_replies().await?;
-            // Last: what was collected on the way may be what a deferred request waits for.
+            // Last: what was collected on the way may be what a pending request waits for.
             if self.requests.go_on(&mut self.out) {
                 continue;
             }
@@ -248,8 +248,8 @@ impl<S: Session> Connection<S> {
 
     /// Whether nothing holds these messages back.
     fn is_free(&self, due: Due) -> bool {
-        let Requests { session, deferred, .. } = &self.requests;
-        deferred.as_ref().is_none_or(Deferred::lets_messages_pass) && session.replied() >= due.requests
+        let Requests { session, pending, .. } = &self.requests;
+        pending.as_ref().is_none_or(PendingRequest::lets_messages_pass) && session.replied() >= due.requests
     }
 
     /// Whether the output takes messages. A connection that ends takes no more: its output is to become empty.
@@ -283,7 +283,7 @@ impl<S: Session> Connection<S> {
     /// Waits for something to go on with.
     async fn next_event(&mut self) -> io::Result<Event> {
         let is_session_waiting = self.requests.session.is_waiting();
-        let wants_replies = is_session_waiting || self.requests.deferred.is_some();
+        let wants_replies = is_session_waiting || self.requests.pending.is_some();
         let wants_read = !self.is_at_end && !self.requests.state.is_closing && self.has_room_to_read();
         let wants_write = self.is_blocked;
         let is_paused = self.requests.is_paused;
@@ -291,12 +291,12 @@ impl<S: Session> Connection<S> {
         self.requests.client.awaits_replies.store(wants_replies || is_paused, Ordering::Relaxed);
         let wants_messages = self.wants_messages()
             && self.due.is_none()
-            && self.requests.deferred.as_ref().is_none_or(Deferred::lets_messages_pass);
-        let Requests { server, client, session, deferred, state, .. } = &mut self.requests;
+            && self.requests.pending.as_ref().is_none_or(PendingRequest::lets_messages_pass);
+        let Requests { server, client, session, pending, state, .. } = &mut self.requests;
         let mut unpaused = pin!(server.pause.ended());
         let mut replies = pin!(async {
-            match deferred {
-                Some(deferred) if !is_session_waiting => deferred.changed(session, server).await,
+            match pending {
+                Some(pending) if !is_session_waiting => pending.changed(session, server).await,
                 _ => session.wait().await,
             }
         });
@@ -327,13 +327,13 @@ impl<S: Session> Connection<S> {
     /// Reads once: into this thread's buffer where a request begins, behind its start where one goes on.
     fn read(&mut self) -> io::Result<()> {
         let start = self.requests.server.instance.stages.watches_next_read().then(ticks::now);
-        if !self.partial.is_empty() || self.requests.deferred.is_some() {
+        if !self.partial.is_empty() || self.requests.pending.is_some() {
             return self.read_on(start);
         }
         buffers::with_scratch(self.requests.server.read_size.get(), |scratch| {
             let result = self.requests.client.stream.read_once(scratch);
             let Some(len) = self.note_read(result, start)? else { return Ok(()) };
-            let consumed = self.take_on(&scratch[..len]);
+            let consumed = self.accept(&scratch[..len]);
             self.partial.extend_from_slice(&scratch[consumed..len]);
             self.check_partial()
         })
@@ -349,7 +349,7 @@ impl<S: Session> Connection<S> {
         if self.note_read(result, start)?.is_some() {
             self.has_unparsed = true;
         }
-        if self.requests.deferred.is_some() {
+        if self.requests.pending.is_some() {
             // It is not taken on before that has its reply.
             self.check_partial()?;
         }
@@ -380,7 +380,7 @@ impl<S: Session> Connection<S> {
     /// Takes on what has been read; gives how many bytes it took.
     fn take_on_partial(&mut self) -> io::Result<usize> {
         let partial = std::mem::take(&mut self.partial);
-        let consumed = self.take_on(&partial[self.taken..]);
+        let consumed = self.accept(&partial[self.taken..]);
         self.taken += consumed;
         if self.taken == partial.len() {
             self.taken = 0;
@@ -403,13 +403,13 @@ impl<S: Session> Connection<S> {
     }
 
     /// Takes on the requests in `input`; gives how many bytes they took.
-    fn take_on(&mut self, input: &[u8]) -> usize {
+    fn accept(&mut self, input: &[u8]) -> usize {
         if self.requests.state.subscription.is_some() {
             // What has come before this read leaves before its replies.
             self.move_messages();
         }
         let watched = std::mem::take(&mut self.is_watched).then(|| self.requests.begin_watch());
-        let (consumed, has_stopped) = self.requests.take_on(input, &mut self.out);
+        let (consumed, has_stopped) = self.requests.accept(input, &mut self.out);
         if let Some(start) = watched {
             self.requests.end_watch(start);
         }
@@ -492,7 +492,7 @@ impl<S: Session> Connection<S> {
     fn has_room(&self) -> bool {
         self.out.unsent() < OUTPUT_HIGH_WATER
             && self.requests.session.has_room()
-            && self.requests.deferred.is_none()
+            && self.requests.pending.is_none()
             && !self.requests.is_paused
             && !(self.requests.awaits_replies && self.requests.has_unreplied())
     }
@@ -500,18 +500,18 @@ impl<S: Session> Connection<S> {
     /// Whether the socket is read. While a request waits for others it is, up to `client-query-buffer-limit`: to see
     /// whether the client goes.
     fn has_room_to_read(&self) -> bool {
-        match &self.requests.deferred {
-            Some(deferred) => deferred.is_waiting(),
+        match &self.requests.pending {
+            Some(pending) => pending.is_waiting(),
             None => !self.has_unparsed && self.has_room(),
         }
     }
 
     fn is_finished(&self) -> bool {
-        if self.is_at_end && self.requests.deferred.as_ref().is_some_and(Deferred::is_waiting) {
+        if self.is_at_end && self.requests.pending.as_ref().is_some_and(PendingRequest::is_waiting) {
             return true;
         }
         let is_ending = self.requests.state.is_closing || (self.is_at_end && !self.has_unparsed);
-        is_ending && self.requests.deferred.is_none() && self.out.unsent() == 0 && !self.requests.session.is_waiting()
+        is_ending && self.requests.pending.is_none() && self.out.unsent() == 0 && !self.requests.session.is_waiting()
     }
 
     fn give_back_buffers(&mut self) {
@@ -532,19 +532,19 @@ impl Connection<LoadingSession> {
             session: early,
             state,
             parser,
-            deferred,
+            pending,
             scripts,
             awaits_replies,
             is_paused,
             is_muted,
         } = requests;
         session.set_muted(is_muted);
-        deferred::end_early_watch(&state);
+        pending_request::end_early_watch(&state);
         if let Some(transaction) = early.into_begun() {
             session.begin(transaction);
         }
         let requests =
-            Requests { server, client, session, state, parser, deferred, scripts, awaits_replies, is_paused, is_muted };
+            Requests { server, client, session, state, parser, pending, scripts, awaits_replies, is_paused, is_muted };
         Connection { requests, partial, taken, has_unparsed, is_at_end, out, is_blocked, due, is_watched }
     }
 }
@@ -580,7 +580,7 @@ struct Requests<S> {
     state: ConnectionState,
     parser: RequestParser,
     /// A request whose reply comes later: none is taken on before.
-    deferred: Option<Deferred>,
+    pending: Option<PendingRequest>,
     /// Scripts of the read that is taken on, which will run together.
     scripts: Option<Box<Transaction>>,
     /// Whether the next request publishes or subscribes, and must not run before those before it have.
@@ -594,7 +594,7 @@ struct Requests<S> {
 impl<S: Session> Requests<S> {
     /// Takes on requests until `input` has no more, it was many, `out` has no room, or the connection is to close. Gives
     /// how many bytes they took, and whether it stopped before the parser had seen all.
-    fn take_on(&mut self, input: &[u8], out: &mut Output) -> (usize, bool) {
+    fn accept(&mut self, input: &[u8], out: &mut Output) -> (usize, bool) {
         let limits = Limits {
             bulk_len_max: self.server.config.size(Directive::ProtoMaxBulkLen),
             authenticated: self.state.is_authenticated,
@@ -607,7 +607,7 @@ impl<S: Session> Requests<S> {
                 break true;
             }
             let has_enough = out.unsent() > OUTPUT_HIGH_WATER || consumed > TAKEN_ON_AT_ONCE || self.session.is_full();
-            if has_enough || self.state.is_closing || self.deferred.is_some() {
+            if has_enough || self.state.is_closing || self.pending.is_some() {
                 break true;
             }
             let limits = Limits { authenticated: self.state.is_authenticated, ..limits };
@@ -627,7 +627,7 @@ impl<S: Session> Requests<S> {
                 Err(error) => {
                     self.server.instance.calls.note_error_text("ERR");
                     let resp3 = self.state.context.resp3;
-                    self.session.reply_here(resp3, out.buffer(), |reply| {
+                    self.session.reply_locally(resp3, out.buffer(), |reply| {
                         reply.error(format_args!("ERR Protocol error: {error}"))
                     });
                     self.state.is_closing = true;
@@ -674,10 +674,10 @@ impl<S: Session> Requests<S> {
             return false;
         }
         let args = self.parser.args(found.rest());
-        let is_wish_to_hear = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
+        let asks_for_replies = args.len() == 3 && args.is(0, "CLIENT") && args.is(1, "REPLY") && args.is(2, "ON");
         // What they reply are messages.
         let is_about_channels = args.get(0).is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"));
-        let is_heard = is_wish_to_hear || is_about_channels;
+        let is_heard = asks_for_replies || is_about_channels;
         let mute = self.state.mute;
         self.is_muted = mute != Mute::Nothing && !is_heard;
         self.session.set_muted(self.is_muted);
@@ -695,7 +695,8 @@ impl<S: Session> Requests<S> {
     fn begin_scripts(&mut self) {
         if let Some(scripts) = self.scripts.take() {
             let Self { server, client, session, state, .. } = self;
-            self.deferred = Some(deferred::begin_together(scripts, &mut Parties { server, client, session, state }));
+            self.pending =
+                Some(pending_request::begin_together(scripts, &mut RequestContext { server, client, session, state }));
         }
     }
 
@@ -705,7 +706,7 @@ impl<S: Session> Requests<S> {
         let args = parser.args(input);
         let accepted = accepted(args, state, server, client, session);
         if let Some(scripts) = &self.scripts
-            && !(may_join_scripts(&accepted, args, state, server, session) && deferred::has_room(scripts, args))
+            && !(may_join_scripts(&accepted, args, state, server, session) && pending_request::has_room(scripts, args))
         {
             self.begin_scripts();
             return false;
@@ -724,7 +725,7 @@ impl<S: Session> Requests<S> {
             }
             Err(error) => {
                 let error = refused(server, error, args, client, state);
-                session.reply_here(state.context.resp3, out.buffer(), |reply| reply.error(error));
+                session.reply_locally(state.context.resp3, out.buffer(), |reply| reply.error(error));
             }
             Ok((id, command)) => {
                 if server
@@ -758,17 +759,23 @@ impl<S: Session> Requests<S> {
                 if server.pubsub.has_monitors() && !is_local {
                     monitor::show(server, client, state, id, args);
                 }
-                if defers || !session.fits(id, args) {
+                if defers || !session.is_batchable(id, args) {
                     let Self { server, client, session, state, .. } = self;
                     if command.flags.has(Flags::SCRIPT) {
-                        deferred::gather(&mut self.scripts, &Parties { server, client, session, state }, id, args);
+                        pending_request::gather(
+                            &mut self.scripts,
+                            &RequestContext { server, client, session, state },
+                            id,
+                            args,
+                        );
                         if self.is_muted {
                             // Whether replies are dropped is the same for all that run together.
                             self.begin_scripts();
                         }
                         return true;
                     }
-                    self.deferred = deferred::begin(&mut Parties { server, client, session, state }, id, args, out);
+                    self.pending =
+                        pending_request::begin(&mut RequestContext { server, client, session, state }, id, args, out);
                 } else if is_local {
                     tell_slow(server, client, session);
                     run_local(server, client, session, state, id, (args, input.len()), out.buffer());
@@ -809,7 +816,7 @@ impl<S: Session> Requests<S> {
 
     /// Gives up a request that waits.
     async fn end(&mut self) {
-        if let Some(transaction) = self.deferred.take().and_then(Deferred::end) {
+        if let Some(transaction) = self.pending.take().and_then(PendingRequest::end) {
             self.session.forget_rest();
             self.session.begin(transaction);
             self.session.flush().await;
@@ -818,11 +825,11 @@ impl<S: Session> Requests<S> {
 
     /// Goes on with a request whose reply comes later; true when it got further.
     fn go_on(&mut self, out: &mut Output) -> bool {
-        let Some(deferred) = self.deferred.take() else { return false };
-        let was = std::mem::discriminant(&deferred);
+        let Some(pending) = self.pending.take() else { return false };
+        let was = std::mem::discriminant(&pending);
         let Self { server, client, session, state, .. } = self;
-        self.deferred = deferred::go_on(deferred, &mut Parties { server, client, session, state }, out);
-        self.deferred.as_ref().is_none_or(|deferred| std::mem::discriminant(deferred) != was)
+        self.pending = pending_request::go_on(pending, &mut RequestContext { server, client, session, state }, out);
+        self.pending.as_ref().is_none_or(|pending| std::mem::discriminant(pending) != was)
     }
 }
 
@@ -849,7 +856,7 @@ fn may_join_scripts<S: Session>(
     server: &Server,
     session: &S,
 ) -> bool {
-    accepted.as_ref().is_ok_and(|&(id, command)| command.flags.has(Flags::SCRIPT) && !session.fits(id, args))
+    accepted.as_ref().is_ok_and(|&(id, command)| command.flags.has(Flags::SCRIPT) && !session.is_batchable(id, args))
         && state.multi.is_none()
         && !server.pause.holds(|| true)
 }
@@ -887,7 +894,7 @@ fn queue<S: Session>(
         server.instance.calls.note_error(error);
     }
     client.note_queued(multi.transaction.len(), multi.transaction.byte_len());
-    session.reply_here(state.context.resp3, out, |reply| match queued {
+    session.reply_locally(state.context.resp3, out, |reply| match queued {
         Ok(()) => reply.simple("QUEUED"),
         Err(error) => reply.error(error),
     });
@@ -902,7 +909,7 @@ fn run_local<S: Session>(
     (args, request_bytes): (Args<'_>, usize),
     out: &mut Vec<u8>,
 ) {
-    session.reply_here(state.context.resp3, out, |reply| {
+    session.reply_locally(state.context.resp3, out, |reply| {
         let mut call = LocalCall { server, client, state, is_in_exec: false, receivers: None, request_bytes };
         local::dispatch(id, &mut call, args, reply);
     });

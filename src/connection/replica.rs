@@ -37,12 +37,12 @@ pub struct Request {
     /// What it has said of itself.
     pub introduction: Introduction,
     /// How it asked.
-    pub wish: Wish,
+    pub wanted: Wanted,
 }
 
 /// How a connection asks for the stream.
 #[derive(Debug)]
-pub enum Wish {
+pub enum Wanted {
     /// SYNC: all of it, in the way of old.
     Sync,
     /// PSYNC: from a place on, if there is one that it knows of and that is kept.
@@ -56,14 +56,14 @@ pub enum Wish {
 
 /// Serves a replica until its connection ends.
 pub async fn serve(server: &Server, client: &Client, request: Request) {
-    let Request { mut introduction, wish } = request;
+    let Request { mut introduction, wanted } = request;
     introduction.address.get_or_insert_with(|| client.address.host());
-    let is_silent = matches!(wish, Wish::Sync);
+    let is_silent = matches!(wanted, Wanted::Sync);
     let replica = Arc::new(Replica::new(client.id, introduction, is_silent, uptime_ms()));
     client.is_replica.store(true, Ordering::Release);
-    let attached = match &wish {
+    let attached = match &wanted {
         // It is online before anybody can see it wait.
-        Wish::Psync { place: Some(_), .. } => {
+        Wanted::Psync { place: Some(_), .. } => {
             replica.set_phase(Phase::Online);
             server.replication.attach(replica)
         }
@@ -71,7 +71,7 @@ pub async fn serve(server: &Server, client: &Client, request: Request) {
     };
     let mut link = Link { server, client, attached, parser: RequestParser::default(), input: Vec::new() };
     let name = link.name();
-    let ended = link.run(wish).await;
+    let ended = link.run(wanted).await;
     let reason = ended.err().map_or_else(|| "it closed the connection".to_owned(), |error| error.to_string());
     tracing::warn!("Connection with replica {name} lost: {reason}");
 }
@@ -101,20 +101,20 @@ impl Link<'_> {
         format!("{}:{port}", address.as_deref().unwrap_or("?"))
     }
 
-    async fn run(&mut self, wish: Wish) -> io::Result<()> {
-        let place = match wish {
-            Wish::Psync { place: Some(place), .. } => {
+    async fn run(&mut self, wanted: Wanted) -> io::Result<()> {
+        let place = match wanted {
+            Wanted::Psync { place: Some(place), .. } => {
                 self.go_on(&place).await?;
                 place
             }
-            Wish::Psync { place: None, is_refused } => {
+            Wanted::Psync { place: None, is_refused } => {
                 tracing::info!("Full resync requested by replica {}", self.name());
                 if is_refused {
                     self.server.replication.counts.refused.fetch_add(1, Ordering::Relaxed);
                 }
                 self.synchronize().await?
             }
-            Wish::Sync => self.synchronize().await?,
+            Wanted::Sync => self.synchronize().await?,
         };
         if self.replica().introduction.wants_snapshot_alone {
             self.replica().set_phase(Phase::HasSnapshot);
@@ -343,7 +343,7 @@ impl Link<'_> {
             Err(error) => return Err(error),
         }
         let input = std::mem::take(&mut self.input);
-        let consumed = self.take_on(&input)?;
+        let consumed = self.accept(&input)?;
         self.input = input;
         self.input.drain(..consumed);
         match self.input.len() > REQUEST_MAX {
@@ -352,7 +352,7 @@ impl Link<'_> {
         }
     }
 
-    fn take_on(&mut self, input: &[u8]) -> io::Result<usize> {
+    fn accept(&mut self, input: &[u8]) -> io::Result<usize> {
         let limits = Limits { bulk_len_max: self.server.settings().string_len_max.get(), authenticated: true };
         let mut consumed = 0;
         loop {

@@ -109,7 +109,7 @@ impl<S: Session> Socketless<S> {
     }
 
     /// Takes on requests as a connection takes on what it has read; gives how many bytes they took.
-    fn take_on(&mut self, input: &[u8], out: &mut Output) -> usize {
+    fn accept(&mut self, input: &[u8], out: &mut Output) -> usize {
         let watched = self.instance.stages.watches_next_read().then(|| {
             self.session.watch();
             ticks::now()
@@ -179,7 +179,7 @@ impl<S: Session> Client for Socketless<S> {
     async fn call(&mut self, batch: &Batch, replies: &mut Replies) {
         let mut rest = &batch.bytes[..];
         while !rest.is_empty() {
-            let consumed = self.take_on(rest, &mut replies.out);
+            let consumed = self.accept(rest, &mut replies.out);
             self.complete(&mut replies.out).await;
             replies.drop_all();
             rest = &rest[consumed..];

@@ -5,7 +5,7 @@ use super::measure::{Found, measure, start_runtime};
 use super::options::Options;
 use super::processes::Kernel;
 use super::references;
-use crate::aof::{FsyncPolicy, Joints, LogControl, LogThread, Segment};
+use crate::aof::{FsyncPolicy, LogControl, LogThread, PendingCommits, Segment};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::narrowing::whole_u64;
@@ -116,10 +116,10 @@ pub fn instance() -> Arc<Instance> {
 /// What the server builds an engine from, without a log and without keys.
 fn foundation(options: &Options, owners: usize) -> (Foundation, Vec<LogThread>) {
     let config = Config::default();
-    let (control, joints) = (LogControl::new(FsyncPolicy::No), Arc::new(Joints::default()));
-    let started = (0..owners).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
+    let (control, pending_commits) = (LogControl::new(FsyncPolicy::No), Arc::new(PendingCommits::default()));
+    let started = (0..owners).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
     let (segments, log): (Vec<_>, Vec<_>) = started.unzip();
-    joints.begin(&segments);
+    pending_commits.begin(&segments);
     let instance = instance();
     let databases = config.size(Directive::Databases);
     let number = |directive, otherwise| {
@@ -131,7 +131,7 @@ fn foundation(options: &Options, owners: usize) -> (Foundation, Vec<LogThread>) 
         instance: Arc::clone(&instance),
         stores: (0..owners).map(|index| Databases::of_part(&instance, databases, index, owners)).collect(),
         segments,
-        joints,
+        pending_commits,
         clock: Clock::default(),
         tasks: Tasks::System,
         seed: options.seed,

@@ -222,7 +222,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.is_muted = is_muted;
     }
 
-    fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
+    fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let mark = out.len();
         write(&mut Reply::new(out, resp3));
         if self.is_muted {
@@ -253,7 +253,7 @@ impl<E: InlineEngine> Session for InlineSession<E> {
         self.finished.take()
     }
 
-    fn fits(&self, _id: CommandId, _args: Args<'_>) -> bool {
+    fn is_batchable(&self, _id: CommandId, _args: Args<'_>) -> bool {
         true
     }
 

@@ -30,7 +30,7 @@ impl Session for LoadingSession {
         unreachable!("commands over the data are refused while it is loaded");
     }
 
-    fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
+    fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let mark = out.len();
         write(&mut Reply::new(out, resp3));
         if self.is_muted {
@@ -46,7 +46,7 @@ impl Session for LoadingSession {
         &mut self.slow
     }
 
-    fn fits(&self, _id: CommandId, _args: Args<'_>) -> bool {
+    fn is_batchable(&self, _id: CommandId, _args: Args<'_>) -> bool {
         true
     }
 

@@ -8,23 +8,23 @@ mod dashmap;
 mod eviction;
 mod expiration;
 mod gather;
-mod images;
 mod inline;
 mod loading;
 mod metrics;
 mod mutex;
 mod prefetch;
+mod snapshots;
 mod together;
 
 pub use actor::ActorEngine;
 pub use dashmap::DashmapEngine;
-pub use images::ImagePart;
 pub use loading::LoadingSession;
 pub use metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics};
 pub use mutex::MutexEngine;
+pub use snapshots::SnapshotPart;
 pub use together::{BYTES_MAX as GATHERED_BYTES_MAX, Batching};
 
-use crate::aof::{Joints, LogControl, LogThread, Rewriter, Segment};
+use crate::aof::{LogControl, LogThread, PendingCommits, Rewriter, Segment};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::tasks::Tasks;
@@ -48,7 +48,7 @@ pub struct Foundation {
     /// Where each owner logs: without a log nothing is appended there.
     pub segments: Vec<Arc<Segment>>,
     /// Transactions over several of the segments.
-    pub joints: Arc<Joints>,
+    pub pending_commits: Arc<PendingCommits>,
     /// Where the time comes from.
     pub clock: Clock,
     /// How several things run at once.
@@ -98,11 +98,11 @@ pub trait Engine: Metered {
     fn evict_for_ever(self: Arc<Self>) -> impl Future<Output = ()> + Send;
     /// How many owners the keys have.
     fn owners(&self) -> usize;
-    /// Begins an image of all keys, where the parts say so, at one point of the order of all commands, with one part for
+    /// Begins a snapshot of all keys, where the parts say so, at one point of the order of all commands, with one part for
     /// each owner.
-    fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) -> impl Future<Output = ()> + Send;
-    /// Walks over the keys, in slices between commands, until all that were there are in the image that was begun.
-    fn walk_image(self: Arc<Self>) -> impl Future<Output = ()> + Send;
+    fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) -> impl Future<Output = ()> + Send;
+    /// Walks over the keys, in slices between commands, until all that were there are in the snapshot that was begun.
+    fn walk_snapshot(self: Arc<Self>) -> impl Future<Output = ()> + Send;
     /// Runs until the runtime ends: ends an epoch of the log, one after the other, wherever something was logged.
     fn end_epochs(self: Arc<Self>) -> impl Future<Output = ()> + Send;
 }
@@ -158,7 +158,7 @@ pub trait Session: Send + Sync + 'static {
     }
 
     /// Makes a reply that needs no data, in its turn.
-    fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>));
+    fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>));
 
     /// Takes the next sequence number for a reply that the caller puts into the output itself, where every request
     /// before it has its reply there. False when the reply is to be dropped.
@@ -166,7 +166,7 @@ pub trait Session: Send + Sync + 'static {
 
     /// Whether [`submit`](Self::submit) takes a command; one over several shards that needs them together has to be
     /// begun as a transaction of one.
-    fn fits(&self, id: CommandId, args: Args<'_>) -> bool;
+    fn is_batchable(&self, id: CommandId, args: Args<'_>) -> bool;
 
     /// Whether the replies to the requests that are taken on from now on are dropped.
     fn set_muted(&mut self, is_muted: bool);

@@ -3,10 +3,10 @@
 
 use super::eviction::{Evicted, evict_slice};
 use super::expiration::{expire_slice, period};
-use super::images::{ImagePart, PAUSE, slice};
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, LatencySummary, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch};
+use super::snapshots::{PAUSE, SnapshotPart, slice};
 use super::together::{Batching, Commands, Room, Scratch, is_over};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
@@ -280,20 +280,20 @@ impl Engine for MutexEngine {
         1
     }
 
-    async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
+    async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
         // What changes is logged under the lock.
         let mut owned = self.owned.lock();
         for part in parts {
             (part.at_moment)();
             owned.keyspace.effects().set_logged(self.segment.is_recorded());
             if let Some(sink) = part.sink {
-                owned.keyspace.store_mut().begin_image(sink);
+                owned.keyspace.store_mut().begin_snapshot(sink);
             }
         }
     }
 
-    async fn walk_image(self: Arc<Self>) {
-        while !self.owned.lock().keyspace.store_mut().walk_image(slice()) {
+    async fn walk_snapshot(self: Arc<Self>) {
+        while !self.owned.lock().keyspace.store_mut().walk_snapshot(slice()) {
             tokio::time::sleep(PAUSE).await;
         }
     }

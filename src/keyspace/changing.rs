@@ -129,7 +129,7 @@ impl<S: Store> Keyspace<S> {
         self.dirty += self.store.len() as u64;
         for key in self.listened_keys() {
             if self.contains(&key) {
-                self.tell_listeners(&key);
+                self.notify_key_waiters(&key);
             }
         }
         self.store.clear();
@@ -162,18 +162,18 @@ impl<S: Store> Keyspace<S> {
     /// Puts nodes, with their databases, in place of all that there are, which were others: those who listen to a key learn
     /// of it where it was there before, or is now. Nothing is logged. O(N)
     pub fn replace_by_others(&mut self, nodes: impl Iterator<Item = (usize, Node)>) {
-        self.tell_all_listeners();
+        self.notify_all_key_waiters();
         self.replace_all(nodes);
-        self.tell_all_listeners();
+        self.notify_all_key_waiters();
     }
 
     /// Tells those who listen to keys that are there.
-    fn tell_all_listeners(&mut self) {
+    fn notify_all_key_waiters(&mut self) {
         for database in 0..self.store.in_use() {
             self.within(database, |keyspace| {
                 for key in keyspace.listened_keys() {
                     if keyspace.contains(&key) {
-                        keyspace.tell_listeners(&key);
+                        keyspace.notify_key_waiters(&key);
                     }
                 }
             });
@@ -199,7 +199,7 @@ impl<S: Store> Keyspace<S> {
                 let was_there = self.within(swapped, |keyspace| keyspace.contains(&key));
                 self.within(database, |keyspace| {
                     if keyspace.contains(&key) || was_there {
-                        keyspace.tell_listeners(&key);
+                        keyspace.notify_key_waiters(&key);
                     }
                 });
             }
@@ -209,7 +209,7 @@ impl<S: Store> Keyspace<S> {
     /// The keys of the store that somebody listens to.
     fn listened_keys(&self) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
-        if self.store.has_listeners() {
+        if self.store.has_key_waiters() {
             self.store.for_each_listened(&mut |key| keys.push(key.to_vec()));
         }
         keys.retain(|key| self.covers(key));

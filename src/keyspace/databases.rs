@@ -2,10 +2,10 @@
 
 use super::deadlines::Deadlines;
 use super::eviction::Evictable;
-use super::imaging::{ImageSink, Imaging, STEP, Spot};
 use super::instance::Instance;
-use super::listeners::Listeners;
+use super::key_waiters::KeyWaiters;
 use super::segmented::Segmented;
+use super::snapshotting::{STEP, SnapshotSink, Snapshotting, Spot};
 use super::store::{Store, Table};
 use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Databases {
     /// How many databases there are.
     count: usize,
     part: (usize, usize),
-    imaging: Imaging,
+    snapshotting: Snapshotting,
     instance: Arc<Instance>,
 }
 
@@ -34,7 +34,7 @@ impl Databases {
             selected: 0,
             count,
             part: (index, parts),
-            imaging: Imaging::default(),
+            snapshotting: Snapshotting::default(),
             instance: Arc::clone(instance),
         }
     }
@@ -105,32 +105,32 @@ impl Databases {
     /// Takes in a node whose key is not there, with its deadline.
     pub fn insert_node(&mut self, database: usize, mut node: Node) {
         self.select(database);
-        node.set_mark(self.imaging.mark());
+        node.set_mark(self.snapshotting.mark());
         self.table_mut().insert_node(node);
     }
 
-    /// Goes on with the image while `may_go_on` says so; gives whether it is complete. O(N), N = calls of `may_go_on`
-    pub fn walk_image(&mut self, mut may_go_on: impl FnMut() -> bool) -> bool {
-        while !self.imaging.is_complete() && self.imaging.has_room() && may_go_on() {
-            if !self.imaging.keep_removed() {
+    /// Goes on with the snapshot while `may_go_on` says so; gives whether it is complete. O(N), N = calls of `may_go_on`
+    pub fn walk_snapshot(&mut self, mut may_go_on: impl FnMut() -> bool) -> bool {
+        while !self.snapshotting.is_complete() && self.snapshotting.has_room() && may_go_on() {
+            if !self.snapshotting.keep_removed() {
                 self.keep_some();
             }
         }
-        self.imaging.is_complete()
+        self.snapshotting.is_complete()
     }
 
     /// Keeps the nodes of a few buckets.
     fn keep_some(&mut self) {
-        let Self { tables, imaging, .. } = self;
-        let Spot { table, part, bucket } = imaging.spot();
+        let Self { tables, snapshotting, .. } = self;
+        let Spot { table, part, bucket } = snapshotting.spot();
         let next = match tables.get_mut(table) {
             None => Spot::default(),
-            Some(nodes) => match nodes.visit_buckets(part, bucket, STEP, &mut |node| imaging.keep(table, node)) {
+            Some(nodes) => match nodes.visit_buckets(part, bucket, STEP, &mut |node| snapshotting.keep(table, node)) {
                 Some((part, bucket)) => Spot { table, part, bucket },
                 None => Spot { table: table + 1, ..Spot::default() },
             },
         };
-        imaging.go_on_at(next);
+        snapshotting.go_on_at(next);
     }
 }
 
@@ -169,13 +169,13 @@ impl Store for Databases {
         if low != high {
             let (lows, highs) = self.tables.split_at_mut(high);
             lows[low].swap_nodes(&mut highs[0]);
-            self.imaging.swap(low, high);
+            self.snapshotting.swap(low, high);
         }
     }
 
     /// O(databases)
-    fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
-        self.imaging.begin(sink, self.keys(), self.count);
+    fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+        self.snapshotting.begin(sink, self.keys(), self.count);
     }
 }
 
@@ -194,26 +194,26 @@ impl Table for Databases {
 
     #[inline]
     fn at_mut(&mut self, place: Self::Place, hash: u64, key: &[u8]) -> &mut Node {
-        let Self { tables, imaging, selected, .. } = self;
+        let Self { tables, snapshotting, selected, .. } = self;
         let node = tables[*selected].at_mut(place, hash, key);
-        imaging.keep(*selected, node);
+        snapshotting.keep(*selected, node);
         node
     }
 
     fn insert(&mut self, hash: u64, mut node: Node) -> &mut Node {
-        node.set_mark(self.imaging.mark());
+        node.set_mark(self.snapshotting.mark());
         self.table_mut().insert(hash, node)
     }
 
     fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Node> {
         let mut node = self.table_mut().remove(hash, key)?;
-        self.imaging.keep(self.selected, &mut node);
+        self.snapshotting.keep(self.selected, &mut node);
         Some(node)
     }
 
     fn remove_due(&mut self, deadline: (u64, u64)) -> Option<Node> {
         let mut node = self.table_mut().remove_due(deadline)?;
-        self.imaging.keep(self.selected, &mut node);
+        self.snapshotting.keep(self.selected, &mut node);
         Some(node)
     }
 
@@ -221,12 +221,12 @@ impl Table for Databases {
         self.table_mut().with_deadlines(hash, key, change)
     }
 
-    fn with_listeners<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R {
-        self.table_mut().with_listeners(hash, key, change)
+    fn with_key_waiters<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
+        self.table_mut().with_key_waiters(hash, key, change)
     }
 
-    fn has_listeners(&self) -> bool {
-        self.table().has_listeners()
+    fn has_key_waiters(&self) -> bool {
+        self.table().has_key_waiters()
     }
 
     fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {
@@ -254,11 +254,11 @@ impl Table for Databases {
     }
 
     fn clear(&mut self) {
-        if self.imaging.is_complete() {
+        if self.snapshotting.is_complete() {
             return self.table_mut().clear();
         }
         let nodes = self.table_mut().take_nodes();
-        self.imaging.take_over(self.selected, nodes);
+        self.snapshotting.take_over(self.selected, nodes);
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Node)) {

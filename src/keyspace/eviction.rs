@@ -106,8 +106,8 @@ impl<S: Evictable> Keyspace<S> {
         if has_expired {
             return self.note_expired(key);
         }
-        if self.store.has_listeners() {
-            self.tell_listeners(key);
+        if self.store.has_key_waiters() {
+            self.notify_key_waiters(key);
         }
         self.notify(Class::EVICTED, "evicted", key);
         self.effects.add([b"DEL".as_slice(), key]);

@@ -60,8 +60,8 @@ impl<S: Store> Keyspace<S> {
 
     pub(super) fn note_expired(&mut self, key: &[u8]) {
         self.stats.expired += 1;
-        if self.store.has_listeners() {
-            self.tell_listeners(key);
+        if self.store.has_key_waiters() {
+            self.notify_key_waiters(key);
         }
         self.notify(Class::EXPIRED, "expired", key);
         self.effects.add([b"DEL".as_slice(), key]);

@@ -12,15 +12,15 @@ mod encoding_limits;
 mod eviction;
 mod expiry;
 mod hashing;
-mod imaging;
 mod instance;
-mod joint;
-mod listeners;
+mod key_waiters;
+mod multi_shard;
 mod notices;
 mod raw;
 mod reading;
 mod segmented;
 mod settings;
+mod snapshotting;
 mod store;
 mod stream_place;
 mod usage;
@@ -36,14 +36,14 @@ pub use effects::{EFFECT_LEN_MAX, Effects};
 pub use encoding_limits::{EncodingLimits, Limit, ListLimits, PairLimits, SetLimits};
 pub use eviction::{Evictable, draw as draw_evictable};
 pub use hashing::{ProcessHash, choose_seed as choose_hash_seed, hash_of};
-pub use imaging::{Encode, ImageSink, Imaging, STEP as IMAGE_STEP, Spot as ImageSpot};
 pub use instance::Instance;
-pub use joint::Joint;
-pub use listeners::{End, InLine, Listeners, Reader, Watch, Wish};
+pub use key_waiters::{BlockedOperation, End, InLine, KeyWaiters, Reader, Watch};
+pub use multi_shard::MultiShardView;
 pub use notices::{Class, Notice, Notices};
 pub use raw::node::{NewValue, Node, Value};
 pub use segmented::Segmented;
 pub use settings::Settings;
+pub use snapshotting::{Encode, STEP as SNAPSHOT_STEP, SnapshotSink, Snapshotting, Spot as SnapshotSpot};
 pub use store::{Store, Table};
 pub use stream_place::StreamPlace;
 pub use usage::{Eviction, Policy, Usage};
@@ -348,16 +348,16 @@ impl<S: Store> Keyspace<S> {
     /// not as it was before, after the change; here is where those learn of it who wait for keys or watch them.
     pub fn note_change(&mut self, key: &[u8], changes: usize) {
         self.dirty += changes as u64;
-        if changes > 0 && self.store.has_listeners() {
-            self.tell_listeners(key);
+        if changes > 0 && self.store.has_key_waiters() {
+            self.notify_key_waiters(key);
         }
     }
 
     /// Notes that the running command has left a key as it was, though it breaks watches on it; or has changed it, and
     /// counts the change elsewhere.
     pub fn note_touched(&mut self, key: &[u8]) {
-        if self.store.has_listeners() {
-            self.tell_listeners(key);
+        if self.store.has_key_waiters() {
+            self.notify_key_waiters(key);
         }
     }
 
@@ -368,16 +368,16 @@ impl<S: Store> Keyspace<S> {
 
     /// Lets those look again who wait for a key, though no watch on it breaks.
     pub fn wake_line(&mut self, key: &[u8]) {
-        if self.store.has_listeners()
-            && self.store.with_listeners(hash_of(key), key, |listeners| listeners.is_awaited(key))
+        if self.store.has_key_waiters()
+            && self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.is_awaited(key))
         {
             self.note_ready(key);
         }
     }
 
     #[cold]
-    fn tell_listeners(&mut self, key: &[u8]) {
-        let has_line = self.store.with_listeners(hash_of(key), key, |listeners| listeners.note_change(key));
+    fn notify_key_waiters(&mut self, key: &[u8]) {
+        let has_line = self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.note_change(key));
         if has_line {
             self.note_ready(key);
         }

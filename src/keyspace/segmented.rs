@@ -6,7 +6,7 @@
 use super::deadlines::Deadlines;
 use super::eviction::draw;
 use super::hashing::hash_of;
-use super::listeners::Listeners;
+use super::key_waiters::KeyWaiters;
 use super::store::Table;
 use super::walk::{Homes, walk};
 use crate::base::narrowing::size;
@@ -29,7 +29,7 @@ pub struct Segmented {
     segments: Box<[HashTable<Node>]>,
     len: usize,
     deadlines: Deadlines,
-    listeners: Listeners,
+    listeners: KeyWaiters,
     /// Which part of the keyspace this is, out of how many.
     part: (usize, usize),
 }
@@ -40,7 +40,7 @@ impl Default for Segmented {
             segments: empty_segments(),
             len: 0,
             deadlines: Deadlines::default(),
-            listeners: Listeners::default(),
+            listeners: KeyWaiters::default(),
             part: (0, 1),
         }
     }
@@ -112,11 +112,11 @@ impl Table for Segmented {
         change(&mut self.deadlines)
     }
 
-    fn with_listeners<R>(&mut self, _hash: u64, _key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R {
+    fn with_key_waiters<R>(&mut self, _hash: u64, _key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
         change(&mut self.listeners)
     }
 
-    fn has_listeners(&self) -> bool {
+    fn has_key_waiters(&self) -> bool {
         !self.listeners.is_empty()
     }
 

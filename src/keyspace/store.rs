@@ -1,9 +1,9 @@
 //! What an engine supplies: where the nodes live.
 
 use super::deadlines::Deadlines;
-use super::imaging::ImageSink;
 use super::instance::Instance;
-use super::listeners::Listeners;
+use super::key_waiters::KeyWaiters;
+use super::snapshotting::SnapshotSink;
 use crate::keyspace::raw::node::Node;
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ pub trait Store: Table {
     fn in_use(&self) -> usize;
     /// Exchanges the nodes of two databases, with their deadlines. Those who listen stay where they are.
     fn swap(&mut self, one: usize, other: usize);
-    /// Begins an image of all nodes as they are now, in a store of every shard; none is being taken.
-    fn begin_image(&mut self, sink: Arc<dyn ImageSink>);
+    /// Begins a snapshot of all nodes as they are now, in a store of every shard; none is being taken.
+    fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>);
 }
 
 /// Access to nodes, as wide as a command needs it: a whole table, or the locked parts of a shared one.
@@ -49,9 +49,9 @@ pub trait Table {
     /// Changes the deadlines of the part that `key` belongs to.
     fn with_deadlines<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Deadlines) -> R) -> R;
     /// Changes the listeners of the part that `key` belongs to.
-    fn with_listeners<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R;
+    fn with_key_waiters<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R;
     /// Whether anybody listens to any key: nobody does, nearly always.
-    fn has_listeners(&self) -> bool;
+    fn has_key_waiters(&self) -> bool;
     /// Visits the keys that somebody listens to.
     fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8]));
     /// How many shards the keyspace is divided into.

@@ -1,6 +1,8 @@
 //! Connections that wait at keys: for something to take, for an entry of a stream, for a change.
 
-use super::{InLine, Keyspace, Lines, LogMark, Reader, Served, Store, Value, Waiter, Wish, hash_of, values};
+use super::{
+    BlockedOperation, InLine, Keyspace, Lines, LogMark, Reader, Served, Store, Value, Waiter, hash_of, values,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -11,12 +13,12 @@ impl<S: Store> Keyspace<S> {
         // A key whose time has come goes first: its going is no change that the watch should see.
         self.contains(key);
         if let Some(watch) = &self.caller.watch {
-            self.store.with_listeners(hash_of(key), key, |listeners| listeners.watch(key, watch));
+            self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.watch(key, watch));
         }
     }
 
     /// Puts the caller in the lines of keys that hold nothing to take; false when it does not wait.
-    pub fn wait_in_line<'k, K>(&mut self, keys: K, wish: &Wish) -> bool
+    pub fn wait_in_line<'k, K>(&mut self, keys: K, operation: &BlockedOperation) -> bool
     where
         K: IntoIterator<Item = &'k [u8], IntoIter: Clone>,
     {
@@ -28,7 +30,7 @@ impl<S: Store> Keyspace<S> {
             ends_without_key: false,
         });
         for key in keys {
-            self.store.with_listeners(hash_of(key), key, |listeners| listeners.wait(key, waiter, wish));
+            self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.wait(key, waiter, operation));
         }
         true
     }
@@ -42,14 +44,14 @@ impl<S: Store> Keyspace<S> {
             ends_without_key: reading.group.is_some(),
         });
         for (key, _) in &reading.streams {
-            self.store.with_listeners(hash_of(key), key, |listeners| listeners.read(key, waiter, reading));
+            self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.read(key, waiter, reading));
         }
         true
     }
 
     /// The readers that wait for a key, in order of arrival.
     pub fn readers_of(&mut self, key: &[u8]) -> Vec<Reader> {
-        self.store.with_listeners(hash_of(key), key, |listeners| listeners.readers(key))
+        self.store.with_key_waiters(hash_of(key), key, |listeners| listeners.readers(key))
     }
 
     /// The changed keys that somebody waits for, with their databases, each once, in the order in which they changed
@@ -96,7 +98,7 @@ impl<S: Store> Keyspace<S> {
             Value::Object(object) => object.kind(),
             Value::Integer(_) | Value::Text(_) => return None,
         };
-        self.store.with_listeners(hash, key, |listeners| listeners.first_in_line(key, kind))
+        self.store.with_key_waiters(hash, key, |listeners| listeners.first_in_line(key, kind))
     }
 
     /// The key that was ready has nothing more to take, or not for who is first in its line.

@@ -9,7 +9,7 @@ mod registry;
 mod subscriber;
 mod subscription;
 
-pub use registry::{PubSub, Relay};
+pub use registry::{Forwarder, PubSub};
 pub use subscriber::Subscriber;
 pub use subscription::Subscription;
 

@@ -57,18 +57,18 @@ pub struct PubSub {
     together: RwLock<()>,
     last_id: AtomicU64,
     /// Who passes messages on to replicas; nobody before the data is there.
-    relay: OnceLock<Relay>,
+    forwarder: OnceLock<Forwarder>,
 }
 
 /// Passes a message on: whether it is to a shard channel, the channel, the message.
 type PassOn = dyn Fn(bool, &[u8], &[u8]) + Send + Sync;
 
 /// Passes messages on.
-pub struct Relay(pub Box<PassOn>);
+pub struct Forwarder(pub Box<PassOn>);
 
-impl std::fmt::Debug for Relay {
+impl std::fmt::Debug for Forwarder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Relay")
+        f.write_str("Forwarder")
     }
 }
 
@@ -109,7 +109,7 @@ impl Default for PubSub {
             notified: AtomicU32::new(0),
             together: RwLock::default(),
             last_id: AtomicU64::new(0),
-            relay: OnceLock::new(),
+            forwarder: OnceLock::new(),
         }
     }
 }
@@ -134,12 +134,12 @@ impl PubSub {
     ///
     /// # Panics
     /// When it was said before.
-    pub fn set_relay(&self, relay: Relay) {
-        assert!(self.relay.set(relay).is_ok(), "a server has one relay");
+    pub fn set_forwarder(&self, forwarder: Forwarder) {
+        assert!(self.forwarder.set(forwarder).is_ok(), "a server has one forwarder");
     }
 
     fn pass_on(&self, is_shard: bool, channel: &[u8], message: &[u8]) {
-        if let Some(Relay(pass_on)) = self.relay.get() {
+        if let Some(Forwarder(pass_on)) = self.forwarder.get() {
             pass_on(is_shard, channel, message);
         }
     }

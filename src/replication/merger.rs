@@ -16,7 +16,7 @@
 //! one point of the order of all commands. When it has come from all of them, what was emitted is what stands before it.
 
 use super::encode::Encoder;
-use crate::aof::{Fed, FedPiece, Frame, JointRecord, decode_again};
+use crate::aof::{CrossShardRecord, Fed, FedPiece, Frame, decode_again};
 use std::collections::{HashMap, VecDeque};
 
 /// Puts the pieces of a feed in order.
@@ -40,7 +40,7 @@ struct Lane {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum GroupId {
-    Joint(u64),
+    CrossShard(u64),
     Mark(u64),
 }
 
@@ -116,7 +116,7 @@ impl Merger {
             let bytes = rest.split_off(..piece.len()).expect("pieces are as long as their bytes");
             match *piece {
                 FedPiece::Records { lane, .. } => self.records(lane, bytes, merged),
-                FedPiece::Joint { .. } => self.joint_at_once(bytes, merged),
+                FedPiece::CrossShard { .. } => self.cross_shard_at_once(bytes, merged),
                 FedPiece::Mark { lane, number } => self.mark(lane, number, merged),
                 FedPiece::Free { .. } => self.encoder.record(bytes),
             }
@@ -145,11 +145,11 @@ impl Merger {
                     self.record(lane, payload);
                     len
                 }
-                Frame::Joint(payload, len) => {
-                    self.joint(&[lane], payload, merged);
+                Frame::CrossShard(payload, len) => {
+                    self.cross_shard(&[lane], payload, merged);
                     len
                 }
-                Frame::Note(_, len) => len,
+                Frame::Control(_, len) => len,
                 Frame::Broken => unreachable!("an owner pushes whole records"),
             };
             bytes = &bytes[len..];
@@ -157,16 +157,16 @@ impl Merger {
     }
 
     /// A record that all of its lanes have got to: they stood still.
-    fn joint_at_once(&mut self, bytes: &[u8], merged: &mut impl Merged) {
-        let Frame::Joint(payload, _) = decode_again(bytes) else { unreachable!("an owner pushes whole records") };
-        let record = JointRecord::parse(payload).expect("an owner pushes whole records");
+    fn cross_shard_at_once(&mut self, bytes: &[u8], merged: &mut impl Merged) {
+        let Frame::CrossShard(payload, _) = decode_again(bytes) else { unreachable!("an owner pushes whole records") };
+        let record = CrossShardRecord::parse(payload).expect("an owner pushes whole records");
         let lanes: Vec<usize> = record.participants.iter().map(|&(lane, _)| lane).collect();
-        self.joint(&lanes, payload, merged);
+        self.cross_shard(&lanes, payload, merged);
     }
 
-    fn joint(&mut self, lanes: &[usize], payload: &[u8], merged: &mut impl Merged) {
-        let record = JointRecord::parse(payload).expect("an owner pushes whole records");
-        let id = GroupId::Joint(record.number);
+    fn cross_shard(&mut self, lanes: &[usize], payload: &[u8], merged: &mut impl Merged) {
+        let record = CrossShardRecord::parse(payload).expect("an owner pushes whole records");
+        let id = GroupId::CrossShard(record.number);
         let group = self.open.entry(id).or_default();
         if group.lanes == 0 {
             group.lanes = record.participants.len();
@@ -248,7 +248,7 @@ impl Merger {
                 self.encoder.forget_database();
                 merged.pass(number);
             }
-            GroupId::Joint(_) => {
+            GroupId::CrossShard(_) => {
                 let holds = |lane: &usize| !self.lanes[*lane].held.is_empty();
                 if self.waiting > 0 || group.arrived.iter().any(holds) {
                     self.encoder.open();
@@ -273,7 +273,7 @@ impl Merger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aof::{Salt, frame_joint_onto, frame_onto, joint_payload};
+    use crate::aof::{Salt, cross_shard_payload, frame_cross_shard_onto, frame_onto};
     use crate::keyspace::Effects;
     use fastrand::Rng;
     use std::collections::{BTreeMap, BTreeSet};
@@ -396,8 +396,8 @@ mod tests {
             [_] => frame_onto(&mut fed.bytes, Salt(1), &effects(id)),
             _ => {
                 let participants: Vec<_> = lanes.iter().map(|&lane| (lane, 0)).collect();
-                let payload = joint_payload(id as u64, &participants, &effects(id));
-                frame_joint_onto(&mut fed.bytes, Salt(1), &payload);
+                let payload = cross_shard_payload(id as u64, &participants, &effects(id));
+                frame_cross_shard_onto(&mut fed.bytes, Salt(1), &payload);
             }
         }
         fed.pieces.push(FedPiece::Records { lane, len: fed.bytes.len() - before });

@@ -337,7 +337,7 @@ impl Replication {
     }
 
     /// Whether the stream has stood inside of MULTI for long; asked once.
-    pub fn take_wish_for_mark(&self) -> bool {
+    pub fn take_mark_request(&self) -> bool {
         self.wants_mark.swap(false, Ordering::AcqRel)
     }
 
@@ -445,7 +445,7 @@ impl Replication {
                 if merger.is_settled() {
                     self.note_settled(fed.end, std::mem::take(&mut is_unsettled));
                 }
-                self.emit_wishes(&mut merger);
+                self.emit_requested(&mut merger);
                 self.watch_inside(&merger, &mut inside_since);
                 if fed.pieces.is_empty() {
                     break;
@@ -465,17 +465,17 @@ impl Replication {
         self.coordination.notify_one();
     }
 
-    fn emit_wishes(&self, merger: &mut Merger) {
-        for (wish, words) in [
+    fn emit_requested(&self, merger: &mut Merger) {
+        for (requested, words) in [
             (&self.wants_ping, &[b"PING".as_slice()][..]),
             (&self.wants_acknowledgement, &[b"REPLCONF".as_slice(), b"GETACK", b"*"]),
         ] {
             if self.is_quiet.load(Ordering::Acquire) || self.role() != Role::Master {
                 return;
             }
-            // Before it is fulfilled: somebody who wishes meanwhile wishes again.
-            if wish.swap(false, Ordering::AcqRel) && !merger.emit(words, &mut Output(self)) {
-                wish.store(true, Ordering::Release);
+            // Before it is fulfilled: a request that comes meanwhile is another one.
+            if requested.swap(false, Ordering::AcqRel) && !merger.emit(words, &mut Output(self)) {
+                requested.store(true, Ordering::Release);
             }
         }
     }

@@ -1,10 +1,10 @@
-//! What takes images of all keys in the background, one after the other: rewriting the log, and snapshots.
+//! What takes snapshots of all keys in the background, one after the other: rewriting the log, and snapshots.
 
 use crate::base::parallel::beside_the_runtime;
 use crate::commands::{self, Bounds, Context, Transaction};
 use crate::config::Directive;
-use crate::engine::{Engine, ImagePart, Session};
-use crate::keyspace::{Caller, ImageSink};
+use crate::engine::{Engine, Session, SnapshotPart};
+use crate::keyspace::{Caller, SnapshotSink};
 use crate::resp::{Args, Output, Span};
 use crate::snapshot::{Begun, SavePoint, Saves};
 use crate::state::Server;
@@ -36,7 +36,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
         }
         server.log_switch.end_if_unwanted(&server, &engine).await;
         server.rewriting.rewrite_if_due(&server, &engine).await;
-        if saves.is_scheduled() && saves.image.take() {
+        if saves.is_scheduled() && saves.turn.take() {
             save_as_scheduled(&server, &engine).await;
         }
         if looked.elapsed() < LOOK_FOR_CHANGES {
@@ -44,7 +44,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
         }
         looked = Instant::now();
         if let Some(SavePoint { seconds, changes }) = save_point_due(&server)
-            && saves.image.take()
+            && saves.turn.take()
         {
             tracing::info!("{changes} changes in {seconds} seconds. Saving...");
             save_as_scheduled(&server, &engine).await;
@@ -99,20 +99,22 @@ async fn call_save<E: Engine>(server: &Server, engine: &Arc<E>) -> Vec<u8> {
 async fn save_as_scheduled<E: Engine>(server: &Server, engine: &Arc<E>) {
     let (saves, changes) = (&server.services.saves, server.metrics().keyspace.changes);
     if let Some(begun) = saves.begin_scheduled(server.clock.now_ms(), changes) {
-        let part =
-            || ImagePart { sink: Some(Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>), at_moment: Box::new(|| ()) };
-        Arc::clone(engine).begin_image((0..engine.owners()).map(|_| part()).collect()).await;
+        let part = || SnapshotPart {
+            sink: Some(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>),
+            at_moment: Box::new(|| ()),
+        };
+        Arc::clone(engine).begin_snapshot((0..engine.owners()).map(|_| part()).collect()).await;
         finish_snapshot(saves, begun, engine).await;
     } else {
-        saves.image.give_back();
+        saves.turn.give_back();
     }
 }
 
-/// Walks over the keys of an image that was begun.
+/// Walks over the keys of a snapshot that was begun.
 async fn finish_snapshot<E: Engine>(saves: &Arc<Saves>, mut begun: Begun, engine: &Arc<E>) {
     begun.start_writing();
-    Arc::clone(engine).walk_image().await;
-    saves.image.give_back();
+    Arc::clone(engine).walk_snapshot().await;
+    saves.turn.give_back();
     begun.snapshot.end_walk();
     let saves = Arc::clone(saves);
     beside_the_runtime(move || saves.end(begun)).await;

@@ -11,8 +11,8 @@ pub use crate::state::Platform;
 pub use embedded::Server as EmbeddedServer;
 
 use crate::aof::{
-    DirLock, Disk, FsyncPolicy, Joints, Log, LogControl, Manifest, Progress, Recovered, Rewriter, Segment, recover,
-    remove_beginning,
+    DirLock, Disk, FsyncPolicy, Log, LogControl, Manifest, PendingCommits, Progress, Recovered, Rewriter, Segment,
+    recover, remove_beginning,
 };
 use crate::base::bus_error;
 use crate::base::clock::uptime_ms;
@@ -163,13 +163,13 @@ fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded 
         let mut stores: Vec<_> =
             (0..shards).map(|index| Databases::of_part(&server.instance, databases, index, shards)).collect();
         load_snapshot(server, &*platform.disk, &mut stores)?;
-        let joints = Arc::new(Joints::default());
-        let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
+        let pending_commits = Arc::new(PendingCommits::default());
+        let started = (0..shards).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
         let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
-        joints.begin(&segments);
-        Recovered { stores, segments, joints, threads, manifest: Manifest::default(), place: None }
+        pending_commits.begin(&segments);
+        Recovered { stores, segments, pending_commits, threads, manifest: Manifest::default(), place: None }
     };
-    let Recovered { stores, segments, joints, threads, manifest, place } = recovered;
+    let Recovered { stores, segments, pending_commits, threads, manifest, place } = recovered;
     position::restore(server, &*platform.disk, place, &segments);
     must_fit_cluster(config, &stores)?;
     let disk = Arc::clone(&platform.disk);
@@ -184,7 +184,7 @@ fn lay_foundation(server: &Server, platform: &Platform, cores: usize) -> Loaded 
         instance: Arc::clone(&server.instance),
         stores,
         segments,
-        joints,
+        pending_commits,
         clock: clock.clone(),
         seed: fastrand::u64(..),
         mailbox_capacity: or_default(config.number(Directive::MailboxCapacity), || 1),

@@ -5,9 +5,9 @@ use crate::base::clock::uptime_ms;
 use crate::base::narrowing::size;
 use crate::base::tasks::{MayWait, Turn};
 use crate::config::Directive;
-use crate::engine::{Engine, ImagePart};
-use crate::keyspace::{Effects, ImageSink};
-use crate::pubsub::Relay;
+use crate::engine::{Engine, SnapshotPart};
+use crate::keyspace::{Effects, SnapshotSink};
+use crate::pubsub::Forwarder;
 use crate::rdb::{self, FileKeys, FileWriter};
 use crate::replication::{
     Failover, Filter, History, LinkState, Outlet, Phase, Pipe, Pipes, Place, Reach, Replica, Start,
@@ -64,7 +64,7 @@ pub async fn run<E: Engine>(server: Arc<Server>, engine: Arc<E>) {
 /// so that it is the same whether a snapshot has them already; on the lane of one owner, whose mark says from when on.
 fn pass_on(server: &Server, segment: &Arc<Segment>) {
     let (feed, owner) = (Arc::clone(&server.replication.feed), Arc::clone(segment));
-    server.pubsub.set_relay(Relay(Box::new(move |is_shard, channel, message| {
+    server.pubsub.set_forwarder(Forwarder(Box::new(move |is_shard, channel, message| {
         if owner.is_fed() {
             let name: &[u8] = if is_shard { b"SPUBLISH" } else { b"PUBLISH" };
             feed.push_free(&payload_of([name, channel, message]));
@@ -165,7 +165,7 @@ impl<E: Engine> Tending<E> {
             self.server.replication.stream.finish();
             self.end_feed().await;
         }
-        if self.is_fed && self.server.replication.take_wish_for_mark() {
+        if self.is_fed && self.server.replication.take_mark_request() {
             self.put_mark().await;
         }
         if let Some(failover) = self.server.replication.failover() {
@@ -176,7 +176,7 @@ impl<E: Engine> Tending<E> {
         self.end_silent(&replicas, now_ms);
         self.ping(&replicas, now_ms);
         let waiting = self.waiting(&replicas, now_ms);
-        if !waiting.is_empty() && !self.is_synchronizing() && self.server.services.saves.image.take() {
+        if !waiting.is_empty() && !self.is_synchronizing() && self.server.services.saves.turn.take() {
             self.synchronize(waiting);
         }
     }
@@ -252,13 +252,13 @@ impl<E: Engine> Tending<E> {
     /// groups of the stream that it follows, which go on to them as they come.
     fn synchronize_from_replica(&mut self, replicas: Vec<Arc<Replica>>) {
         let is_up = self.server.replication.link() == Some(LinkState::Connected);
-        if !is_up || !self.server.services.saves.image.take() {
+        if !is_up || !self.server.services.saves.turn.take() {
             return;
         }
         self.spawn_synchronization(replicas);
     }
 
-    /// Synchronizes these replicas beside what goes on here, with the right to take an image.
+    /// Synchronizes these replicas beside what goes on here, with the right to take a snapshot.
     fn spawn_synchronization(&self, replicas: Vec<Arc<Replica>>) {
         self.is_synchronizing.store(true, Ordering::Release);
         let (server, engine) = (Arc::clone(&self.server), Arc::clone(&self.engine));
@@ -303,9 +303,12 @@ impl<E: Engine> Tending<E> {
     }
 
     async fn at_one_point(&self, act: impl Fn(Arc<Segment>) -> Box<dyn FnOnce() + Send + Sync>) {
-        let parts =
-            self.engine.segments().iter().map(|segment| ImagePart { sink: None, at_moment: act(Arc::clone(segment)) });
-        Arc::clone(&self.engine).begin_image(parts.collect()).await;
+        let parts = self
+            .engine
+            .segments()
+            .iter()
+            .map(|segment| SnapshotPart { sink: None, at_moment: act(Arc::clone(segment)) });
+        Arc::clone(&self.engine).begin_snapshot(parts.collect()).await;
     }
 
     /// Tells the housekeeping, which ends those that are over the soft limit for too long, what replicas have to be sent.
@@ -350,7 +353,7 @@ impl<E: Engine> Tending<E> {
         if is_due { waiting } else { Vec::new() }
     }
 
-    /// Begins a full synchronization of these replicas, with the right to take an image.
+    /// Begins a full synchronization of these replicas, with the right to take a snapshot.
     fn synchronize(&mut self, replicas: Vec<Arc<Replica>>) {
         let replication = &self.server.replication;
         if !replication.stream.backlog().is_active {
@@ -394,7 +397,7 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
         SnapshotWriter::new(keys, target, 0, Arc::clone(&server.services.saves.backlog)).giving_up_at(bytes_max),
     );
     let wants_keys = replicas.iter().any(|replica| replica.introduction.filter.is_none());
-    let sink = || wants_keys.then(|| Arc::clone(&snapshot) as Arc<dyn ImageSink>);
+    let sink = || wants_keys.then(|| Arc::clone(&snapshot) as Arc<dyn SnapshotSink>);
     let place = match turn {
         Some(_) => begin_between_groups(server, engine, sink).await,
         None => begin_at_mark(server, engine, sink).await,
@@ -416,35 +419,35 @@ async fn synchronize<E: Engine>(server: &Arc<Server>, engine: &Arc<E>, replicas:
     drop(replicas);
     let writing = Arc::clone(&snapshot);
     on_thread(server, &whole.clone(), move |may_wait| write(&writing, &whole, may_wait));
-    Arc::clone(engine).walk_image().await;
-    server.services.saves.image.give_back();
+    Arc::clone(engine).walk_snapshot().await;
+    server.services.saves.turn.give_back();
     snapshot.end_walk();
 }
 
-/// Begins an image where a mark stands in the feed; gives the place of that, where there is one.
+/// Begins a snapshot where a mark stands in the feed; gives the place of that, where there is one.
 async fn begin_at_mark<E: Engine>(
     server: &Server,
     engine: &Arc<E>,
-    sink: impl Fn() -> Option<Arc<dyn ImageSink>>,
+    sink: impl Fn() -> Option<Arc<dyn SnapshotSink>>,
 ) -> Option<Place> {
     let _announced = server.log_control.announce_recording().await;
     let cut = server.replication.next_cut();
     let parts = engine.segments().iter().map(|segment| {
         let segment = Arc::clone(segment);
-        ImagePart { sink: sink(), at_moment: Box::new(move || segment.begin_feed(cut)) }
+        SnapshotPart { sink: sink(), at_moment: Box::new(move || segment.begin_feed(cut)) }
     });
-    Arc::clone(engine).begin_image(parts.collect()).await;
+    Arc::clone(engine).begin_snapshot(parts.collect()).await;
     server.replication.passed(cut).await
 }
 
-/// Begins an image while no group of the master is applied; gives where its stream stands, if the data is of one.
+/// Begins a snapshot while no group of the master is applied; gives where its stream stands, if the data is of one.
 async fn begin_between_groups<E: Engine>(
     server: &Server,
     engine: &Arc<E>,
-    sink: impl Fn() -> Option<Arc<dyn ImageSink>>,
+    sink: impl Fn() -> Option<Arc<dyn SnapshotSink>>,
 ) -> Option<Place> {
-    let part = |_| ImagePart { sink: sink(), at_moment: Box::new(|| ()) };
-    Arc::clone(engine).begin_image((0..engine.owners()).map(part).collect()).await;
+    let part = |_| SnapshotPart { sink: sink(), at_moment: Box::new(|| ()) };
+    Arc::clone(engine).begin_snapshot((0..engine.owners()).map(part).collect()).await;
     server.replication.position().map(|_| server.replication.stream.place_at_end())
 }
 

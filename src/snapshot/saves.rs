@@ -1,7 +1,7 @@
 //! Snapshots of a running server: SAVE and BGSAVE.
 //!
-//! Both write one moment of all keys under another name, until the file is whole and on the disk. BGSAVE takes an image:
-//! commands run on, and a key that changes is written first (see `keyspace::imaging`). SAVE lets all shards stand still
+//! Both write one moment of all keys under another name, until the file is whole and on the disk. BGSAVE takes a snapshot:
+//! commands run on, and a key that changes is written first (see `keyspace::snapshotting`). SAVE lets all shards stand still
 //! until the file is on the disk, as in Redis.
 //!
 //! A file that has their name and was neither written nor loaded here is somebody else's, who may want it back: it gets
@@ -11,7 +11,7 @@ use super::save_points::RETRY_MS;
 use super::turn::Turn;
 use super::writer::{Backlog, SnapshotWriter, Target};
 use crate::base::clock::{Clock, uptime, uptime_ms};
-use crate::keyspace::{ImageSink, Keyspace, Node, Settings, Store};
+use crate::keyspace::{Keyspace, Node, Settings, SnapshotSink, Store};
 use crate::rdb::{FileKey, FileKeys, FileWriter, file_is_ours, read_file};
 use crate::scripting::{Libraries, Scripting};
 use parking_lot::Mutex;
@@ -31,8 +31,8 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Saves {
     scripting: Arc<Scripting>,
-    /// Who takes an image of the server's keys: one at a time.
-    pub image: Turn,
+    /// Who takes a snapshot of the server's keys: one at a time.
+    pub turn: Turn,
     /// The server's snapshot writers in which too much waits.
     pub backlog: Arc<Backlog>,
     target: Mutex<PathBuf>,
@@ -100,7 +100,7 @@ impl FileId {
 pub enum NotSaved {
     /// Another one is being made.
     Busy,
-    /// Another image is being taken: the log is rewritten.
+    /// Another snapshot is being taken: the log is rewritten.
     InTheWay,
     /// It cannot be written; the log of the server says why.
     Failed,
@@ -111,7 +111,7 @@ impl Saves {
     pub fn new(scripting: Arc<Scripting>) -> Self {
         Self {
             scripting,
-            image: Turn::default(),
+            turn: Turn::default(),
             backlog: Arc::default(),
             target: Mutex::new(PathBuf::new()),
             clock: Mutex::new(Clock::System),
@@ -280,11 +280,11 @@ impl Saves {
         if self.is_saving() {
             return Err(NotSaved::Busy);
         }
-        if !self.image.take() {
+        if !self.turn.take() {
             return Err(NotSaved::InTheWay);
         }
-        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| self.image.give_back())?;
-        keyspace.store_mut().begin_image(Arc::clone(&begun.snapshot) as Arc<dyn ImageSink>);
+        let begun = self.begin(keyspace.now_ms()).inspect_err(|_| self.turn.give_back())?;
+        keyspace.store_mut().begin_snapshot(Arc::clone(&begun.snapshot) as Arc<dyn SnapshotSink>);
         *self.begun.lock() = Some(begun);
         self.bell.notify_one();
         Ok(())

@@ -1,4 +1,4 @@
-//! Images are taken one after the other.
+//! Snapshots are taken one after the other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -3,9 +3,9 @@
 //! The walk over the keys pauses while much waits to be written. Keys that change before their turn do not wait, for who
 //! changes them may not wait for a disk; where too much has gathered, connections take on no commands that may change
 //! more, until it is written ([`Backlog`]). A writer that has failed takes keys as before, and forgets
-//! them: the image goes on to its end, which is what the next one begins from.
+//! them: the snapshot goes on to its end, which is what the next one begins from.
 
-use crate::keyspace::{Encode, ImageSink, Node};
+use crate::keyspace::{Encode, Node, SnapshotSink};
 use parking_lot::{Condvar, Mutex};
 use std::fmt::{Debug, Display};
 use std::io;
@@ -66,7 +66,7 @@ pub trait Target: Debug + Send {
     fn settle(&mut self) -> io::Result<()>;
 }
 
-/// A file while an image is written to it.
+/// A file while a snapshot is written to it.
 #[derive(Debug)]
 pub struct SnapshotWriter<E, T> {
     queue: Mutex<Queue<E>>,
@@ -258,7 +258,7 @@ impl<E: Encode, T: Target> SnapshotWriter<E, T> {
     }
 }
 
-impl<E: Encode, T: Target> ImageSink for SnapshotWriter<E, T> {
+impl<E: Encode, T: Target> SnapshotSink for SnapshotWriter<E, T> {
     fn put(&self, database: usize, node: &Node) {
         if self.has_failed.load(Ordering::Acquire) {
             return;

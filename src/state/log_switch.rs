@@ -1,7 +1,7 @@
 //! `CONFIG SET appendonly`: the log begins and ends while the server runs.
 //!
 //! It begins as a rewriting does (docs/adr/0012): at one point of the order of all commands every owner of keys begins to
-//! log and an image of its keys begins; when all of them are in the bases, the manifest names both. Until then a start
+//! log and a snapshot of its keys begins; when all of them are in the bases, the manifest names both. Until then a start
 //! finds what there was before. It ends at such a point, too: what was changed before it is in the log, and what is
 //! changed after it is not.
 //!
@@ -14,7 +14,7 @@ use crate::commands::Services;
 use crate::commands::debug::ReadBack;
 use crate::config::Directive;
 use crate::config::log_dir;
-use crate::engine::{Engine, ImagePart};
+use crate::engine::{Engine, SnapshotPart};
 use crate::keyspace::{Databases, Instance};
 use crate::snapshot::name_aside;
 use crate::state::Server;
@@ -205,9 +205,9 @@ async fn end<E: Engine>(server: &Server, engine: &Arc<E>, rewriter: &Arc<Rewrite
     let is_named = rewriter.is_named();
     let parts = rewriter.segments().iter().map(|segment| {
         let segment = Arc::clone(segment);
-        ImagePart { sink: None, at_moment: Box::new(move || segment.end_log(epoch)) }
+        SnapshotPart { sink: None, at_moment: Box::new(move || segment.end_log(epoch)) }
     });
-    Arc::clone(engine).begin_image(parts.collect()).await;
+    Arc::clone(engine).begin_snapshot(parts.collect()).await;
     let begin = Instant::now();
     while !rewriter.segments().iter().all(|segment| segment.is_all_synced()) && begin.elapsed() < END_MAX {
         tokio::time::sleep(LOOK_FOR_END).await;

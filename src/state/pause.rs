@@ -1,7 +1,7 @@
 //! CLIENT PAUSE: connections take on no requests for a time. What they have taken on goes on. Keys whose time comes are
 //! not seen, as ever, but removed when the pause is over: nothing changes meanwhile.
 //!
-//! What may change something also waits while too much of an image waits to be written ([`Backlog`]).
+//! What may change something also waits while too much of a snapshot waits to be written ([`Backlog`]).
 
 use crate::base::clock::uptime_ms;
 use crate::keyspace::Instance;

@@ -4,8 +4,8 @@ use crate::aof::{Layout, Rewrite, Rewriter};
 use crate::base::tasks::{MayWait, Turn};
 use crate::config::layout;
 use crate::config::{Config, Directive};
-use crate::engine::{Engine, ImagePart};
-use crate::keyspace::{ImageSink, StreamPlace};
+use crate::engine::{Engine, SnapshotPart};
+use crate::keyspace::{SnapshotSink, StreamPlace};
 use crate::snapshot::Saves;
 use crate::state::Server;
 use parking_lot::Mutex;
@@ -203,7 +203,7 @@ impl Rewriting {
                 "Background AOF rewrite finished successfully: {before} bytes before, {written} in the base"
             );
         }
-        self.saves.image.give_back();
+        self.saves.turn.give_back();
         match &outcome {
             Ok(_) if is_first => server.log_switch.note_begun(&rewriter),
             Err(_) if is_first => server.log_switch.abandon(server, engine, &rewriter).await,
@@ -220,7 +220,7 @@ impl Rewriting {
         let mut state = self.state.lock();
         let is_due =
             state.is_requested || if is_first { !state.is_too_early() } else { state.has_grown(self.size(), config) };
-        if self.saves.is_saving() || !is_due || !self.saves.image.take() {
+        if self.saves.is_saving() || !is_due || !self.saves.turn.take() {
             return false;
         }
         state.is_requested = false;
@@ -296,13 +296,13 @@ async fn rewrite<E: Engine>(server: &Server, rewriter: &Arc<Rewriter>, engine: &
                 go_on.go_on(index);
                 place.iter().for_each(|place| segment.append_payload(place));
             };
-            ImagePart { sink: Some(base as Arc<dyn ImageSink>), at_moment: Box::new(at_moment) }
+            SnapshotPart { sink: Some(base as Arc<dyn SnapshotSink>), at_moment: Box::new(at_moment) }
         });
         let announced = server.log_control.announce_recording().await;
-        Arc::clone(engine).begin_image(parts.collect()).await;
+        Arc::clone(engine).begin_snapshot(parts.collect()).await;
         drop(announced);
         drop(turn);
-        Arc::clone(engine).walk_image().await;
+        Arc::clone(engine).walk_snapshot().await;
         rewrite.end_walk();
     }
     has_ended.await.unwrap_or_else(|_| Err("its thread has ended".into()))

@@ -156,7 +156,7 @@ fn explain_segment(chain: &InspectedChain, segment: &InspectedSegment) {
         Ok(scan) => scan,
         Err(reason) => return println!("  {name}: {len} bytes: DAMAGED: {reason}"),
     };
-    let transactions = scan.joints.len();
+    let transactions = scan.transactions.len();
     let epochs = match &scan.epochs[..] {
         [] => "no epoch".to_owned(),
         [first, .., last] => {

@@ -86,7 +86,7 @@ fn command_line(command: &Command) -> String {
         Request::Local => "connection",
         Request::OneShard => "shard",
         Request::MultiShard => "shards of keys",
-        Request::Joint => "shards of keys, together",
+        Request::MultiShardView => "shards of keys, together",
         Request::AllShards => "all shards",
         Request::Cursor => "shard of the cursor, and those after it",
     };

@@ -34,7 +34,7 @@ fn last_own_record(bytes: &[u8], salt: Salt) -> Option<std::ops::Range<usize>> {
                 last = Some(at + len - payload.len()..at + len);
                 len
             }
-            Frame::Joint(_, len) | Frame::Note(_, len) => len,
+            Frame::CrossShard(_, len) | Frame::Control(_, len) => len,
             Frame::End | Frame::Broken => return last,
         };
     }

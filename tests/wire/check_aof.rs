@@ -1,7 +1,7 @@
 //! `shardrace check-aof`: it explains a log, and what it repairs a server starts with.
 
 use crate::harness::{Client, Data, EVERY_ENGINE, Ended, Setup, run_to_its_end};
-use shardrace::aof::{Frame, Scan, decode, frame_joint_onto, frame_onto, joint_payload};
+use shardrace::aof::{Frame, Scan, cross_shard_payload, decode, frame_cross_shard_onto, frame_onto};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -67,7 +67,7 @@ fn damage_after(data: &Data, time: u128) -> PathBuf {
     let mut bytes = std::fs::read(&path).unwrap();
     let Scan { epochs, salt, .. } = scan(&path);
     let (.., mut at) = *epochs.iter().rfind(|(epoch, ..)| u128::from(*epoch) <= time).unwrap();
-    while let Frame::Note(_, len) = decode(&bytes[at..], salt.unwrap()) {
+    while let Frame::Control(_, len) = decode(&bytes[at..], salt.unwrap()) {
         at += len;
     }
     bytes[at + 20] ^= 1;
@@ -173,15 +173,15 @@ fn a_damaged_log_is_salvaged_but_for_what_is_damaged() {
 fn a_damaged_transaction_is_salvaged_from_another_segment() {
     let (data, _) = two_rounds(ACTOR);
     for segment in 0..2 {
-        let joints = scan(&data.segments()[segment]).joints;
-        for &joint in &joints {
+        let transactions = scan(&data.segments()[segment]).transactions;
+        for &record in &transactions {
             let copy = data.copy();
             let path = copy.segments()[segment].clone();
             let mut bytes = std::fs::read(&path).unwrap();
-            bytes[joint + 20] ^= 1;
+            bytes[record + 20] ^= 1;
             std::fs::write(&path, bytes).unwrap();
             assert_says(&check(&copy, &["--salvage"]), 0, &["A server starts with it: 60 keys"]);
-            assert_eq!(rounds_found(&mut copy.start(ACTOR, &[]).client()), all(2), "segment {segment}, byte {joint}");
+            assert_eq!(rounds_found(&mut copy.start(ACTOR, &[]).client()), all(2), "segment {segment}, byte {record}");
         }
     }
 }
@@ -267,10 +267,11 @@ fn what_cannot_be_replayed_is_told_and_left_out_by_a_salvage() {
         append(path, |out, salt| frame_onto(out, salt, &effects(&[format!("NOSUCH {key}")])));
         append(path, |out, salt| frame_onto(out, salt, &effects(&[format!("APPEND {key} 7")])));
         if let [one, other] = &segments[..] {
-            let joint = effects(&["RPUSH list:0 9".to_owned(), format!("HSET {key} f v"), "RPUSH list:1 9".to_owned()]);
-            let payload = joint_payload(u64::MAX, &[(0, 0), (1, 0)], &joint);
+            let record =
+                effects(&["RPUSH list:0 9".to_owned(), format!("HSET {key} f v"), "RPUSH list:1 9".to_owned()]);
+            let payload = cross_shard_payload(u64::MAX, &[(0, 0), (1, 0)], &record);
             for path in [one, other] {
-                append(path, |out, salt| frame_joint_onto(out, salt, &payload));
+                append(path, |out, salt| frame_cross_shard_onto(out, salt, &payload));
             }
         }
         let before = std::fs::read(path).unwrap();

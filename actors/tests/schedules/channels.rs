@@ -35,8 +35,8 @@ pub trait Fault: Send + Sync + 'static {
     const GATE_COMES_OPEN: bool = false;
     /// The gate of a group opens and nobody is told.
     const ARMING_WAKES_NOBODY: bool = false;
-    /// A meeting takes the last but one to arrive for the last.
-    const MEETING_STARTS_EARLY: bool = false;
+    /// A rendezvous takes the last but one to arrive for the last.
+    const RENDEZVOUS_STARTS_EARLY: bool = false;
     /// The states that were lent go home to each other's shards.
     const STATES_GO_ASTRAY: bool = false;
     /// A connection sends single batches straight to their shards while its groups are on their way.
@@ -68,9 +68,9 @@ impl Fault for StepsAtGates {
 }
 
 /// Nothing is wrong, and there are steps only where states are lent and come home.
-pub struct StepsInMeetings;
+pub struct StepsInRendezvous;
 
-impl Fault for StepsInMeetings {
+impl Fault for StepsInRendezvous {
     fn has_steps<T: 'static>() -> bool {
         is::<T, (usize, CheckingShard)>() || is::<T, CheckingShard>()
     }
@@ -82,7 +82,7 @@ std::thread_local! {
     static SECOND_LOOKS: Cell<usize> = const { Cell::new(0) };
     static SENDS_GIVEN_UP: Cell<usize> = const { Cell::new(0) };
     static WAITS_AT_GATES: Cell<usize> = const { Cell::new(0) };
-    static WAITS_IN_MEETINGS: Cell<usize> = const { Cell::new(0) };
+    static WAITS_IN_RENDEZVOUS: Cell<usize> = const { Cell::new(0) };
     static WAITS_FOR_THE_SEQUENCER: Cell<usize> = const { Cell::new(0) };
     static CANCELLATIONS: Cell<usize> = const { Cell::new(0) };
 }
@@ -115,8 +115,8 @@ impl Witness {
     }
 
     /// Of shards whose state was lent.
-    pub fn of_waits_in_meetings() -> Self {
-        Self { seen: &WAITS_IN_MEETINGS, before: WAITS_IN_MEETINGS.get() }
+    pub fn of_waits_in_rendezvous() -> Self {
+        Self { seen: &WAITS_IN_RENDEZVOUS, before: WAITS_IN_RENDEZVOUS.get() }
     }
 
     /// Of connections that had to wait for room in the mailbox of the sequencer.
@@ -327,7 +327,7 @@ pub struct SteppedReplyQueue<T, F> {
 
 impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     fn with_capacity(capacity: usize) -> Self {
-        let is_too_small = F::MEETING_STARTS_EARLY && is::<T, (usize, CheckingShard)>() && capacity > 1;
+        let is_too_small = F::RENDEZVOUS_STARTS_EARLY && is::<T, (usize, CheckingShard)>() && capacity > 1;
         let queue = LockFreeReplyQueue::with_capacity(capacity - usize::from(is_too_small));
         if F::GATE_COMES_OPEN && is::<T, Signal>() {
             queue.push(cast(()).expect("a signal")).unwrap_or_else(|_| unreachable!("the queue is new"));
@@ -359,7 +359,7 @@ impl<T: Send + 'static, F: Fault> ReplyQueue<T> for SteppedReplyQueue<T, F> {
     fn register(&self, waker: &Waker) {
         self.steps.step();
         WAITS_AT_GATES.set(WAITS_AT_GATES.get() + usize::from(is::<T, Signal>()));
-        WAITS_IN_MEETINGS.set(WAITS_IN_MEETINGS.get() + usize::from(is::<T, CheckingShard>()));
+        WAITS_IN_RENDEZVOUS.set(WAITS_IN_RENDEZVOUS.get() + usize::from(is::<T, CheckingShard>()));
         self.queue.register(waker);
         self.is_registered.store(true, Ordering::SeqCst);
     }

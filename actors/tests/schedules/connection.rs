@@ -26,23 +26,23 @@ pub enum Death {
 pub struct Mix {
     pub singles: u32,
     pub groups: u32,
-    pub meetings: u32,
+    pub rendezvous: u32,
 }
 
 impl Mix {
-    pub const SINGLES: Self = Self { singles: 1, groups: 0, meetings: 0 };
-    pub const ALL: Self = Self { singles: 2, groups: 1, meetings: 1 };
-    pub const GROUPS: Self = Self { singles: 2, groups: 1, meetings: 0 };
-    pub const MEETINGS: Self = Self { singles: 2, groups: 0, meetings: 1 };
-    pub const ONLY_MEETINGS: Self = Self { singles: 0, groups: 0, meetings: 1 };
-    pub const ONLY_GROUPS: Self = Self { singles: 0, groups: 1, meetings: 0 };
+    pub const SINGLES: Self = Self { singles: 1, groups: 0, rendezvous: 0 };
+    pub const ALL: Self = Self { singles: 2, groups: 1, rendezvous: 1 };
+    pub const GROUPS: Self = Self { singles: 2, groups: 1, rendezvous: 0 };
+    pub const RENDEZVOUS: Self = Self { singles: 2, groups: 0, rendezvous: 1 };
+    pub const ONLY_RENDEZVOUS: Self = Self { singles: 0, groups: 0, rendezvous: 1 };
+    pub const ONLY_GROUPS: Self = Self { singles: 0, groups: 1, rendezvous: 0 };
 
     fn choose(self) -> Kind {
-        let choice = thread_rng().gen_range(0..self.singles + self.groups + self.meetings);
+        let choice = thread_rng().gen_range(0..self.singles + self.groups + self.rendezvous);
         match choice {
             choice if choice < self.singles => Kind::Single,
             choice if choice < self.singles + self.groups => Kind::Group,
-            _ => Kind::Meeting,
+            _ => Kind::Rendezvous,
         }
     }
 }
@@ -51,7 +51,7 @@ impl Mix {
 enum Kind {
     Single,
     Group,
-    Meeting,
+    Rendezvous,
 }
 
 /// What a connection is about to ask for.
@@ -126,7 +126,7 @@ impl<F: Fault> Connection<F> {
             while let Some(work) = self.port.try_recv() {
                 self.accept(work);
             }
-            if self.mix.groups + self.mix.meetings > 0 && thread_rng().gen_bool(0.5) {
+            if self.mix.groups + self.mix.rendezvous > 0 && thread_rng().gen_bool(0.5) {
                 self.wait_for_all().await;
             }
         }
@@ -139,7 +139,7 @@ impl<F: Fault> Connection<F> {
             Kind::Single => 1,
             // As many parts as there may be at all.
             Kind::Group => thread_rng().gen_range(1..=self.router.shards().min(self.window)),
-            Kind::Meeting => thread_rng().gen_range(2..=self.router.shards()),
+            Kind::Rendezvous => thread_rng().gen_range(2..=self.router.shards()),
         };
         Request { kind, shards: any_shards(self.router.shards(), shards) }
     }
@@ -166,7 +166,9 @@ impl<F: Fault> Connection<F> {
         match kind {
             Kind::Single => self.send_single(shards[0], work).await,
             Kind::Group => self.send_group(&shards, &work).await,
-            Kind::Meeting => self.port.send_joint(shards.clone(), work).await.expect("shards outlive connections"),
+            Kind::Rendezvous => {
+                self.port.send_cross_shard(shards.clone(), work).await.expect("shards outlive connections")
+            }
         }
         self.ledger.accept(id);
         for shard in shards {
@@ -188,7 +190,7 @@ impl<F: Fault> Connection<F> {
         self.gathering.insert(id.seq, Gathering { missing, seen: Vec::new() });
         self.ledger.begin(id, shards.to_vec());
         let is_write = thread_rng().gen_bool(0.5);
-        Work { id, is_write, is_joint: kind == Kind::Meeting, places, executed: 0, logged: 0 }
+        Work { id, is_write, is_cross_shard: kind == Kind::Rendezvous, places, executed: 0, logged: 0 }
     }
 
     async fn send_single(&mut self, shard: usize, work: Work) {
@@ -227,7 +229,7 @@ impl<F: Fault> Connection<F> {
     fn accept(&mut self, work: Work) {
         let Id { connection, seq } = work.id;
         assert_eq!(connection, self.index, "a batch comes home to the port that sent it");
-        let logged = u32::from(!work.is_joint); // a meeting is no turn
+        let logged = u32::from(!work.is_cross_shard); // a rendezvous is no turn
         assert_eq!((work.executed, work.logged), (1, logged), "a batch is executed and logged once");
         let gathering = self.gathering.get_mut(&seq).expect("each batch comes home once");
         gathering.seen.extend(work.places);

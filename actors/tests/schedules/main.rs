@@ -13,7 +13,7 @@ mod planted;
 mod scenario;
 mod shard;
 
-use channels::{Sound, StepsAtGates, StepsInMeetings, Witness};
+use channels::{Sound, StepsAtGates, StepsInRendezvous, Witness};
 use connection::{Death, Mix};
 use explore::{explore, explore_all};
 use scenario::Scenario;
@@ -31,10 +31,10 @@ const TIGHT: Scenario = Scenario {
     death: Death::Never,
 };
 
-/// Groups and meetings among single batches, over two shards.
+/// Groups and rendezvous among single batches, over two shards.
 const MIXED: Scenario = Scenario { mix: Mix::ALL, window: 3, ..TIGHT };
 
-/// The same over three: groups and meetings of two of them overlap in one.
+/// The same over three: groups and rendezvous of two of them overlap in one.
 const OVERLAPPING: Scenario = Scenario { shards: 3, window: 4, ..MIXED };
 
 #[test]
@@ -101,8 +101,8 @@ fn no_schedule_of_one_group_loses_its_arming() {
 }
 
 #[test]
-fn no_schedule_of_one_meeting_loses_a_state() {
-    assert_all_pass(scenario::one_meeting::<StepsInMeetings>);
+fn no_schedule_of_one_rendezvous_loses_a_state() {
+    assert_all_pass(scenario::one_rendezvous::<StepsInRendezvous>);
 }
 
 fn assert_all_pass(scenario: fn()) {
@@ -112,12 +112,12 @@ fn assert_all_pass(scenario: fn()) {
     assert!(schedules > 100 || is_replay, "only {schedules} schedules: the steps are not interleaved");
 }
 
-/// A group and a meeting have more than a million schedules each. Above they are cut to the steps at gates, and to those
+/// A group and a rendezvous have more than a million schedules each. Above they are cut to the steps at gates, and to those
 /// of states; here are all steps, and some schedules.
 #[test]
-fn one_group_and_one_meeting_pass_with_every_step_interleaved() {
+fn one_group_and_one_rendezvous_pass_with_every_step_interleaved() {
     explore(500, scenario::one_group::<Sound>);
-    explore(500, scenario::one_meeting::<Sound>);
+    explore(500, scenario::one_rendezvous::<Sound>);
 }
 
 #[test]
@@ -148,13 +148,13 @@ fn the_same_seed_gives_the_same_schedules() {
 }
 
 #[test]
-fn groups_and_meetings_take_effect_at_one_point() {
-    let (at_gates, in_meetings) = (Witness::of_waits_at_gates(), Witness::of_waits_in_meetings());
-    for mix in [Mix::GROUPS, Mix::MEETINGS, Mix::ALL] {
+fn groups_and_rendezvous_take_effect_at_one_point() {
+    let (at_gates, in_rendezvous) = (Witness::of_waits_at_gates(), Witness::of_waits_in_rendezvous());
+    for mix in [Mix::GROUPS, Mix::RENDEZVOUS, Mix::ALL] {
         explore_mixed(200, move |scenario| Scenario { mix, requests: 8, ..scenario });
     }
     at_gates.assert_seen();
-    in_meetings.assert_seen();
+    in_rendezvous.assert_seen();
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn room_of_every_size_keeps_them_at_one_point() {
 
 #[test]
 fn full_mailboxes_keep_them_at_one_point() {
-    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_MEETINGS] {
+    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_RENDEZVOUS] {
         let (at_shards, at_sequencer) = (Witness::of_waits_for_room(), Witness::of_waits_for_the_sequencer());
         explore_mixed(80, move |scenario| Scenario { mix, slowness: 2, window: 8, ..scenario });
         at_shards.assert_seen();
@@ -180,7 +180,7 @@ fn a_slow_shard_keeps_them_at_one_point() {
 }
 
 #[test]
-fn a_connection_that_dies_after_any_group_or_meeting_leaves_it_whole() {
+fn a_connection_that_dies_after_any_group_or_rendezvous_leaves_it_whole() {
     for requests in 0..=MIXED.requests {
         explore_mixed(60, move |scenario| Scenario { death: Death::AfterRequest(requests), ..scenario });
     }
@@ -188,7 +188,7 @@ fn a_connection_that_dies_after_any_group_or_meeting_leaves_it_whole() {
 
 #[test]
 fn a_send_that_is_given_up_leaves_all_or_nothing() {
-    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_MEETINGS, Mix::ALL] {
+    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_RENDEZVOUS, Mix::ALL] {
         let given_up = Witness::of_sends_given_up();
         for requests in 0..MIXED.requests {
             explore_mixed(40, move |scenario| Scenario { mix, death: Death::InSend(requests), ..scenario });
@@ -199,7 +199,7 @@ fn a_send_that_is_given_up_leaves_all_or_nothing() {
 
 #[test]
 fn a_connection_that_is_cancelled_anywhere_leaves_all_or_nothing() {
-    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_MEETINGS, Mix::ALL] {
+    for mix in [Mix::ONLY_GROUPS, Mix::ONLY_RENDEZVOUS, Mix::ALL] {
         let cancelled = Witness::of_cancellations();
         explore_mixed(150, move |scenario| Scenario { mix, death: Death::Cancelled, ..scenario });
         cancelled.assert_seen();

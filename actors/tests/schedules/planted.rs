@@ -25,7 +25,7 @@ fault!(ConnectionDoesNotReorder, CONNECTION_DOES_NOT_REORDER);
 fault!(ConnectionIgnoresItsWindow, CONNECTION_IGNORES_ITS_WINDOW);
 fault!(GateComesOpen, GATE_COMES_OPEN);
 fault!(ArmingWakesNobody, ARMING_WAKES_NOBODY);
-fault!(MeetingStartsEarly, MEETING_STARTS_EARLY);
+fault!(RendezvousStartsEarly, RENDEZVOUS_STARTS_EARLY);
 fault!(StatesGoAstray, STATES_GO_ASTRAY);
 fault!(ConnectionSendsPastItsGroups, CONNECTION_SENDS_PAST_ITS_GROUPS);
 fault!(ConnectionSendsAPartAgain, CONNECTION_SENDS_A_PART_AGAIN);
@@ -114,19 +114,19 @@ fn an_arming_that_wakes_nobody_leaves_its_shards_waiting() {
 #[test]
 fn a_shard_that_looks_once_misses_its_arming_or_its_state() {
     assert_found(&["deadlock"], scenario::one_group::<LooksOnce>);
-    assert_found(&["deadlock"], scenario::one_meeting::<LooksOnce>);
+    assert_found(&["deadlock"], scenario::one_rendezvous::<LooksOnce>);
 }
 
 #[test]
-fn a_meeting_that_starts_before_the_last_arrives_misses_a_state() {
-    assert_found(&["the last to arrive finds every state"], || OVERLAPPING.run::<MeetingStartsEarly>());
+fn a_rendezvous_that_starts_before_the_last_arrives_misses_a_state() {
+    assert_found(&["the last to arrive finds every state"], || OVERLAPPING.run::<RendezvousStartsEarly>());
 }
 
 #[test]
 fn states_that_go_home_to_other_shards_are_seen() {
     let expected = ["a batch goes to the shard it was sent to", "every state is home at the end"];
     assert_found(&expected, || MIXED.run::<StatesGoAstray>());
-    assert_found(&["every state is home at the end"], scenario::one_meeting::<StatesGoAstray>);
+    assert_found(&["every state is home at the end"], scenario::one_rendezvous::<StatesGoAstray>);
 }
 
 #[test]

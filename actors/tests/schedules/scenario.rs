@@ -142,12 +142,12 @@ pub fn one_group<F: Fault>() {
     });
 }
 
-/// One meeting of two shards, whose connection is gone.
-pub fn one_meeting<F: Fault>() {
+/// One rendezvous of two shards, whose connection is gone.
+pub fn one_rendezvous<F: Fault>() {
     let (router, mailboxes, sequencer) = Router::<CheckingShard, Interleaved<F>>::new(2, 1);
     block_on(async {
-        let joint = Work { places: vec![place(0, 0), place(1, 0)], is_joint: true, ..work(0, 0) };
-        Port::new(router, 1).send_joint(vec![0, 1], joint).await.expect("the sequencer lives");
+        let work = Work { places: vec![place(0, 0), place(1, 0)], is_cross_shard: true, ..work(0, 0) };
+        Port::new(router, 1).send_cross_shard(vec![0, 1], work).await.expect("the sequencer lives");
         let shards = in_pairs::<F>(mailboxes)
             .map(|(shard, mailbox)| spawn(run_shard::<_, Interleaved<F>>(shard, mailbox, TurnLimit(1))));
         sequencer.run().await;
@@ -169,8 +169,8 @@ pub fn the_sequencer_is_cancelled<F: Fault>() {
         while port.send_group(vec![part(0, nth), part(1, nth)]).await.is_ok() {
             nth += 1;
         }
-        let joint = Work { is_joint: true, places: vec![place(0, nth), place(1, nth)], ..work(nth, nth) };
-        assert!(port.send_joint(vec![0, 1], joint).await.is_err(), "a sequencer that is gone does not come back");
+        let work = Work { is_cross_shard: true, places: vec![place(0, nth), place(1, nth)], ..work(nth, nth) };
+        assert!(port.send_cross_shard(vec![0, 1], work).await.is_err(), "a sequencer that is gone does not come back");
     });
     block_on(async {
         (0..thread_rng().gen_range(0..50)).for_each(|_| shuttle::thread::yield_now());
@@ -271,7 +271,7 @@ fn checking_shard(connections: usize, turn: usize) -> CheckingShard {
 
 fn work(seq: u64, nth_on_shard: u64) -> Work {
     let id = Id { connection: 0, seq };
-    Work { id, is_write: true, is_joint: false, places: vec![place(0, nth_on_shard)], executed: 0, logged: 0 }
+    Work { id, is_write: true, is_cross_shard: false, places: vec![place(0, nth_on_shard)], executed: 0, logged: 0 }
 }
 
 fn place(shard: usize, nth_on_shard: u64) -> Place {

@@ -10,7 +10,7 @@ pub struct Work {
     /// It leaves its name in each register that it comes to.
     pub is_write: bool,
     /// It needs the states of several shards together.
-    pub is_joint: bool,
+    pub is_cross_shard: bool,
     pub places: Vec<Place>,
     /// How often it was executed, and seen by the end of a turn.
     pub executed: u32,
@@ -89,7 +89,7 @@ impl Shard for CheckingShard {
     fn execute(&mut self, work: &mut Work) {
         let turn = self.in_turn.as_mut().expect("a batch is executed within a turn");
         turn.executed += 1;
-        let [place] = &mut work.places[..] else { panic!("a batch that is not joint is for one shard") };
+        let [place] = &mut work.places[..] else { panic!("a batch that is not cross-shard is for one shard") };
         self.visit(work.id, work.is_write, place);
         work.executed += 1;
     }
@@ -98,9 +98,9 @@ impl Shard for CheckingShard {
         first.id.seq.is_multiple_of(2)
     }
 
-    fn execute_jointly(shards: &mut [Self], work: &mut Work) {
-        assert!(work.is_joint, "a batch meets several shards if it asks for them");
-        assert_eq!(shards.len(), work.places.len(), "a meeting sees every state that is lent");
+    fn execute_cross_shard(shards: &mut [Self], work: &mut Work) {
+        assert!(work.is_cross_shard, "a batch meets several shards if it asks for them");
+        assert_eq!(shards.len(), work.places.len(), "a rendezvous sees every state that is lent");
         for (shard, place) in shards.iter_mut().zip(&mut work.places) {
             assert!(shard.in_turn.is_none(), "a state is lent between turns");
             shard.visit(work.id, work.is_write, place);

@@ -7,7 +7,7 @@ use super::super::record::{Frame, SEGMENT_HEADER, decode};
 use super::super::scan::Scan;
 use super::*;
 use crate::aof::{Rewriter, rehearse};
-use crate::keyspace::{ImageSink, Store};
+use crate::keyspace::{SnapshotSink, Store};
 use std::fs;
 
 /// How a log came to be as it is.
@@ -101,11 +101,12 @@ fn write(log: &Recovered, numbers: std::ops::Range<usize>) {
             let pairs = keys.iter().flat_map(|key| [key.as_bytes(), value.as_bytes()]);
             effects.add([b"MSET".as_slice()].into_iter().chain(pairs).collect::<Vec<_>>());
             let participants: Vec<_> = (0..shards).map(|shard| (shard, log.segments[shard].records())).collect();
-            log.joints.append(&log.segments, &joint_payload(number as u64, &participants, effects.payload()));
+            log.pending_commits
+                .append(&log.segments, &cross_shard_payload(number as u64, &participants, effects.payload()));
             effects.clear();
         }
         log.segments.iter().for_each(|segment| segment.commit(segment.appended()));
-        log.joints.settle();
+        log.pending_commits.settle();
     }
 }
 
@@ -134,10 +135,10 @@ fn rewrite(log: &mut Recovered, rewriter: &Rewriter, ends: bool) {
         return;
     }
     for (store, base) in log.stores.iter_mut().zip(rewrite.bases()) {
-        store.begin_image(base as Arc<dyn ImageSink>);
+        store.begin_snapshot(base as Arc<dyn SnapshotSink>);
     }
     // Every one of them is walked in each round.
-    while log.stores.iter_mut().filter_map(|store| (!store.walk_image(|| true)).then_some(())).count() > 0 {}
+    while log.stores.iter_mut().filter_map(|store| (!store.walk_snapshot(|| true)).then_some(())).count() > 0 {}
     rewrite.bases().for_each(|base| base.write_out());
     rewrite.end_walk();
     rewriter.finish(&rewrite).expect("nothing fails");
@@ -203,7 +204,7 @@ fn record_ends(bytes: &[u8]) -> Vec<usize> {
     let scan = Scan::of(bytes, Path::new("")).expect("it is whole");
     let salt = scan.salt.expect("it is whole");
     let mut ends = vec![SEGMENT_HEADER];
-    while let Frame::Record(_, len) | Frame::Joint(_, len) | Frame::Note(_, len) =
+    while let Frame::Record(_, len) | Frame::CrossShard(_, len) | Frame::Control(_, len) =
         decode(&bytes[ends[ends.len() - 1]..], salt)
     {
         ends.push(ends[ends.len() - 1] + len);

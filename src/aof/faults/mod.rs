@@ -17,10 +17,10 @@ use super::recovery::{Log, Recovered, recover};
 use super::replay::Replay;
 use super::simulated::{Failure, Fault, SimDisk};
 use super::write_buffer;
-use super::{Segment, joint_payload};
+use super::{Segment, cross_shard_payload};
 use crate::base::routing::shard_of;
 use crate::commands::{self, Request};
-use crate::keyspace::{Databases, Effects, Joint, Keyspace, Table, Value};
+use crate::keyspace::{Databases, Effects, Keyspace, MultiShardView, Table, Value};
 use crate::rdb;
 use crate::resp::{Args, Reply, Span};
 use std::collections::{BTreeSet, HashMap};
@@ -91,7 +91,7 @@ fn describe(stores: &mut [Databases]) -> Vec<String> {
 
 fn describe_key(stores: &mut [Databases], database: usize, key: &str) -> String {
     let mut read = |command: &str| {
-        let store = Joint::new(stores.len(), stores.iter_mut().enumerate());
+        let store = MultiShardView::new(stores.len(), stores.iter_mut().enumerate());
         let mut keyspace = Keyspace::of_replay(store);
         keyspace.select(database);
         execute(&mut keyspace, &command.replace("KEY", key))
@@ -129,7 +129,7 @@ fn parse(command: &str) -> (Vec<u8>, Vec<Span>) {
     (bytes, spans)
 }
 
-fn execute(keyspace: &mut Keyspace<Joint<'_>>, command: &str) -> String {
+fn execute(keyspace: &mut Keyspace<MultiShardView<'_>>, command: &str) -> String {
     let (bytes, spans) = parse(command);
     let args = Args::new(&bytes, &spans);
     let id = commands::find_of(args).expect("the command is right").unwrap_or_else(|| panic!("no command: {command}"));
@@ -185,10 +185,10 @@ impl Writer {
     fn run(&mut self, commands: &str) {
         let commands: Vec<String> = commands.split("; ").map(with_tags).collect();
         let shards: BTreeSet<usize> = commands.iter().flat_map(|command| shards_of(command)).collect();
-        let Recovered { stores, segments, joints, .. } = &mut self.log;
+        let Recovered { stores, segments, pending_commits, .. } = &mut self.log;
         let lent = stores.iter_mut().enumerate().filter(|(index, _)| shards.contains(index));
         let random = fastrand::Rng::with_seed(self.changes.len() as u64);
-        let mut keyspace = Keyspace::new(Joint::new(SHARDS, lent), NOW_MS, random, Effects::new(true));
+        let mut keyspace = Keyspace::new(MultiShardView::new(SHARDS, lent), NOW_MS, random, Effects::new(true));
         keyspace.select(0);
         commands.iter().for_each(|command| drop(execute(&mut keyspace, command)));
         let effects = keyspace.effects().payload().to_vec();
@@ -198,11 +198,11 @@ impl Writer {
             segment.append_payload(&effects);
         } else {
             let before: Vec<_> = shards.iter().map(|&shard| (shard, segments[shard].records())).collect();
-            let payload = joint_payload(fastrand::u64(..), &before, &effects);
-            joints.append(&parts.iter().map(|segment| Arc::clone(segment)).collect::<Vec<_>>(), &payload);
+            let payload = cross_shard_payload(fastrand::u64(..), &before, &effects);
+            pending_commits.append(&parts.iter().map(|segment| Arc::clone(segment)).collect::<Vec<_>>(), &payload);
         }
         parts.iter().for_each(|segment| segment.commit(segment.appended()));
-        joints.settle();
+        pending_commits.settle();
         let ends = shards.iter().map(|&shard| (shard, end_of(&segments[shard]))).collect();
         self.changes.push(Change { effects, ends });
     }
@@ -265,7 +265,9 @@ fn naive_state<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<String> {
     let mut stores = [Databases::of_part(&Arc::default(), DATABASES, 0, 1)];
     let mut replay = Replay::tolerant();
     for change in changes {
-        replay.apply(&change.effects, Joint::new(1, stores.iter_mut().enumerate()), None).expect("they are effects");
+        replay
+            .apply(&change.effects, MultiShardView::new(1, stores.iter_mut().enumerate()), None)
+            .expect("they are effects");
     }
     describe(&mut stores)
 }

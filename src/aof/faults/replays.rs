@@ -146,7 +146,7 @@ pub(super) fn stores(count: usize) -> Vec<Databases> {
 fn run(stores: &mut [Databases], commands: &[String], now_ms: u64, random: &mut fastrand::Rng) -> Vec<u8> {
     // What is only filled stays in the first database.
     let is_crossing = now_ms > NOW_MS + 10;
-    let store = Joint::new(stores.len(), stores.iter_mut().enumerate());
+    let store = MultiShardView::new(stores.len(), stores.iter_mut().enumerate());
     let mut keyspace = Keyspace::new(store, now_ms, random.fork(), Effects::new(true));
     for command in commands {
         let (bytes, spans) = parse(command);
@@ -198,8 +198,8 @@ impl Copied {
         let logged = effects.escape_ascii();
         let wanted = without_seen_times(describe(&mut self.first));
         for copy in &mut self.copies {
-            let joint = Joint::new(copy.len(), copy.iter_mut().enumerate());
-            let applied = if effects.is_empty() { Ok(()) } else { Replay::new().apply(&effects, joint, None) };
+            let lent = MultiShardView::new(copy.len(), copy.iter_mut().enumerate());
+            let applied = if effects.is_empty() { Ok(()) } else { Replay::new().apply(&effects, lent, None) };
             applied.unwrap_or_else(|reason| panic!("{what}, {commands:?}: {reason}: {logged}"));
             let found = without_seen_times(describe(copy));
             let is_missing = |key: &&String| !found.contains(key);
@@ -279,7 +279,7 @@ fn an_entry_that_is_too_large_leaves_no_stream_behind() {
     let number = |number: usize| u32::try_from(number).expect("it is less than 4 GB");
     spans.push(Span { start: number(words.len()), len: number(LEN) });
     let mut stores = stores(1);
-    let store = Joint::new(1, stores.iter_mut().enumerate());
+    let store = MultiShardView::new(1, stores.iter_mut().enumerate());
     let mut keyspace = Keyspace::new(store, NOW_MS, fastrand::Rng::with_seed(0), Effects::new(true));
     let args = Args::new(&bytes, &spans);
     let id = commands::find_of(args).expect("the command is right").expect("there is one");

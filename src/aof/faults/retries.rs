@@ -6,11 +6,11 @@ use super::*;
 const STEPS: [&str; 9] = [
     "RPUSH <0>seen x",
     "RPUSH <1>seen x",
-    "SET <1>joint 1; SET <0>joint 1",
-    "APPEND <0>joint +",
-    "APPEND <1>joint +",
+    "SET <1>shared 1; SET <0>shared 1",
+    "APPEND <0>shared +",
+    "APPEND <1>shared +",
     "RPUSH <1>seen y",
-    "RENAME <1>joint <0>joint",
+    "RENAME <1>shared <0>shared",
     "RPUSH <0>seen y",
     "LMOVE <0>seen <1>seen LEFT RIGHT",
 ];
@@ -22,8 +22,8 @@ fn is_consistent_cut(writer: &Writer, lengths: [usize; SHARDS]) -> bool {
         one.ends.iter().any(|(segment, _)| other.ends.iter().any(|(other, _)| segment == other))
     };
     writer.changes.iter().enumerate().all(|(index, change)| {
-        let is_joint = change.ends.len() > 1;
-        !is_joint || !is_kept(change) || {
+        let is_cross_shard = change.ends.len() > 1;
+        !is_cross_shard || !is_kept(change) || {
             writer.changes[..index].iter().filter(|before| share(before, change)).all(is_kept)
         }
     })

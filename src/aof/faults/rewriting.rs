@@ -5,7 +5,7 @@ use super::repairs::state_in;
 use super::*;
 use crate::aof::base::Records;
 use crate::aof::{Base, Frame, Inspection, Plan, Rewrite, Rewriter, decode};
-use crate::keyspace::{Encode, ImageSink, Store};
+use crate::keyspace::{Encode, SnapshotSink, Store};
 
 /// Steps before the rewriting begins; the others run while it does, and behind it.
 const STEPS_BEFORE: usize = 20;
@@ -20,8 +20,8 @@ enum Bug {
     None,
     /// The base is not on the disk when the manifest names it.
     UnsyncedBase,
-    /// The image begins behind the point at which the segments go on.
-    LateImage,
+    /// The snapshot begins behind the point at which the segments go on.
+    LateSnapshot,
 }
 
 /// A log that is written to and rewritten, and what may be left of it.
@@ -89,11 +89,11 @@ impl Scenario {
         };
         (0..SHARDS).for_each(|segment| rewrite.go_on(segment));
         self.marks.push(self.writer.changes.len());
-        if bug == Bug::LateImage {
+        if bug == Bug::LateSnapshot {
             self.step("RPUSH <0>planted x");
         }
         for (store, base) in self.writer.log.stores.iter_mut().zip(rewrite.bases()) {
-            store.begin_image(base as Arc<dyn ImageSink>);
+            store.begin_snapshot(base as Arc<dyn SnapshotSink>);
         }
         for step in steps {
             self.step(step);
@@ -104,12 +104,12 @@ impl Scenario {
         self.rewriter.finish(&rewrite)
     }
 
-    /// Looks at some of the keys; gives whether all are in the image.
+    /// Looks at some of the keys; gives whether all are in the snapshot.
     fn walk(&mut self, rewrite: &Rewrite, looks: usize) -> bool {
         let mut is_complete = true;
         for store in &mut self.writer.log.stores {
             let mut left = looks;
-            is_complete &= store.walk_image(|| {
+            is_complete &= store.walk_snapshot(|| {
                 left -= 1;
                 left > 0
             });
@@ -153,8 +153,8 @@ impl Scenario {
                 kept.map(|(index, change)| (0..SHARDS).any(|segment| is_in(change, segment) && index < cut[segment]));
             let kept: Vec<bool> = kept.collect();
             let is_consistent = (0..changes.len()).all(|index| {
-                let is_joint = changes[index].ends.len() > 1;
-                !(is_joint && kept[index]) || kept[..index].iter().all(|is_kept| *is_kept)
+                let is_cross_shard = changes[index].ends.len() > 1;
+                !(is_cross_shard && kept[index]) || kept[..index].iter().all(|is_kept| *is_kept)
             });
             is_consistent.then_some(kept)
         });
@@ -302,7 +302,7 @@ fn a_collection_that_is_longer_than_a_record_is_written_in_pieces() {
     let (mut rest, mut count) = (&bytes[..], 0);
     while let Frame::Record(payload, len) = decode(rest, salt) {
         assert!(payload.len() < 8 * PIECE, "{} bytes in one record", payload.len());
-        replay.apply(payload, Joint::new(1, stores.iter_mut().enumerate()), None).expect("they are effects");
+        replay.apply(payload, MultiShardView::new(1, stores.iter_mut().enumerate()), None).expect("they are effects");
         rest = &rest[len..];
         count += 1;
     }
@@ -327,7 +327,7 @@ fn is_caught(bug: Bug) -> bool {
 fn planted_bugs_are_caught() {
     assert!(!is_caught(Bug::None));
     assert!(is_caught(Bug::UnsyncedBase), "a manifest that names what is not on the disk");
-    assert!(is_caught(Bug::LateImage), "keys that changed before they were kept");
+    assert!(is_caught(Bug::LateSnapshot), "keys that changed before they were kept");
 }
 
 #[test]

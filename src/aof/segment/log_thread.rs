@@ -119,7 +119,7 @@ impl Segment {
         if is_due {
             self.sync_for_group(log, may_wait);
         } else if self.control.is_failing() {
-            self.joints.write_in_order();
+            self.pending_commits.write_in_order();
             self.wake_released();
         } else if was_woken {
             self.drain(|file| file.drain_full());
@@ -217,7 +217,7 @@ impl Segment {
         if self.drain(|file| file.drain()) {
             self.sync_up_to(end);
         }
-        self.joints.settle();
+        self.pending_commits.settle();
         self.wake_released();
     }
 

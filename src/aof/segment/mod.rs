@@ -9,7 +9,7 @@
 //! Without a log there are segments, too, and nothing is appended to them: see `phase`.
 //!
 //! While one of the segments cannot be written none is written by itself: what waits in all of them is tried again in an
-//! order that keeps what survives a kill consistent (see `Joints::write_in_order`).
+//! order that keeps what survives a kill consistent (see `PendingCommits::write_in_order`).
 
 mod commit_notifier;
 mod log_thread;
@@ -23,8 +23,8 @@ use super::control::{FsyncPolicy, LogControl};
 use super::disk::{LogFile, NoFile};
 use super::feed::Outlet;
 use super::group_commit::GroupCommit;
-use super::joints::Joints;
-use super::record::{Note, SEGMENT_HEADER, Salt, frame_joint_onto, frame_note_onto, frame_onto};
+use super::pending_commits::PendingCommits;
+use super::record::{ControlRecord, SEGMENT_HEADER, Salt, frame_control_onto, frame_cross_shard_onto, frame_onto};
 use commit_notifier::CommitNotifier;
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, MutexGuard};
@@ -106,7 +106,7 @@ pub struct Segment {
     is_unwritable: AtomicBool,
     /// Whether an fsync failed: what it should have covered may be lost, and no other would tell.
     is_broken: AtomicBool,
-    joints: Arc<Joints>,
+    pending_commits: Arc<PendingCommits>,
     /// Where what is appended is pushed to for replication; none before the data is there.
     pub(super) outlet: OnceLock<Outlet>,
     /// The ends of transactions that hold back what comes behind them.
@@ -187,18 +187,23 @@ const FSYNC_BYTES_MAX: u64 = 1 << 40;
 
 impl Segment {
     /// Appends to a file that a manifest names; starts the log thread.
-    pub fn start(opened: Opened, control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
-        Self::start_in(Phase::named(), opened, control, joints)
+    pub fn start(opened: Opened, control: LogControl, pending_commits: Arc<PendingCommits>) -> (Arc<Self>, LogThread) {
+        Self::start_in(Phase::named(), opened, control, pending_commits)
     }
 
     /// A segment that nothing is appended to until a log begins; starts the log thread.
-    pub fn start_without_log(control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
+    pub fn start_without_log(control: LogControl, pending_commits: Arc<PendingCommits>) -> (Arc<Self>, LogThread) {
         let (path, file) = (PathBuf::new(), Arc::new(NoFile));
         let opened = Opened { path, file, len: 0, before: 0, base: 0, salt: Salt(0), records: 0 };
-        Self::start_in(Phase::off(), opened, control, joints)
+        Self::start_in(Phase::off(), opened, control, pending_commits)
     }
 
-    fn start_in(phase: Phase, opened: Opened, control: LogControl, joints: Arc<Joints>) -> (Arc<Self>, LogThread) {
+    fn start_in(
+        phase: Phase,
+        opened: Opened,
+        control: LogControl,
+        pending_commits: Arc<PendingCommits>,
+    ) -> (Arc<Self>, LogThread) {
         let up_to = |most| Histogram::new_with_max(most, 2).expect("two digits up to that are within its range");
         let segment = Arc::new(Self {
             phase,
@@ -220,7 +225,7 @@ impl Segment {
             is_syncing: AtomicBool::new(false),
             is_unwritable: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
-            joints,
+            pending_commits,
             outlet: OnceLock::new(),
             held: Mutex::default(),
             held_from: AtomicU64::new(NOWHERE),
@@ -300,22 +305,22 @@ impl Segment {
 
     /// Pushes a record that stands in several segments to the feed, once for all of them. The caller excludes all who
     /// append to one of them.
-    pub(super) fn feed_joint_payload(&self, payload: &[u8]) {
+    pub(super) fn feed_cross_shard_payload(&self, payload: &[u8]) {
         if self.is_fed() {
-            self.outlet().feed.push_joint(self.salt(), payload);
+            self.outlet().feed.push_cross_shard(self.salt(), payload);
         }
     }
 
-    /// Appends the copy of a record that stands in several segments: see [`Joints::append`].
-    pub(super) fn append_joint_payload(&self, payload: &[u8]) {
-        self.append_with(1, |bytes| frame_joint_onto(bytes, self.salt(), payload), false);
+    /// Appends the copy of a record that stands in several segments: see [`PendingCommits::append`].
+    pub(super) fn append_cross_shard_payload(&self, payload: &[u8]) {
+        self.append_with(1, |bytes| frame_cross_shard_onto(bytes, self.salt(), payload), false);
     }
 
     /// Ends an epoch. The caller excludes all who append to any segment of the log, as if it was a transaction over all.
     pub fn append_epoch(&self, epoch: u64) {
         let policy = self.control.policy();
         self.mark.store(self.appended(), Ordering::Release);
-        self.append_with(0, |bytes| frame_note_onto(bytes, self.salt(), Note::Epoch(epoch, policy)), false);
+        self.append_with(0, |bytes| frame_control_onto(bytes, self.salt(), ControlRecord::Epoch(epoch, policy)), false);
         self.end_epoch();
     }
 
@@ -365,7 +370,7 @@ impl Segment {
         if synced > queue.noted.max(queue.file_begin) {
             queue.noted = synced;
             let position = synced.wrapping_add_signed(queue.file_offset);
-            frame_note_onto(&mut queue.bytes, self.salt(), Note::Synced(position));
+            frame_control_onto(&mut queue.bytes, self.salt(), ControlRecord::Synced(position));
         }
     }
 
@@ -500,16 +505,16 @@ impl Segment {
             let mut queue = self.queue.lock();
             let add = |queue: &mut MutexGuard<'_, Queue>, note| {
                 let before = queue.bytes.len();
-                frame_note_onto(&mut queue.bytes, self.salt(), note);
+                frame_control_onto(&mut queue.bytes, self.salt(), note);
                 self.note_appended(queue, before);
             };
-            add(&mut queue, Note::GoesOn(next.increment.into()));
+            add(&mut queue, ControlRecord::GoesOn(next.increment.into()));
             self.swap_buffers(&mut queue, &mut writer);
             let begin = self.appended();
             writer.end = begin;
             queue.file_begin = begin;
             queue.file_offset = SEGMENT_HEADER as i64 - begin as i64;
-            add(&mut queue, Note::Epoch(epoch, policy));
+            add(&mut queue, ControlRecord::Epoch(epoch, policy));
         }
         self.other_bytes.fetch_add(SEGMENT_HEADER as i64, Ordering::Relaxed);
         writer.next = Some(next);

@@ -130,7 +130,7 @@ impl Segment {
                 self.control.note_recovery();
             }
         }
-        self.joints.settle();
+        self.pending_commits.settle();
         self.wake_released();
         (FileEnd { path, len: file.end() }, unsynced)
     }

@@ -71,7 +71,7 @@ impl Segment {
         if !self.control.is_failing() {
             return self.write_out();
         }
-        self.joints.write_in_order();
+        self.pending_commits.write_in_order();
         self.written.load(Ordering::Acquire)
     }
 

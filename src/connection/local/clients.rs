@@ -164,7 +164,7 @@ pub fn monitor(call: &mut LocalCall<'_>, _args: Args<'_>, reply: &mut Reply<'_>)
 }
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: O(N), N = bytes of the log not yet written, and of all keys where a
-/// snapshot is made. It is replied when the server cannot end: see `deferred.rs`.
+/// snapshot is made. It is replied when the server cannot end: see `pending.rs`.
 pub fn shutdown(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
     let request = stop_request(args)?;
     tracing::info!("User requested shutdown...");

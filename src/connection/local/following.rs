@@ -67,7 +67,7 @@ pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>)
         reply.ok();
         return Ok(());
     }
-    let wish = wish_for_failover(args)?;
+    let asked = failover_of(args)?;
     if replication.failover().is_some() {
         return Err(CommandError::Text("ERR FAILOVER already in progress."));
     }
@@ -77,11 +77,11 @@ pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>)
     if replication.replicas().is_empty() {
         return Err(CommandError::Text("ERR FAILOVER requires connected replicas."));
     }
-    if wish.is_forced && (wish.until_ms.is_none() || wish.target.is_none()) {
+    if asked.is_forced && (asked.until_ms.is_none() || asked.target.is_none()) {
         const TEXT: &str = "ERR FAILOVER with force option requires both a timeout and target HOST and IP.";
         return Err(CommandError::Text(TEXT));
     }
-    match &wish.target {
+    match &asked.target {
         Some((host, port)) => {
             let replica = replication.replica_at(host, *port);
             let replica = replica.ok_or(CommandError::Text("ERR FAILOVER target HOST and PORT is not a replica."))?;
@@ -92,31 +92,31 @@ pub fn failover(call: &mut LocalCall<'_>, args: Args<'_>, reply: &mut Reply<'_>)
         }
         None => tracing::info!("FAILOVER requested to any replica."),
     }
-    call.server.begin_failover(wish);
+    call.server.begin_failover(asked);
     reply.ok();
     Ok(())
 }
 
-fn wish_for_failover(args: Args<'_>) -> Result<Failover, CommandError> {
-    let mut wish = Failover { target: None, until_ms: None, is_forced: false, is_in_progress: false };
+fn failover_of(args: Args<'_>) -> Result<Failover, CommandError> {
+    let mut asked = Failover { target: None, until_ms: None, is_forced: false, is_in_progress: false };
     let mut at = 1;
     while at < args.len() {
-        if args.is(at, "TIMEOUT") && at + 1 < args.len() && wish.until_ms.is_none() {
+        if args.is(at, "TIMEOUT") && at + 1 < args.len() && asked.until_ms.is_none() {
             let timeout_ms = u64::try_from(integer(&args[at + 1])?).ok().filter(|timeout_ms| *timeout_ms > 0);
             let timeout_ms = timeout_ms.ok_or(CommandError::Text("ERR FAILOVER timeout must be greater than 0"))?;
-            wish.until_ms = Some(uptime_ms().saturating_add(timeout_ms));
+            asked.until_ms = Some(uptime_ms().saturating_add(timeout_ms));
             at += 1;
-        } else if args.is(at, "TO") && at + 2 < args.len() && wish.target.is_none() {
+        } else if args.is(at, "TO") && at + 2 < args.len() && asked.target.is_none() {
             // One that is none is nobody's.
             let port = u16::try_from(integer(&args[at + 2])?).unwrap_or_default();
-            wish.target = Some((quoted(&args[at + 1], usize::MAX), port));
+            asked.target = Some((quoted(&args[at + 1], usize::MAX), port));
             at += 2;
-        } else if args.is(at, "FORCE") && !wish.is_forced {
-            wish.is_forced = true;
+        } else if args.is(at, "FORCE") && !asked.is_forced {
+            asked.is_forced = true;
         } else {
             return Err(CommandError::Syntax);
         }
         at += 1;
     }
-    Ok(wish)
+    Ok(asked)
 }

@@ -4,7 +4,7 @@ use super::LocalCall;
 use crate::commands::Outcome;
 use crate::commands::arguments::integer;
 use crate::config::Directive;
-use crate::connection::replica::{Request, Wish};
+use crate::connection::replica::{Request, Wanted};
 use crate::replication::{Filter, Introduction, LinkState, Master, Phase, Role};
 use crate::resp::{Args, CommandError, Reply, quoted};
 
@@ -49,7 +49,7 @@ fn write_replicas(call: &LocalCall<'_>, reply: &mut Reply<'_>) {
 
 /// SYNC: O(N), N = bytes of all keys
 pub fn sync(call: &mut LocalCall<'_>, _args: Args<'_>, _reply: &mut Reply<'_>) -> Outcome {
-    attach(call, Wish::Sync)
+    attach(call, Wanted::Sync)
 }
 
 /// PSYNC replicationid offset: O(1), or O(N) where all keys are sent, N = bytes of them
@@ -64,7 +64,7 @@ pub fn psync(call: &mut LocalCall<'_>, args: Args<'_>, _reply: &mut Reply<'_>) -
     let position = u64::try_from(next).ok().and_then(|next| next.checked_sub(1));
     let place = position.filter(|_| asks).zip(std::str::from_utf8(id).ok());
     let place = place.and_then(|(position, id)| call.server.replication.continued(id, position));
-    attach(call, Wish::Psync { is_refused: asks && place.is_none(), place })
+    attach(call, Wanted::Psync { is_refused: asks && place.is_none(), place })
 }
 
 /// Becomes a master, since the one that this server follows asks for that.
@@ -82,7 +82,7 @@ fn take_over(call: &LocalCall<'_>, id: &[u8]) -> Outcome {
 }
 
 /// Makes a replica of the connection, when all of its replies are out.
-fn attach(call: &mut LocalCall<'_>, wish: Wish) -> Outcome {
+fn attach(call: &mut LocalCall<'_>, wanted: Wanted) -> Outcome {
     if call.server.replication.failover().is_some() {
         return Err(CommandError::Text("NOMASTERLINK Can't SYNC while failing over"));
     }
@@ -95,7 +95,7 @@ fn attach(call: &mut LocalCall<'_>, wish: Wish) -> Outcome {
         return Err(CommandError::Text("NOMASTERLINK Replication needs `--multi-key atomic`"));
     }
     let introduction = call.state.introduction.clone();
-    call.state.sync = Some(Request { introduction, wish });
+    call.state.sync = Some(Request { introduction, wanted });
     call.state.is_closing = true;
     Ok(())
 }

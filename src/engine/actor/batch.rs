@@ -2,8 +2,8 @@
 
 use crate::base::pool::{Pool, Pooled};
 use crate::commands::{CommandId, Context, Transaction, command};
-use crate::engine::images::ImagePart;
 use crate::engine::prefetch::GROUP;
+use crate::engine::snapshots::SnapshotPart;
 use crate::resp::{Args, FULL, Replies, Span};
 use crate::stats::slow_log::Slow;
 use crate::stats::stages::{Stage, Stages};
@@ -55,8 +55,8 @@ enum Work {
     Eviction { bytes: i64, keys: u64 },
     /// End an epoch of the log.
     Epoch(u64),
-    /// Begin an image of the keys; nothing when that was done.
-    Image(Option<Box<ImagePart>>),
+    /// Begin a snapshot of the keys; nothing when that was done.
+    Snapshot(Option<Box<SnapshotPart>>),
     /// Go on with it.
     Walk { is_complete: bool },
 }
@@ -144,14 +144,14 @@ impl Batch {
         batch
     }
 
-    /// A batch that asks a shard to begin an image of its keys.
-    pub fn image(shard: usize, part: ImagePart) -> Box<Self> {
+    /// A batch that asks a shard to begin a snapshot of its keys.
+    pub fn snapshot(shard: usize, part: SnapshotPart) -> Box<Self> {
         let mut batch = Self::take(shard);
-        batch.work = Work::Image(Some(Box::new(part)));
+        batch.work = Work::Snapshot(Some(Box::new(part)));
         batch
     }
 
-    /// A batch that asks a shard to go on with an image of its keys.
+    /// A batch that asks a shard to go on with a snapshot of its keys.
     pub fn walk(shard: usize) -> Box<Self> {
         let mut batch = Self::take(shard);
         batch.work = Work::Walk { is_complete: false };
@@ -235,29 +235,31 @@ impl Batch {
     pub fn ends_epoch(&self) -> Option<u64> {
         match self.work {
             Work::Epoch(epoch) => Some(epoch),
-            Work::Commands | Work::Expiration { .. } | Work::Eviction { .. } | Work::Image(_) | Work::Walk { .. } => {
-                None
-            }
+            Work::Commands
+            | Work::Expiration { .. }
+            | Work::Eviction { .. }
+            | Work::Snapshot(_)
+            | Work::Walk { .. } => None,
         }
     }
 
-    /// The image that it asks to begin.
-    pub fn take_image(&mut self) -> Option<Box<ImagePart>> {
-        if let Work::Image(part) = &mut self.work { part.take() } else { None }
+    /// The snapshot that it asks to begin.
+    pub fn take_snapshot_part(&mut self) -> Option<Box<SnapshotPart>> {
+        if let Work::Snapshot(part) = &mut self.work { part.take() } else { None }
     }
 
-    /// Whether it asks to go on with an image.
+    /// Whether it asks to go on with a snapshot.
     pub fn is_walk(&self) -> bool {
         matches!(self.work, Work::Walk { .. })
     }
 
-    /// Notes whether the image is complete.
-    pub fn set_image_complete(&mut self, is_complete: bool) {
+    /// Notes whether the snapshot is complete.
+    pub fn set_snapshot_complete(&mut self, is_complete: bool) {
         self.work = Work::Walk { is_complete };
     }
 
-    /// Whether all keys of the shard are in the image.
-    pub fn is_image_complete(&self) -> bool {
+    /// Whether all keys of the shard are in the snapshot.
+    pub fn is_snapshot_complete(&self) -> bool {
         matches!(self.work, Work::Walk { is_complete: true })
     }
 

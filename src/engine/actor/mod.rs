@@ -9,8 +9,8 @@ mod shard;
 
 use super::eviction::PAUSE as EVICTION_PAUSE;
 use super::expiration;
-use super::images::{ImagePart, PAUSE};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
+use super::snapshots::{PAUSE, SnapshotPart};
 use super::{Batching, Engine, Foundation, LogView, Metered};
 use crate::aof::{EPOCH, LogControl, Segment};
 use crate::base::clock::Clock;
@@ -57,7 +57,7 @@ impl<C: Channels> ActorEngine<C> {
             instance,
             stores,
             segments,
-            joints,
+            pending_commits,
             clock,
             seed,
             mailbox_capacity,
@@ -78,7 +78,7 @@ impl<C: Channels> ActorEngine<C> {
             pubsub: Arc::clone(&pubsub),
             due_keys,
             latency,
-            joints,
+            pending_commits,
             clock: clock.clone(),
             reply_bytes_max,
             prefetches: batching.prefetches,
@@ -204,9 +204,9 @@ impl<C: Channels> Engine for ActorEngine<C> {
     }
 
     /// As a group over all shards: a point of the order of all commands, as epochs are.
-    async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
+    async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
         let mut port = Port::new(self.router.clone(), self.shards());
-        let parts = parts.into_iter().enumerate().map(|(shard, part)| (shard, Batch::image(shard, part))).collect();
+        let parts = parts.into_iter().enumerate().map(|(shard, part)| (shard, Batch::snapshot(shard, part))).collect();
         if port.send_group(parts).await.is_ok() {
             for _ in 0..self.shards() {
                 port.recv().await.recycle(self.instance.pressure.is_tight());
@@ -214,7 +214,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
         }
     }
 
-    async fn walk_image(self: Arc<Self>) {
+    async fn walk_snapshot(self: Arc<Self>) {
         let mut port = Port::new(self.router.clone(), self.shards());
         let mut incomplete: VecDeque<usize> = (0..self.shards()).collect();
         // Several slices on one thread would be as long as all of them together.
@@ -228,7 +228,7 @@ impl<C: Channels> Engine for ActorEngine<C> {
             }
             for _ in 0..asked {
                 let batch = port.recv().await;
-                if !batch.is_image_complete() {
+                if !batch.is_snapshot_complete() {
                     incomplete.push_back(batch.shard());
                 }
                 batch.recycle(self.instance.pressure.is_tight());
@@ -359,7 +359,8 @@ impl<C: Channels> ActorEngine<C> {
 mod tests {
     use super::*;
     use crate::aof::{
-        Fed, FedPiece, Feed, Frame, FsyncPolicy, JointRecord, Joints, LogControl, decode_again, for_each_effect,
+        CrossShardRecord, Fed, FedPiece, Feed, Frame, FsyncPolicy, LogControl, PendingCommits, decode_again,
+        for_each_effect,
     };
     use crate::base::limits::Limit;
     use crate::commands::{Context, find};
@@ -371,17 +372,17 @@ mod tests {
     const SHARDS: usize = 3;
 
     fn engine() -> (Arc<ActorEngine<actors::FlumeChannels>>, LogControl, Vec<crate::aof::LogThread>) {
-        let (control, joints) = (LogControl::new(FsyncPolicy::No), Arc::new(Joints::default()));
-        let started = (0..SHARDS).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&joints)));
+        let (control, pending_commits) = (LogControl::new(FsyncPolicy::No), Arc::new(PendingCommits::default()));
+        let started = (0..SHARDS).map(|_| Segment::start_without_log(control.clone(), Arc::clone(&pending_commits)));
         let (segments, threads): (Vec<_>, Vec<_>) = started.unzip();
-        joints.begin(&segments);
+        pending_commits.begin(&segments);
         let some = |count| NonZeroUsize::new(count).unwrap();
         let instance = Arc::default();
         let foundation = Foundation {
             instance: Arc::clone(&instance),
             stores: (0..SHARDS).map(|index| Databases::of_part(&instance, 16, index, SHARDS)).collect(),
             segments,
-            joints,
+            pending_commits,
             clock: Clock::default(),
             tasks: Tasks::System,
             seed: 1,
@@ -421,8 +422,8 @@ mod tests {
             loop {
                 let (shards, effects, len) = match decode_again(bytes) {
                     Frame::Record(payload, len) => (vec![lane], payload, len),
-                    Frame::Joint(payload, len) => {
-                        let record = JointRecord::parse(payload).unwrap();
+                    Frame::CrossShard(payload, len) => {
+                        let record = CrossShardRecord::parse(payload).unwrap();
                         (record.participants.iter().map(|(shard, _)| *shard).collect(), record.effects, len)
                     }
                     _ => break,
@@ -456,9 +457,9 @@ mod tests {
         let announced = control.announce_recording().await;
         let parts = engine.segments().iter().map(|segment| {
             let segment = Arc::clone(segment);
-            ImagePart { sink: None, at_moment: Box::new(move || segment.begin_feed(1)) }
+            SnapshotPart { sink: None, at_moment: Box::new(move || segment.begin_feed(1)) }
         });
-        Arc::clone(&engine).begin_image(parts.collect()).await;
+        Arc::clone(&engine).begin_snapshot(parts.collect()).await;
         drop(announced);
         session.flush().await;
         let mut out = Output::default();

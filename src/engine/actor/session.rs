@@ -4,7 +4,7 @@ use super::super::{LogView, Session};
 use super::ActorEngine;
 use super::batch::Batch;
 use super::shard::KeyspaceShard;
-use crate::aof::joint_payload;
+use crate::aof::cross_shard_payload;
 use crate::base::routing::shard_of;
 use crate::base::ticks;
 use crate::commands::{self, Command, CommandId, Context, Request, Transaction, pages};
@@ -244,7 +244,7 @@ impl<C: Channels> ActorSession<C> {
         key_shards.all(|shard| shard == first).then_some(first)
     }
 
-    fn submit_jointly(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
+    fn submit_cross_shard(&mut self, id: CommandId, command: &Command, args: Args<'_>, context: Context) {
         let shard = self.shard_of_all(command, args).expect("others are transactions");
         let seq = self.take_seq();
         self.batch(shard).push(id, seq, context, args);
@@ -425,7 +425,7 @@ impl<C: Channels> ActorSession<C> {
         }
         let sent = match shards.len() {
             1 => self.port.send(shards[0], batch).await,
-            _ => self.port.send_joint(shards, batch).await,
+            _ => self.port.send_cross_shard(shards, batch).await,
         };
         sent.expect("shards live as long as the server");
     }
@@ -635,7 +635,7 @@ fn whole_payload<'a>(context: Context, words: impl ExactSizeIterator<Item = &'a 
     effects.add(words);
     // It looks at nothing: its effect is the same whatever was there.
     let participants: Vec<(usize, u64)> = shards.iter().map(|&shard| (shard, 0)).collect();
-    joint_payload(fastrand::u64(..), &participants, effects.payload()).into()
+    cross_shard_payload(fastrand::u64(..), &participants, effects.payload()).into()
 }
 
 /// A batch that its connection has back.
@@ -659,7 +659,7 @@ impl<C: Channels> Session for ActorSession<C> {
                 self.batch(shard).push(id, seq, context, args);
             }
             Request::MultiShard => self.submit_to_shards_of_keys(id, command, args, context),
-            Request::Joint => self.submit_jointly(id, command, args, context),
+            Request::MultiShardView => self.submit_cross_shard(id, command, args, context),
             Request::AllShards => self.submit_to_all_shards(id, command, args, context),
             Request::Cursor => self.submit_page(id, command, args, context),
             Request::Local => unreachable!("the connection runs local commands"),
@@ -669,7 +669,7 @@ impl<C: Channels> Session for ActorSession<C> {
         }
     }
 
-    fn reply_here(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
+    fn reply_locally(&mut self, resp3: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
         let seq = self.take_seq();
         if seq == self.reorder.next_seq() && !self.is_muted {
             self.reorder.advance(1);
@@ -706,14 +706,14 @@ impl<C: Channels> Session for ActorSession<C> {
         self.finished.take_if(|_| self.port.in_flight() == 0 && self.arriving.is_none())
     }
 
-    fn fits(&self, id: CommandId, args: Args<'_>) -> bool {
+    fn is_batchable(&self, id: CommandId, args: Args<'_>) -> bool {
         let command = commands::command(id);
         match command.request {
             // The parts would tell their events in any order.
             Request::MultiShard if self.is_atomic() && self.engine.pubsub.notified() != Class::NONE => {
                 self.shard_of_all(command, args).is_some()
             }
-            Request::Joint if self.gathering.len() > 1 => {
+            Request::MultiShardView if self.gathering.len() > 1 => {
                 !command.needs_all(args, &self.engine.instance) && self.shard_of_all(command, args).is_some()
             }
             _ => true,
@@ -750,7 +750,7 @@ impl<C: Channels> Session for ActorSession<C> {
             return true;
         }
         let shard = match command.request {
-            Request::OneShard | Request::MultiShard | Request::Joint => self.shard_of_all(command, args),
+            Request::OneShard | Request::MultiShard | Request::MultiShardView => self.shard_of_all(command, args),
             Request::AllShards | Request::Cursor | Request::Local => None,
         };
         !self.is_out() && shard.is_some_and(|shard| self.touched == [shard])

@@ -2,15 +2,17 @@
 
 use super::super::eviction::{evict_slice, instalment};
 use super::super::expiration::expire_slice;
-use super::super::images::{ImagePart, slice};
 use super::super::prefetch::{GROUP_MIN, fetch};
+use super::super::snapshots::{SnapshotPart, slice};
 use super::batch::{Batch, Op};
-use crate::aof::{Joints, Note, Segment, frame_joint_onto, frame_note_onto, frame_onto, joint_payload};
+use crate::aof::{
+    ControlRecord, PendingCommits, Segment, cross_shard_payload, frame_control_onto, frame_cross_shard_onto, frame_onto,
+};
 use crate::base::clock::Clock;
 use crate::base::limits::Limit;
 use crate::base::ticks;
 use crate::commands::{self, CommandId, Flags, Transaction};
-use crate::keyspace::{Databases, DueKeysRule, Effects, Joint, Keyspace, LogMark, Store, Table};
+use crate::keyspace::{Databases, DueKeysRule, Effects, Keyspace, LogMark, MultiShardView, Store, Table};
 use crate::pubsub::PubSub;
 use crate::resp::{Args, Replies, Reply};
 use crate::stats::latency;
@@ -85,7 +87,7 @@ pub struct Common {
     pub due_keys: Arc<DueKeysRule>,
     pub latency: Arc<latency::Monitor>,
     /// Transactions over several segments of the log.
-    pub joints: Arc<Joints>,
+    pub pending_commits: Arc<PendingCommits>,
     pub clock: Clock,
     pub reply_bytes_max: Arc<Limit>,
     /// Whether nodes are fetched ahead.
@@ -99,7 +101,7 @@ pub struct KeyspaceShard {
     pubsub: Arc<PubSub>,
     due_keys: Arc<DueKeysRule>,
     latency: Arc<latency::Monitor>,
-    joints: Arc<Joints>,
+    pending_commits: Arc<PendingCommits>,
     /// The turn's records, framed.
     records: Vec<u8>,
     /// How many they are.
@@ -144,7 +146,7 @@ impl KeyspaceShard {
         segment: Arc<Segment>,
         random: fastrand::Rng,
         gauges: GaugesOf,
-        Common { pubsub, due_keys, latency, joints, clock, reply_bytes_max, prefetches }: Common,
+        Common { pubsub, due_keys, latency, pending_commits, clock, reply_bytes_max, prefetches }: Common,
     ) -> Self {
         let effects = Effects::new(segment.is_recorded());
         let mut shard = Self {
@@ -153,7 +155,7 @@ impl KeyspaceShard {
             pubsub,
             due_keys,
             latency,
-            joints,
+            pending_commits,
             records: Vec::new(),
             record_count: 0,
             ends_epoch: false,
@@ -216,7 +218,7 @@ impl KeyspaceShard {
         if let Some(payload) = whole.filter(|_| !replies.at(mark..replies.len()).starts_with(b"-"))
             && self.keyspace.effects().is_logged()
         {
-            frame_joint_onto(&mut self.records, self.segment.salt(), payload);
+            frame_cross_shard_onto(&mut self.records, self.segment.salt(), payload);
             self.record_count += 1;
         }
         // The connection will be closed; until then its replies may not take memory without end.
@@ -280,18 +282,22 @@ impl KeyspaceShard {
         let segment = &self.segment;
         // The log may have ended while it was on its way.
         if segment.is_on() {
-            frame_note_onto(&mut self.records, segment.salt(), Note::Epoch(epoch, segment.control().policy()));
+            frame_control_onto(
+                &mut self.records,
+                segment.salt(),
+                ControlRecord::Epoch(epoch, segment.control().policy()),
+            );
             self.ends_epoch = true;
         }
     }
 
-    /// Begins an image: what the turn has changed so far stands in the log before it.
-    fn begin_image(&mut self, ImagePart { sink, at_moment }: ImagePart) {
+    /// Begins a snapshot: what the turn has changed so far stands in the log before it.
+    fn begin_snapshot(&mut self, SnapshotPart { sink, at_moment }: SnapshotPart) {
         self.append_records();
         at_moment();
         self.keyspace.effects().set_logged(self.segment.is_recorded());
         if let Some(sink) = sink {
-            self.keyspace.store_mut().begin_image(sink);
+            self.keyspace.store_mut().begin_snapshot(sink);
         }
     }
 
@@ -348,9 +354,9 @@ impl KeyspaceShard {
 
 /// Logs what a transaction over several shards changed, whole, in the log of each of them: whichever survives restores
 /// all of it. Gives where each log stands then.
-fn log_jointly(
-    keyspace: &mut Keyspace<Joint<'_>>,
-    joints: &Joints,
+fn log_cross_shard(
+    keyspace: &mut Keyspace<MultiShardView<'_>>,
+    pending_commits: &PendingCommits,
     indexes: &[usize],
     segments: &[Arc<Segment>],
 ) -> Vec<LogMark> {
@@ -358,12 +364,12 @@ fn log_jointly(
     if !keyspace.effects().payload().is_empty() {
         let number = keyspace.random().u64(..);
         let before = indexes.iter().zip(segments).map(|(&index, segment)| (index, segment.records()));
-        let payload = joint_payload(number, &before.collect::<Vec<_>>(), keyspace.effects().payload());
+        let payload = cross_shard_payload(number, &before.collect::<Vec<_>>(), keyspace.effects().payload());
         keyspace.effects().clear();
-        joints.append(segments, &payload);
+        pending_commits.append(segments, &payload);
     }
     segments.iter().for_each(|segment| segment.commit(end(segment)));
-    joints.settle();
+    pending_commits.settle();
     indexes.iter().zip(segments).map(|(&index, segment)| (index, end(segment))).collect()
 }
 
@@ -385,10 +391,10 @@ impl Shard for KeyspaceShard {
             self.end_epoch(epoch);
         } else if batch.is_removal() {
             self.run_removal(batch);
-        } else if let Some(part) = batch.take_image() {
-            self.begin_image(*part);
+        } else if let Some(part) = batch.take_snapshot_part() {
+            self.begin_snapshot(*part);
         } else if batch.is_walk() {
-            batch.set_image_complete(self.keyspace.store_mut().walk_image(slice()));
+            batch.set_snapshot_complete(self.keyspace.store_mut().walk_snapshot(slice()));
         } else if let Some(transaction) = &mut batch.transaction {
             self.batches += 1;
             self.run_transaction(transaction);
@@ -423,26 +429,26 @@ impl Shard for KeyspaceShard {
     }
 
     /// Runs a transaction over the keyspaces that its shards have lent.
-    fn execute_jointly(shards: &mut [Self], batch: &mut Box<Batch>) {
+    fn execute_cross_shard(shards: &mut [Self], batch: &mut Box<Batch>) {
         batch.end_stage(&shards[0].keyspace.instance().stages, Stage::Queue);
-        let transaction = batch.transaction.as_mut().expect("what shards do jointly is a transaction");
+        let transaction = batch.transaction.as_mut().expect("what several shards do is a transaction");
         let count = shards[0].gauges.all.len();
         let indexes: Vec<usize> = shards.iter().map(|shard| shard.gauges.index).collect();
         let segments: Vec<Arc<Segment>> = shards.iter().map(|shard| Arc::clone(&shard.segment)).collect();
         let pubsub = Arc::clone(&shards[0].pubsub);
-        let joints = Arc::clone(&shards[0].joints);
+        let pending_commits = Arc::clone(&shards[0].pending_commits);
         let due_keys = shards[0].due_keys.get();
         let now_ms = shards[0].clock.now_ms();
         let random = shards[0].keyspace.random().fork();
 
         let stores = indexes.iter().copied().zip(shards.iter_mut().map(|shard| shard.keyspace.store_mut()));
         let effects = Effects::new(segments[0].is_recorded());
-        let mut keyspace = Keyspace::new(Joint::new(count, stores), now_ms, random, effects);
+        let mut keyspace = Keyspace::new(MultiShardView::new(count, stores), now_ms, random, effects);
         keyspace.set_notified(pubsub.notified());
         keyspace.set_due_keys(due_keys);
         transaction.run(&mut keyspace);
         batch.slow.append(keyspace.slow());
-        transaction.marks = log_jointly(&mut keyspace, &joints, &indexes, &segments);
+        transaction.marks = log_cross_shard(&mut keyspace, &pending_commits, &indexes, &segments);
         keyspace.deliver(&transaction.marks);
         if keyspace.has_notices() {
             pubsub.publish_notices(keyspace.notices(), &transaction.marks);

@@ -5,16 +5,16 @@
 //! take read locks. Commands of one read run together under the locks of all their keys, taken in the same order: read
 //! locks where none of them writes.
 
-mod images;
+mod snapshots;
 mod view;
 
 use super::eviction::{Evicted, evict_within};
 use super::expiration::{Slice, TimeSlice, expire_slice, period};
 use super::gather::Gather;
-use super::images::ImagePart;
 use super::inline::{self, InlineEngine, InlineSession, Lent, marks};
 use super::metrics::{DatabaseMetrics, EngineMetrics, ShardMetrics, log_metrics};
 use super::prefetch::{GROUP, GROUP_MIN, fetch, first_key};
+use super::snapshots::SnapshotPart;
 use super::together::{Batching, Commands, Room, Scratch, is_over};
 use super::{Engine, Foundation, Metered};
 use crate::aof::Segment;
@@ -23,7 +23,7 @@ use crate::base::narrowing::size;
 use crate::base::parallel::in_parallel;
 use crate::commands::{self, CommandId, Context, Crossing, Flags, Request, Services, Transaction};
 use crate::keyspace::{
-    Deadlines, DueKeysRule, Effects, Instance, Keyspace, KeyspaceStats, Listeners, Node, ProcessHash, Store, Table,
+    Deadlines, DueKeysRule, Effects, Instance, KeyWaiters, Keyspace, KeyspaceStats, Node, ProcessHash, Store, Table,
     hash_of,
 };
 use crate::pubsub::PubSub;
@@ -31,8 +31,8 @@ use crate::resp::{Args, Reply};
 use crate::stats::latency;
 use crate::stats::stages::Stage;
 use dashmap::DashMap;
-use images::SharedImaging;
 use parking_lot::Mutex;
+use snapshots::SharedSnapshotting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use view::View;
@@ -51,24 +51,24 @@ struct Sides {
 #[derive(Debug, Default)]
 struct Side {
     deadlines: Deadlines,
-    listeners: Listeners,
+    listeners: KeyWaiters,
 }
 
 /// One database.
 struct Database {
     map: Map,
     sides: Sides,
-    /// The image of all databases.
-    imaging: Arc<SharedImaging>,
+    /// The snapshot of all databases.
+    snapshotting: Arc<SharedSnapshotting>,
     instance: Arc<Instance>,
 }
 
 impl Database {
     /// A database with room for so many keys.
-    fn new(shards: usize, keys: usize, imaging: Arc<SharedImaging>, instance: Arc<Instance>) -> Self {
+    fn new(shards: usize, keys: usize, snapshotting: Arc<SharedSnapshotting>, instance: Arc<Instance>) -> Self {
         let map = Map::with_capacity_and_hasher_and_shard_amount(keys, ProcessHash, shards);
         let parts = (0..shards).map(|_| Mutex::default()).collect();
-        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, imaging, instance }
+        Self { map, sides: Sides { parts, listening: AtomicUsize::new(0) }, snapshotting, instance }
     }
 
     /// Where the keys of a hash live: the number of the shard of the map.
@@ -134,12 +134,12 @@ impl DashmapEngine {
     pub fn new(mut foundation: Foundation) -> Self {
         let shards = foundation.map_shards.get().next_power_of_two().max(2);
         let store = foundation.stores.pop().expect("the dashmap engine's layout has one owner");
-        let imaging = Arc::new(SharedImaging::default());
+        let snapshotting = Arc::new(SharedSnapshotting::default());
         let engine = Self {
             databases: (0..store.databases())
                 .map(|number| {
                     let keys = store.tables().get(number).map_or(0, Table::len);
-                    Database::new(shards, keys, Arc::clone(&imaging), Arc::clone(store.instance()))
+                    Database::new(shards, keys, Arc::clone(&snapshotting), Arc::clone(store.instance()))
                 })
                 .collect(),
             instance: foundation.instance,
@@ -169,7 +169,7 @@ impl DashmapEngine {
         match command.request {
             _ if command.needs_all(args, &self.instance) => View::all(&self.databases, database, is_writable),
             Request::AllShards | Request::Cursor => unreachable!("they need all shards"),
-            Request::MultiShard | Request::Joint => {
+            Request::MultiShard | Request::MultiShardView => {
                 let keys = command.keys.positions(args).map(|position| (database, hash_of(&args[position])));
                 View::several(&self.databases, database, keys, is_writable)
             }
@@ -241,7 +241,7 @@ impl DashmapEngine {
         let is_of_keys = match command.request {
             Request::OneShard => true,
             Request::MultiShard => self.is_multi_key_atomic,
-            Request::Joint => !command.needs_all(args, &self.instance),
+            Request::MultiShardView => !command.needs_all(args, &self.instance),
             Request::AllShards | Request::Cursor | Request::Local => false,
         };
         is_of_keys && !command.flags.has(Flags::CROSSES)
@@ -595,12 +595,12 @@ impl Engine for DashmapEngine {
         1
     }
 
-    async fn begin_image(self: Arc<Self>, parts: Vec<ImagePart>) {
-        images::begin(&self.databases, parts);
+    async fn begin_snapshot(self: Arc<Self>, parts: Vec<SnapshotPart>) {
+        snapshots::begin(&self.databases, parts);
     }
 
-    async fn walk_image(self: Arc<Self>) {
-        images::walk(&self.databases).await;
+    async fn walk_snapshot(self: Arc<Self>) {
+        snapshots::walk(&self.databases).await;
     }
 
     async fn evict_for_ever(self: Arc<Self>) {

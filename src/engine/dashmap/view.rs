@@ -9,7 +9,7 @@
 use super::super::prefetch::{Fetch, GROUP};
 use super::{Database, Side};
 use crate::keyspace::{
-    Deadlines, Evictable, Homes, IMAGE_STEP, ImageSink, Instance, Listeners, Node, Store, Table, draw_evictable,
+    Deadlines, Evictable, Homes, Instance, KeyWaiters, Node, SNAPSHOT_STEP, SnapshotSink, Store, Table, draw_evictable,
     hash_of, walk,
 };
 use dashmap::{RwLockReadGuard, RwLockWriteGuard, SharedValue};
@@ -218,7 +218,7 @@ impl<'a> View<'a> {
         if table.capacity() > 64 && table.len() * 8 < table.capacity() {
             table.shrink_to(table.len() * 2, |(node, _)| hash_of(node.key()));
         }
-        self.database().imaging.keep(self.selected, &mut node);
+        self.database().snapshotting.keep(self.selected, &mut node);
         Some(node)
     }
 
@@ -240,10 +240,10 @@ impl<'a> View<'a> {
     /// is one.
     pub fn keep_buckets(&mut self, bucket: usize) -> Option<usize> {
         let Guards::One((number, _), guard) = &mut self.guards else { panic!("a walk locks one shard") };
-        let imaging = &self.databases[*number].imaging;
+        let snapshotting = &self.databases[*number].snapshotting;
         let table = guard.table_mut();
         let buckets = if table.is_empty() { 0 } else { table.buckets() };
-        let end = buckets.min(bucket.saturating_add(IMAGE_STEP));
+        let end = buckets.min(bucket.saturating_add(SNAPSHOT_STEP));
         let each = |visit: &mut dyn FnMut(&mut Node)| {
             for bucket in bucket..end {
                 // SAFETY: `bucket` is below the number of buckets, a full bucket holds an initialised entry, and the
@@ -257,7 +257,7 @@ impl<'a> View<'a> {
         };
         // Their misses overlap, where those of one after the other would add up.
         each(&mut |node| node.prefetch());
-        each(&mut |node| imaging.keep(*number, node));
+        each(&mut |node| snapshotting.keep(*number, node));
         (end < buckets).then_some(end)
     }
 
@@ -324,11 +324,11 @@ impl Store for View<'_> {
             let deadlines = std::mem::replace(&mut side(other).deadlines, deadlines);
             side(one).deadlines = deadlines;
         }
-        self.database().imaging.swap(one, other);
+        self.database().snapshotting.swap(one, other);
     }
 
-    fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
-        self.databases[0].imaging.begin(sink, self.nodes(), self.databases.len());
+    fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+        self.databases[0].snapshotting.begin(sink, self.nodes(), self.databases.len());
     }
 }
 
@@ -373,15 +373,15 @@ impl Table for View<'_> {
     }
 
     fn at_mut(&mut self, (): (), hash: u64, key: &[u8]) -> &mut Node {
-        let (imaging, selected) = (&self.database().imaging, self.selected);
+        let (snapshotting, selected) = (&self.database().snapshotting, self.selected);
         let found = self.guard_mut(hash).table_mut().get_mut(hash, |(node, _)| node.key() == key);
         let (node, _) = found.expect("a place is used before the table changes");
-        imaging.keep(selected, node);
+        snapshotting.keep(selected, node);
         node
     }
 
     fn insert(&mut self, hash: u64, mut node: Node) -> &mut Node {
-        node.set_mark(self.database().imaging.mark());
+        node.set_mark(self.database().snapshotting.mark());
         let table = self.guard_mut(hash).table_mut();
         let entry = (node, SharedValue::new(()));
         &mut table.insert_entry(hash, entry, |(node, _)| hash_of(node.key())).0
@@ -400,7 +400,7 @@ impl Table for View<'_> {
         change(&mut self.side_of(hash).lock().deadlines)
     }
 
-    fn with_listeners<R>(&mut self, hash: u64, _key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R {
+    fn with_key_waiters<R>(&mut self, hash: u64, _key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
         let sides = &self.database().sides;
         let mut side = self.side_of(hash).lock();
         let was_empty = side.listeners.is_empty();
@@ -414,7 +414,7 @@ impl Table for View<'_> {
         result
     }
 
-    fn has_listeners(&self) -> bool {
+    fn has_key_waiters(&self) -> bool {
         self.database().sides.listening.load(Ordering::Relaxed) > 0
     }
 
@@ -449,11 +449,11 @@ impl Table for View<'_> {
     }
 
     fn clear(&mut self) {
-        let (selected, Database { sides, imaging, .. }) = (self.selected, self.database());
+        let (selected, Database { sides, snapshotting, .. }) = (self.selected, self.database());
         let clear = |((number, index), guard): (Part, &mut Guard<'_>)| {
             if number == selected {
                 let nodes = std::mem::replace(guard.table_mut(), RawNodes::new());
-                imaging.take_over(number, nodes.into_iter().map(|(node, _)| node));
+                snapshotting.take_over(number, nodes.into_iter().map(|(node, _)| node));
                 sides.parts[index].lock().deadlines.clear();
             }
         };

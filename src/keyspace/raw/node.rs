@@ -8,7 +8,7 @@
 //! `word` is an integer's value, or a text's length and capacity (32 bits each). In its place a collection stands as it
 //! is, which points to its elements itself. The second of the last access is that of Unix time, modulo 2^27: four years.
 //! Where the policy of eviction counts uses, a counter stands in its place: see `usage`. The mark tells nodes that are in
-//! an image of the keys from those that are not yet: see `imaging`.
+//! a snapshot of the keys from those that are not yet: see `snapshotting`.
 //!
 //! # Why unsafe
 //! A table slot of 8 bytes and one allocation per key are what keeps a small string at or under Redis's memory: a table
@@ -359,7 +359,7 @@ impl Node {
         self.header().state.usage()
     }
 
-    /// The mark that an image of the keys has left, or that the table gave it: see `imaging`.
+    /// The mark that a snapshot of the keys has left, or that the table gave it: see `snapshotting`.
     #[inline]
     pub fn mark(&self) -> bool {
         self.header().state.mark()

@@ -11,7 +11,7 @@
 use super::listpack::{Entry, Listpack};
 use super::object::Bytes;
 use crate::keyspace::encoding_limits::ListLimits;
-use crate::keyspace::listeners::End;
+use crate::keyspace::key_waiters::End;
 use crate::keyspace::raw::packed_box::PackedBox;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -93,7 +93,7 @@ impl StreamReader {
                 Step::Request(len) => {
                     let unread = std::mem::take(&mut self.unread);
                     let parser = std::mem::take(&mut self.parser);
-                    let taken = self.take_on(parser.args(&unread[self.taken..]));
+                    let taken = self.accept(parser.args(&unread[self.taken..]));
                     (self.unread, self.parser) = (unread, parser);
                     taken?;
                     len
@@ -127,7 +127,7 @@ impl StreamReader {
         }
     }
 
-    fn take_on(&mut self, args: Args<'_>) -> Result<(), Refusal> {
+    fn accept(&mut self, args: Args<'_>) -> Result<(), Refusal> {
         if args.is(0, "REPLCONF") {
             return self.take_on_question(args);
         }
@@ -161,7 +161,7 @@ impl StreamReader {
             return Err(not_known(args, "there is no such command here"));
         }
         let (bytes, spans) = plain_of_fields(args)?;
-        self.take_on(Args::new(&bytes, &spans))
+        self.accept(Args::new(&bytes, &spans))
     }
 
     fn take_on_question(&mut self, args: Args<'_>) -> Result<(), Refusal> {

@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use crate::aof::recover;
     use crate::commands;
-    use crate::keyspace::Joint;
+    use crate::keyspace::MultiShardView;
     use crate::resp::{Args, Reply, Span};
 
     const DATABASES: usize = 3;
@@ -396,7 +396,8 @@ mod tests {
         })
         .expect("a server starts");
         let shards = recovered.stores.len();
-        let described = describe(&mut Keyspace::of_replay(Joint::new(shards, recovered.stores.iter_mut().enumerate())));
+        let described =
+            describe(&mut Keyspace::of_replay(MultiShardView::new(shards, recovered.stores.iter_mut().enumerate())));
         recovered.threads.into_iter().for_each(|thread| drop(thread.finish()));
         (described, pieces)
     }

@@ -37,7 +37,7 @@ pub enum End {
 
 /// What a waiting connection wants to do with a key that has something to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wish {
+pub enum BlockedOperation {
     /// Take an element: BLPOP, BRPOP.
     Pop(End),
     /// Take up to so many elements: BLMPOP.
@@ -50,8 +50,8 @@ pub enum Wish {
     PopElements(End, usize),
 }
 
-impl Wish {
-    /// Whether it can be fulfilled with a collection of a type. A line may hold wishes for several types.
+impl BlockedOperation {
+    /// Whether it can be fulfilled with a collection of a type. A line may hold operations for several types.
     pub fn is_for(&self, kind: Kind) -> bool {
         match self {
             Self::Pop(_) | Self::PopMany(..) | Self::Move(..) => kind == Kind::List,
@@ -66,7 +66,7 @@ pub struct InLine {
     /// Who waits.
     pub waiter: Arc<Waiter>,
     /// What for.
-    pub wish: Wish,
+    pub operation: BlockedOperation,
 }
 
 /// A connection that waits for entries of a stream. It takes nothing away from other readers: each is served in turn.
@@ -83,7 +83,7 @@ pub struct Reader {
 /// Those that went away are dropped when their key changes, and by a sweep each time the number of entries has doubled:
 /// what they take is bounded by what the living take.
 #[derive(Debug, Default)]
-pub struct Listeners {
+pub struct KeyWaiters {
     watching: HashMap<Box<[u8]>, Vec<Weak<Watch>>, ProcessHash>,
     waiting: HashMap<Box<[u8]>, VecDeque<InLine>, ProcessHash>,
     reading: HashMap<Box<[u8]>, Vec<Reader>, ProcessHash>,
@@ -94,7 +94,7 @@ pub struct Listeners {
 /// Entries below which nothing is swept.
 const SWEEP_MIN: usize = 64;
 
-impl Listeners {
+impl KeyWaiters {
     /// Whether nobody listens.
     pub fn is_empty(&self) -> bool {
         self.watching.is_empty() && self.waiting.is_empty() && self.reading.is_empty()
@@ -110,10 +110,10 @@ impl Listeners {
     }
 
     /// Puts a waiter at the end of the line of a key, unless it stands there already.
-    pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, wish: &Wish) {
+    pub fn wait(&mut self, key: &[u8], waiter: &Arc<Waiter>, operation: &BlockedOperation) {
         let line = self.waiting.entry(key.into()).or_default();
         if !line.iter().any(|other| Arc::ptr_eq(&other.waiter, waiter)) {
-            line.push_back(InLine { waiter: Arc::clone(waiter), wish: wish.clone() });
+            line.push_back(InLine { waiter: Arc::clone(waiter), operation: operation.clone() });
             self.note_entry();
         }
     }
@@ -161,7 +161,7 @@ impl Listeners {
             self.waiting.remove(key);
             return None;
         }
-        line.iter().find(|place| place.wish.is_for(kind) && place.waiter.is_waiting()).cloned()
+        line.iter().find(|place| place.operation.is_for(kind) && place.waiter.is_waiting()).cloned()
     }
 
     /// The keys that somebody listens to. One that is listened to in several ways comes as often.
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_change_breaks_the_watches_on_its_key_alone() {
-        let mut listeners = Listeners::default();
+        let mut listeners = KeyWaiters::default();
         let (one, other) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
         listeners.watch(b"a", &one);
         listeners.watch(b"b", &other);
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn a_line_is_served_in_order_of_arrival_and_forgets_who_went_away() {
-        let mut listeners = Listeners::default();
+        let mut listeners = KeyWaiters::default();
         let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new(false))).collect();
-        waiters.iter().for_each(|waiter| listeners.wait(b"k", waiter, &Wish::Pop(End::Head)));
+        waiters.iter().for_each(|waiter| listeners.wait(b"k", waiter, &BlockedOperation::Pop(End::Head)));
         assert!(listeners.note_change(b"k"));
         assert!(waiters[0].give_up());
         assert!(Arc::ptr_eq(&listeners.first_in_line(b"k", Kind::List).expect("two are left").waiter, &waiters[1]));
@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn a_key_serves_those_who_wait_for_its_type() {
-        let mut listeners = Listeners::default();
+        let mut listeners = KeyWaiters::default();
         let (for_list, for_set) = (Arc::new(Waiter::new(false)), Arc::new(Waiter::new(false)));
-        listeners.wait(b"k", &for_list, &Wish::Pop(End::Head));
-        listeners.wait(b"k", &for_set, &Wish::PopElement(End::Head));
+        listeners.wait(b"k", &for_list, &BlockedOperation::Pop(End::Head));
+        listeners.wait(b"k", &for_set, &BlockedOperation::PopElement(End::Head));
         assert!(Arc::ptr_eq(&listeners.first_in_line(b"k", Kind::SortedSet).expect("one waits").waiter, &for_set));
         assert!(for_set.give_up());
         assert!(listeners.first_in_line(b"k", Kind::SortedSet).is_none());
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn readers_of_a_key_are_given_in_order_of_arrival_without_those_who_went_away() {
-        let mut listeners = Listeners::default();
+        let mut listeners = KeyWaiters::default();
         let reading = Arc::new(Reading { streams: Vec::new(), most: 1, group: None });
         let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new(false))).collect();
         waiters.iter().chain(&waiters).for_each(|waiter| listeners.read(b"k", waiter, &reading));
@@ -251,11 +251,11 @@ mod tests {
 
     #[test]
     fn those_who_went_away_take_no_memory_for_ever() {
-        let mut listeners = Listeners::default();
+        let mut listeners = KeyWaiters::default();
         for number in 0..10_000_u32 {
             listeners.watch(&number.to_le_bytes(), &Arc::new(Watch::default()));
             let waiter = Arc::new(Waiter::new(false));
-            listeners.wait(b"k", &waiter, &Wish::Pop(End::Tail));
+            listeners.wait(b"k", &waiter, &BlockedOperation::Pop(End::Tail));
             waiter.give_up();
         }
         assert!(listeners.watching.len() <= 2 * SWEEP_MIN, "{} keys", listeners.watching.len());

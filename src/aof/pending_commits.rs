@@ -24,7 +24,7 @@ struct Placed {
 ///
 /// Invariant: two transactions with a segment in common stand in the order that they have there.
 #[derive(Debug, Default)]
-pub struct Joints {
+pub struct PendingCommits {
     open: Mutex<VecDeque<Placed>>,
     count: AtomicUsize,
     /// All segments of the log.
@@ -33,7 +33,7 @@ pub struct Joints {
     trying: Mutex<()>,
 }
 
-impl Joints {
+impl PendingCommits {
     /// Says which segments the log has.
     ///
     /// # Panics
@@ -47,14 +47,14 @@ impl Joints {
     /// in all of them; or feeds it to replication alone, where there is no log. Called by who has the exclusion of all of them, before it shows anything. O(segments * payload)
     pub fn append(&self, segments: &[Arc<Segment>], payload: &[u8]) {
         let Some(first) = segments.first() else { return };
-        first.feed_joint_payload(payload);
+        first.feed_cross_shard_payload(payload);
         if !first.is_on() {
             return;
         }
         // Under the lock: who writes in order knows of every transaction that it comes to.
         let mut open = self.open.lock();
         let ends = segments.iter().map(|segment| {
-            segment.append_joint_payload(payload);
+            segment.append_cross_shard_payload(payload);
             let end = segment.appended();
             segment.hold_from(end);
             (Arc::clone(segment), end)

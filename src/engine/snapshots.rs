@@ -1,6 +1,6 @@
-//! Taking an image of all keys, in every engine: one moment for all owners, then slices between commands.
+//! Taking a snapshot of all keys, in every engine: one moment for all owners, then slices between commands.
 
-use crate::keyspace::ImageSink;
+use crate::keyspace::SnapshotSink;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,18 +10,18 @@ const SLICE: Duration = Duration::from_micros(100);
 /// Between two slices on a thread: the walk takes an eleventh of its time at most.
 pub const PAUSE: Duration = Duration::from_millis(1);
 
-/// One owner's part of an image, or of a moment at which none begins.
-pub struct ImagePart {
-    /// Where its keys go, if an image begins.
-    pub sink: Option<Arc<dyn ImageSink>>,
-    /// What is done at the moment of the image: whatever changed before it has been appended to the owner's segment of
+/// One owner's part of a snapshot, or of a moment at which none begins.
+pub struct SnapshotPart {
+    /// Where its keys go, if a snapshot begins.
+    pub sink: Option<Arc<dyn SnapshotSink>>,
+    /// What is done at the moment of the snapshot: whatever changed before it has been appended to the owner's segment of
     /// the log, and nothing that changes behind it. A log may begin or end then.
     pub at_moment: Box<dyn FnOnce() + Send + Sync>,
 }
 
-impl std::fmt::Debug for ImagePart {
+impl std::fmt::Debug for SnapshotPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ImagePart").field("sink", &self.sink).finish_non_exhaustive()
+        f.debug_struct("SnapshotPart").field("sink", &self.sink).finish_non_exhaustive()
     }
 }
 

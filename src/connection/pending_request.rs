@@ -25,17 +25,17 @@ const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
 /// What the connection waits for before it takes on another request.
 #[derive(Debug)]
-pub enum Deferred {
+pub enum PendingRequest {
     /// A transaction is out.
-    Running(Kind, Option<Place>),
+    Running(Kind, Option<WaitSlot>),
     /// What is left of requests that run together: their replies had no more room.
     Resting(Box<Transaction>),
     /// A command found nothing to take.
-    Waiting { place: Place, transaction: Box<Transaction> },
+    Waiting { place: WaitSlot, transaction: Box<Transaction> },
     /// SHUTDOWN: the server ends, or cannot.
     Stopping(CommandId, Arc<Stop>),
     /// It waits for nothing but the time.
-    Asleep(Place, Sleep, Box<Asked>),
+    Asleep(WaitSlot, Sleep, Box<Asked>),
 }
 
 /// A request while its connection sleeps.
@@ -80,14 +80,14 @@ pub enum Kind {
 
 /// A place in the lines of some keys, given up when it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct WaitSlot {
     waiter: Arc<Waiter>,
     client: Arc<Client>,
     /// When it is given up; none for never.
     until: Option<Instant>,
 }
 
-impl Place {
+impl WaitSlot {
     fn take(client: &Arc<Client>, resp3: bool, wait: Option<Duration>) -> Self {
         let waiter = Arc::new(Waiter::new(resp3));
         Self { waiter, client: Arc::clone(client), until: wait.and_then(|wait| Instant::now().checked_add(wait)) }
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitSlot {
     fn drop(&mut self) {
         // What it was served already, it is served; that nobody reads the reply is no reason to put it back.
         let _ = self.waiter.give_up();
@@ -109,8 +109,8 @@ impl Drop for Place {
     }
 }
 
-/// The parts of a connection that deferred requests need.
-pub struct Parties<'a, S> {
+/// The parts of a connection that pending requests need.
+pub struct RequestContext<'a, S> {
     pub server: &'a Server,
     pub client: &'a Arc<Client>,
     pub session: &'a mut S,
@@ -119,48 +119,48 @@ pub struct Parties<'a, S> {
 
 /// Begins a request whose reply comes later; `None` when it was replied at once after all.
 pub fn begin<S: Session>(
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     id: CommandId,
     args: Args<'_>,
     out: &mut Output,
-) -> Option<Deferred> {
+) -> Option<PendingRequest> {
     let command = commands::command(id);
     let begun = match command.name {
-        "exec" => return begin_exec(parties, id, out),
-        "wait" => return begin_wait(parties, id, args, out.buffer()),
-        "shutdown" => return begin_shutdown(parties, id, args, out.buffer()),
-        "waitaof" => return begin_wait_aof(parties, id, args, out.buffer()),
+        "exec" => return begin_exec(context, id, out),
+        "wait" => return begin_wait(context, id, args, out.buffer()),
+        "shutdown" => return begin_shutdown(context, id, args, out.buffer()),
+        "waitaof" => return begin_wait_aof(context, id, args, out.buffer()),
         "debug" if let Some(time) = debug::sleep(args) => {
-            return Some(Deferred::Asleep(
-                Place::take(parties.client, parties.state.context.resp3, Some(time)),
+            return Some(PendingRequest::Asleep(
+                WaitSlot::take(context.client, context.state.context.resp3, Some(time)),
                 Sleep::Debug,
                 Asked::now(id, args),
             ));
         }
-        "watch" if parties.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
-        "watch" if S::IS_LOADING => return begin_early_watch(parties, id, args, out.buffer()),
-        "watch" => Ok((watching(parties.state, args), None)),
+        "watch" if context.state.multi.is_some() => Err(CommandError::Text("ERR WATCH inside MULTI is not allowed")),
+        "watch" if S::IS_LOADING => return begin_early_watch(context, id, args, out.buffer()),
+        "watch" => Ok((watching(context.state, args), None)),
         name @ ("save" | "bgsave" | "flushall") => {
-            parties.server.services.saves.note_changes(parties.server.metrics().keyspace.changes);
+            context.server.services.saves.note_changes(context.server.metrics().keyspace.changes);
             Ok((Caller { saves: name == "flushall", ..Caller::default() }, None))
         }
         _ if command.flags.has(commands::Flags::BLOCKING) => {
             let wait = blocking::timeout(command.name, args);
-            let place = Place::take(parties.client, parties.state.context.resp3, wait);
+            let place = WaitSlot::take(context.client, context.state.context.resp3, wait);
             Ok((Caller { waiter: Some(Arc::clone(&place.waiter)), ..Caller::default() }, Some(place)))
         }
         _ => Ok((Caller::default(), None)),
     };
     match begun {
         Err(error) => {
-            reply_error(parties, id, out.buffer(), error);
+            reply_error(context, id, out.buffer(), error);
             None
         }
         Ok((caller, place)) => {
-            let bounds = bounds(parties.server, parties.state);
-            let transaction = Transaction::of_one(id, args, parties.state.context, bounds, caller);
-            parties.session.begin(Box::new(transaction));
-            Some(Deferred::Running(Kind::Each, place))
+            let bounds = bounds(context.server, context.state);
+            let transaction = Transaction::of_one(id, args, context.state.context, bounds, caller);
+            context.session.begin(Box::new(transaction));
+            Some(PendingRequest::Running(Kind::Each, place))
         }
     }
 }
@@ -177,42 +177,42 @@ pub fn has_room(gathered: &Transaction, args: Args<'_>) -> bool {
 /// are lent once.
 pub fn gather<S: Session>(
     gathered: &mut Option<Box<Transaction>>,
-    parties: &Parties<'_, S>,
+    context: &RequestContext<'_, S>,
     id: CommandId,
     args: Args<'_>,
 ) {
     match gathered {
         Some(gathered) => gathered.push(id, args),
         None => {
-            let bounds = bounds(parties.server, parties.state);
-            let first = Transaction::of_one(id, args, parties.state.context, bounds, Caller::default());
+            let bounds = bounds(context.server, context.state);
+            let first = Transaction::of_one(id, args, context.state.context, bounds, Caller::default());
             *gathered = Some(Box::new(first.divisible()));
         }
     }
 }
 
 /// Begins requests that run together.
-pub fn begin_together<S: Session>(gathered: Box<Transaction>, parties: &mut Parties<'_, S>) -> Deferred {
-    parties.session.begin(gathered);
-    Deferred::Running(Kind::Each, None)
+pub fn begin_together<S: Session>(gathered: Box<Transaction>, context: &mut RequestContext<'_, S>) -> PendingRequest {
+    context.session.begin(gathered);
+    PendingRequest::Running(Kind::Each, None)
 }
 
 /// SHUTDOWN: the connection ends with the server, or hears that it does not end.
 fn begin_shutdown<S: Session>(
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     id: CommandId,
     args: Args<'_>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
+) -> Option<PendingRequest> {
     match local::stop_request(args) {
         Err(error) => {
-            reply_error(parties, id, out, error);
+            reply_error(context, id, out, error);
             None
         }
         Ok(request) => {
             tracing::info!("User requested shutdown...");
-            parties.server.stop.ask(request);
-            Some(Deferred::Stopping(id, Arc::clone(&parties.server.stop)))
+            context.server.stop.ask(request);
+            Some(PendingRequest::Stopping(id, Arc::clone(&context.server.stop)))
         }
     }
 }
@@ -220,14 +220,14 @@ fn begin_shutdown<S: Session>(
 /// WATCH while the data is loaded: nobody tells of a key that the log changes, so the watch is broken when the data is
 /// there (see [`end_early_watch`]).
 fn begin_early_watch<S: Session>(
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     id: CommandId,
     args: Args<'_>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
-    watching(parties.state, args);
-    parties.server.instance.calls.note_run(id.0, 0, true, false);
-    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.ok());
+) -> Option<PendingRequest> {
+    watching(context.state, args);
+    context.server.instance.calls.note_run(id.0, 0, true, false);
+    context.session.reply_locally(context.state.context.resp3, out, |reply| reply.ok());
     None
 }
 
@@ -238,38 +238,38 @@ pub fn end_early_watch(state: &ConnectionState) {
 
 /// WAIT: waits for replicas.
 fn begin_wait<S: Session>(
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     id: CommandId,
     args: Args<'_>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
-    match waiting::wait_for_replicas(args, parties.server) {
+) -> Option<PendingRequest> {
+    match waiting::wait_for_replicas(args, context.server) {
         Err(error) => {
-            reply_error(parties, id, out, error);
+            reply_error(context, id, out, error);
             None
         }
         Ok(waiting::Copies { replicas, time }) => {
             let sleep = Sleep::Wait { replicas, reach: Reach::default() };
-            begin_sleep(sleep, time, Asked::now(id, args), parties, out)
+            begin_sleep(sleep, time, Asked::now(id, args), context, out)
         }
     }
 }
 
 /// WAITAOF: waits for the disk, and for replicas.
 fn begin_wait_aof<S: Session>(
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     id: CommandId,
     args: Args<'_>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
-    match waiting::wait_for_logs(args, parties.server) {
+) -> Option<PendingRequest> {
+    match waiting::wait_for_logs(args, context.server) {
         Err(error) => {
-            reply_error(parties, id, out, error);
+            reply_error(context, id, out, error);
             None
         }
         Ok(waiting::Logs { local, replicas, time }) => {
             let sleep = Sleep::WaitAof { local, replicas, reach: Reach::default() };
-            begin_sleep(sleep, time, Asked::now(id, args), parties, out)
+            begin_sleep(sleep, time, Asked::now(id, args), context, out)
         }
     }
 }
@@ -278,13 +278,13 @@ fn begin_sleep<S: Session>(
     sleep: Sleep,
     time: Duration,
     asked: Box<Asked>,
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
-    let resp3 = parties.state.context.resp3;
-    let place = Place::take(parties.client, resp3, Some(time).filter(|time| !time.is_zero()));
-    let still = wait_for_copies(place, sleep, asked, false, parties, out);
-    if let Some(Deferred::Asleep(place, ..)) = &still {
+) -> Option<PendingRequest> {
+    let resp3 = context.state.context.resp3;
+    let place = WaitSlot::take(context.client, resp3, Some(time).filter(|time| !time.is_zero()));
+    let still = wait_for_copies(place, sleep, asked, false, context, out);
+    if let Some(PendingRequest::Asleep(place, ..)) = &still {
         place.show();
     }
     still
@@ -292,14 +292,14 @@ fn begin_sleep<S: Session>(
 
 /// Replies to WAIT or WAITAOF when there is nothing left to wait for.
 fn wait_for_copies<S: Session>(
-    place: Place,
+    place: WaitSlot,
     sleep: Sleep,
     asked: Box<Asked>,
     is_over: bool,
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
-    let Parties { server, session, state, .. } = parties;
+) -> Option<PendingRequest> {
+    let RequestContext { server, session, state, .. } = context;
     // What was sent before it is executed first.
     let is_behind_all = session.replied() >= session.taken_on();
     let sleep = sleep.advanced(&server.replication, is_behind_all);
@@ -309,15 +309,15 @@ fn wait_for_copies<S: Session>(
         _ => (0, sleep.copies(&server.replication)),
     };
     if let Some(error) = sleep.refusal(server) {
-        reply_error(parties, asked.id, out, error);
+        reply_error(context, asked.id, out, error);
         return None;
     }
     let is_content = is_behind_all && sleep.is_content(local, copies);
     if !is_over && !is_content {
-        return Some(Deferred::Asleep(place, sleep, asked));
+        return Some(PendingRequest::Asleep(place, sleep, asked));
     }
     server.instance.calls.note_run(asked.id.0, 0, true, false);
-    session.reply_here(state.context.resp3, out, |reply| match sleep {
+    session.reply_locally(state.context.resp3, out, |reply| match sleep {
         Sleep::WaitAof { .. } => waiting::write_logs(local, copies, reply),
         _ => reply.integer(copies as i64),
     });
@@ -375,38 +375,42 @@ fn watching(state: &mut ConnectionState, args: Args<'_>) -> Caller {
     Caller { watch: Some(Arc::clone(watch)), ..Caller::default() }
 }
 
-fn begin_exec<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Output) -> Option<Deferred> {
-    parties.client.note_no_transaction();
-    let refusal = match parties.state.multi.take() {
+fn begin_exec<S: Session>(
+    context: &mut RequestContext<'_, S>,
+    id: CommandId,
+    out: &mut Output,
+) -> Option<PendingRequest> {
+    context.client.note_no_transaction();
+    let refusal = match context.state.multi.take() {
         None => "ERR EXEC without MULTI",
         Some(Multi { is_refused: true, .. }) => {
-            parties.state.watched = None;
+            context.state.watched = None;
             "EXECABORT Transaction discarded because of previous errors."
         }
         Some(Multi { mut transaction, .. }) => {
             // What WAITAOF in it replies: writes of the transaction itself do not count.
-            let has_log = parties.server.has_log();
-            parties.state.is_synced = has_log && parties.session.log().is_synced(&parties.session.written());
-            let watched = parties.state.watched.take();
+            let has_log = context.server.has_log();
+            context.state.is_synced = has_log && context.session.log().is_synced(&context.session.written());
+            let watched = context.state.watched.take();
             let watch = watched.as_ref().map(|(watch, _)| Arc::clone(watch));
-            transaction.close(watched, parties.state.context, bounds(parties.server, parties.state));
+            transaction.close(watched, context.state.context, bounds(context.server, context.state));
             let is_local = |(id, _)| commands::command(id).request == Request::Local;
             // While the data is loaded only the connection's own commands can be in it, as a rule.
             let is_early = S::IS_LOADING && transaction.commands().all(is_local);
-            if is_early || (!parties.session.is_atomic() && is_scattered(parties.session, &transaction)) {
-                scatter(parties, &transaction, out);
-                parties.server.instance.calls.note_run(id.0, 0, true, false);
+            if is_early || (!context.session.is_atomic() && is_scattered(context.session, &transaction)) {
+                scatter(context, &transaction, out);
+                context.server.instance.calls.note_run(id.0, 0, true, false);
                 return None;
             }
             if S::IS_LOADING {
                 // It runs when the data is there.
                 watch.iter().for_each(|watch| watch.break_it());
             }
-            parties.session.begin(transaction);
-            return Some(Deferred::Running(Kind::Exec { id, began_at: ticks::now() }, None));
+            context.session.begin(transaction);
+            return Some(PendingRequest::Running(Kind::Exec { id, began_at: ticks::now() }, None));
         }
     };
-    reply_error(parties, id, out.buffer(), CommandError::Text(refusal));
+    reply_error(context, id, out.buffer(), CommandError::Text(refusal));
     None
 }
 
@@ -415,37 +419,37 @@ fn bounds(server: &Server, state: &ConnectionState) -> Bounds {
     Bounds { databases, reply_bytes_max: server.output_max(state.is_listening()) }
 }
 
-fn reply_error<S: Session>(parties: &mut Parties<'_, S>, id: CommandId, out: &mut Vec<u8>, error: CommandError) {
-    parties.server.instance.calls.note_run(id.0, 0, true, true);
-    parties.server.instance.calls.note_error(&error);
-    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.error(error));
+fn reply_error<S: Session>(context: &mut RequestContext<'_, S>, id: CommandId, out: &mut Vec<u8>, error: CommandError) {
+    context.server.instance.calls.note_run(id.0, 0, true, true);
+    context.server.instance.calls.note_error(&error);
+    context.session.reply_locally(context.state.context.resp3, out, |reply| reply.error(error));
 }
 
 fn is_scattered<S: Session>(session: &S, transaction: &Transaction) -> bool {
     transaction.commands().all(|(id, args)| {
         let command = commands::command(id);
-        session.fits(id, args) && command.keys.have_values(args) && !command.flags.has(commands::Flags::DEFERS)
+        session.is_batchable(id, args) && command.keys.have_values(args) && !command.flags.has(commands::Flags::DEFERS)
     })
 }
 
 /// `--multi-key relaxed`: the commands of a transaction one by one, as if they had been sent so.
-fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, out: &mut Output) {
-    let resp3 = parties.state.context.resp3;
+fn scatter<S: Session>(context: &mut RequestContext<'_, S>, transaction: &Transaction, out: &mut Output) {
+    let resp3 = context.state.context.resp3;
     if transaction.is_broken() {
-        return parties.session.reply_here(resp3, out.buffer(), |reply| reply.null_array());
+        return context.session.reply_locally(resp3, out.buffer(), |reply| reply.null_array());
     }
-    let bytes_max = parties.server.output_max(parties.state.is_listening());
-    parties.session.reply_here(resp3, out.buffer(), |reply| reply.array(transaction.len()));
+    let bytes_max = context.server.output_max(context.state.is_listening());
+    context.session.reply_locally(resp3, out.buffer(), |reply| reply.array(transaction.len()));
     for (id, args) in transaction.commands() {
         if commands::command(id).request == Request::Local {
-            let Parties { server, client, session, state } = parties;
-            session.reply_here(state.context.resp3, out.buffer(), |reply| {
+            let RequestContext { server, client, session, state } = context;
+            session.reply_locally(state.context.resp3, out.buffer(), |reply| {
                 let mut call = LocalCall { server, client, state, is_in_exec: true, receivers: None, request_bytes: 0 };
                 local::dispatch(id, &mut call, args, reply);
             });
         } else {
             // HELLO and SELECT may have changed it.
-            parties.session.submit(id, args, parties.state.context, out.buffer());
+            context.session.submit(id, args, context.state.context, out.buffer());
         }
         out.end_reply();
         if out.is_over_limit() || out.unsent() > bytes_max {
@@ -454,7 +458,7 @@ fn scatter<S: Session>(parties: &mut Parties<'_, S>, transaction: &Transaction, 
     }
 }
 
-impl Deferred {
+impl PendingRequest {
     /// Whether it waits for others than the engine.
     pub fn is_waiting(&self) -> bool {
         matches!(self, Self::Waiting { .. } | Self::Asleep(..) | Self::Stopping(..))
@@ -523,85 +527,89 @@ impl Deferred {
     }
 }
 
-/// Goes on with a deferred request; `None` when it has its reply.
-pub fn go_on<S: Session>(deferred: Deferred, parties: &mut Parties<'_, S>, out: &mut Output) -> Option<Deferred> {
-    match deferred {
-        Deferred::Running(kind, place) => match parties.session.take_finished() {
-            None => Some(Deferred::Running(kind, place)),
-            Some(transaction) => finish(kind, place, transaction, parties, out),
+/// Goes on with a pending request; `None` when it has its reply.
+pub fn go_on<S: Session>(
+    pending: PendingRequest,
+    context: &mut RequestContext<'_, S>,
+    out: &mut Output,
+) -> Option<PendingRequest> {
+    match pending {
+        PendingRequest::Running(kind, place) => match context.session.take_finished() {
+            None => Some(PendingRequest::Running(kind, place)),
+            Some(transaction) => finish(kind, place, transaction, context, out),
         },
-        Deferred::Resting(transaction) if out.unsent() < OUTPUT_HIGH_WATER => {
-            Some(begin_together(transaction, parties))
+        PendingRequest::Resting(transaction) if out.unsent() < OUTPUT_HIGH_WATER => {
+            Some(begin_together(transaction, context))
         }
-        Deferred::Resting(_) => Some(deferred),
-        Deferred::Waiting { place, transaction } => wait_on(place, transaction, parties, out.buffer()),
-        Deferred::Stopping(_, ref stop) if stop.request().is_some() => Some(deferred),
-        Deferred::Stopping(id, _) => {
-            reply_error(parties, id, out.buffer(), CommandError::Text("ERR Errors trying to SHUTDOWN. Check logs."));
+        PendingRequest::Resting(_) => Some(pending),
+        PendingRequest::Waiting { place, transaction } => wait_on(place, transaction, context, out.buffer()),
+        PendingRequest::Stopping(_, ref stop) if stop.request().is_some() => Some(pending),
+        PendingRequest::Stopping(id, _) => {
+            reply_error(context, id, out.buffer(), CommandError::Text("ERR Errors trying to SHUTDOWN. Check logs."));
             None
         }
-        Deferred::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, parties, out.buffer()),
+        PendingRequest::Asleep(place, sleep, asked) => sleep_on(place, sleep, asked, context, out.buffer()),
     }
 }
 
 fn sleep_on<S: Session>(
-    place: Place,
+    place: WaitSlot,
     sleep: Sleep,
     asked: Box<Asked>,
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
+) -> Option<PendingRequest> {
     let is_over = place.until.is_some_and(|until| until <= Instant::now());
-    let resp3 = parties.state.context.resp3;
+    let resp3 = context.state.context.resp3;
     let state = place.waiter.state();
     if sleep != Sleep::Debug && state != Wait::Failed {
         let is_over = is_over || state != Wait::Waiting;
-        return wait_for_copies(place, sleep, asked, is_over, parties, out);
+        return wait_for_copies(place, sleep, asked, is_over, context, out);
     }
     if state == Wait::Waiting && !is_over {
-        return Some(Deferred::Asleep(place, sleep, asked));
+        return Some(PendingRequest::Asleep(place, sleep, asked));
     }
     let Asked { id, mut slow, began_at } = *asked;
     slow.ticks = ticks::now().saturating_sub(began_at);
     // WAIT does nothing while it waits.
     let took = if sleep == Sleep::Debug { slow.ticks } else { 0 };
-    parties.server.instance.calls.note_run(id.0, took, true, state == Wait::Failed);
-    if parties.server.instance.calls.is_slow(took) {
-        parties.server.note_slow(parties.client, slow);
+    context.server.instance.calls.note_run(id.0, took, true, state == Wait::Failed);
+    if context.server.instance.calls.is_slow(took) {
+        context.server.note_slow(context.client, slow);
     }
     if state == Wait::Failed {
-        parties.server.instance.calls.note_error_text(UNBLOCKED);
+        context.server.instance.calls.note_error_text(UNBLOCKED);
     }
     match (state, sleep) {
-        (Wait::Failed, _) => parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED)),
+        (Wait::Failed, _) => context.session.reply_locally(resp3, out, |reply| reply.error(UNBLOCKED)),
         (_, Sleep::Wait { .. } | Sleep::WaitAof { .. }) => unreachable!("it has been seen to above"),
-        (_, Sleep::Debug) => parties.session.reply_here(resp3, out, |reply| reply.ok()),
+        (_, Sleep::Debug) => context.session.reply_locally(resp3, out, |reply| reply.ok()),
     }
     None
 }
 
 fn finish<S: Session>(
     kind: Kind,
-    place: Option<Place>,
+    place: Option<WaitSlot>,
     transaction: Box<Transaction>,
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     out: &mut Output,
-) -> Option<Deferred> {
+) -> Option<PendingRequest> {
     match (transaction.ending(), kind) {
         (Ending::Open, _) => unreachable!("an engine gives back what has run"),
         (Ending::Blocked, _) => {
             let place = place.expect("only a command with a waiter waits");
             place.show();
-            return wait_on(place, transaction, parties, out.buffer());
+            return wait_on(place, transaction, context, out.buffer());
         }
         (Ending::Aborted, _) => {
-            parties.session.reply_here(parties.state.context.resp3, out.buffer(), |reply| reply.null_array())
+            context.session.reply_locally(context.state.context.resp3, out.buffer(), |reply| reply.null_array())
         }
-        (Ending::Done, Kind::Each) => return write_each(transaction, parties, out).map(Deferred::Resting),
-        (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, parties, out),
+        (Ending::Done, Kind::Each) => return write_each(transaction, context, out).map(PendingRequest::Resting),
+        (Ending::Done, Kind::Exec { .. }) => write_all(*transaction, context, out),
     }
     if let Kind::Exec { id, began_at } = kind {
-        parties.server.instance.calls.note_run(id.0, ticks::now().saturating_sub(began_at), true, false);
+        context.server.instance.calls.note_run(id.0, ticks::now().saturating_sub(began_at), true, false);
     }
     None
 }
@@ -609,13 +617,13 @@ fn finish<S: Session>(
 /// The replies that there are, each in its turn; returns the commands that have not run.
 fn write_each<S: Session>(
     mut transaction: Box<Transaction>,
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     out: &mut Output,
 ) -> Option<Box<Transaction>> {
     let mut replies = transaction.take_replies();
     let mut moved = 0;
     for (_, _, end) in transaction.reply_ends() {
-        match parties.session.take_turn() {
+        match context.session.take_turn() {
             true if transaction.is_over_limit() => out.give_up(),
             true => replies.move_all(moved..end, out),
             false => {}
@@ -626,8 +634,8 @@ fn write_each<S: Session>(
 }
 
 /// An array of the replies. The connection's own commands run now, each in its place.
-fn write_all<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_, S>, out: &mut Output) {
-    let Parties { server, client, session, state } = parties;
+fn write_all<S: Session>(mut transaction: Transaction, context: &mut RequestContext<'_, S>, out: &mut Output) {
+    let RequestContext { server, client, session, state } = context;
     let mut unheard = Output::default();
     let out = if session.take_turn() { out } else { &mut unheard };
     let bytes_max = server.output_max(state.is_listening());
@@ -663,56 +671,56 @@ fn write_all<S: Session>(mut transaction: Transaction, parties: &mut Parties<'_,
 }
 
 fn wait_on<S: Session>(
-    place: Place,
+    place: WaitSlot,
     transaction: Box<Transaction>,
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
-    let resp3 = parties.state.context.resp3;
+) -> Option<PendingRequest> {
+    let resp3 = context.state.context.resp3;
     if place.waiter.take_call() {
-        parties.session.begin(transaction);
-        return Some(Deferred::Running(Kind::Each, Some(place)));
+        context.session.begin(transaction);
+        return Some(PendingRequest::Running(Kind::Each, Some(place)));
     }
     match place.waiter.state() {
         Wait::Served => {
             let served = place.waiter.served().expect("served is what it was");
-            if parties.session.log().is_released(&served.marks) && served.is_behind() {
-                note_served(&transaction, parties, &served.reply);
-                parties.session.reply_here(resp3, out, |reply| reply.raw(&served.reply));
+            if context.session.log().is_released(&served.marks) && served.is_behind() {
+                note_served(&transaction, context, &served.reply);
+                context.session.reply_locally(resp3, out, |reply| reply.raw(&served.reply));
                 return None;
             }
         }
         Wait::Failed => {
-            note_served(&transaction, parties, format!("-{UNBLOCKED}").as_bytes());
-            parties.server.instance.calls.note_error_text(UNBLOCKED);
-            parties.session.reply_here(resp3, out, |reply| reply.error(UNBLOCKED));
+            note_served(&transaction, context, format!("-{UNBLOCKED}").as_bytes());
+            context.server.instance.calls.note_error_text(UNBLOCKED);
+            context.session.reply_locally(resp3, out, |reply| reply.error(UNBLOCKED));
             return None;
         }
-        Wait::Unblocked => return time_out(&transaction, parties, out),
+        Wait::Unblocked => return time_out(&transaction, context, out),
         Wait::Waiting if place.until.is_some_and(|until| until <= Instant::now()) && place.waiter.give_up() => {
-            return time_out(&transaction, parties, out);
+            return time_out(&transaction, context, out);
         }
         Wait::Waiting | Wait::Called | Wait::Claimed | Wait::Gone => {}
     }
-    Some(Deferred::Waiting { place, transaction })
+    Some(PendingRequest::Waiting { place, transaction })
 }
 
 /// Counts a command that has waited and has its reply now. What it took is what its connection does now: whoever had
 /// something for it has done the rest.
-fn note_served<S: Session>(transaction: &Transaction, parties: &Parties<'_, S>, reply: &[u8]) {
+fn note_served<S: Session>(transaction: &Transaction, context: &RequestContext<'_, S>, reply: &[u8]) {
     let (id, args) = transaction.commands().next().expect("it has one command");
-    parties.server.instance.calls.note_run(id.0, 0, true, reply.first() == Some(&b'-'));
-    if parties.server.instance.calls.is_slow(0) {
-        parties.server.note_slow(parties.client, commands::slow(id, args, 0));
+    context.server.instance.calls.note_run(id.0, 0, true, reply.first() == Some(&b'-'));
+    if context.server.instance.calls.is_slow(0) {
+        context.server.note_slow(context.client, commands::slow(id, args, 0));
     }
 }
 
 fn time_out<S: Session>(
     transaction: &Transaction,
-    parties: &mut Parties<'_, S>,
+    context: &mut RequestContext<'_, S>,
     out: &mut Vec<u8>,
-) -> Option<Deferred> {
-    note_served(transaction, parties, b"");
-    parties.session.reply_here(parties.state.context.resp3, out, |reply| reply.null_array());
+) -> Option<PendingRequest> {
+    note_served(transaction, context, b"");
+    context.session.reply_locally(context.state.context.resp3, out, |reply| reply.null_array());
     None
 }

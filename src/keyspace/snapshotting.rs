@@ -1,12 +1,12 @@
-//! Images: all keys as they were at one moment, taken in slices while they go on changing.
+//! Snapshots: all keys as they were at one moment, taken in slices while they go on changing.
 //!
-//! Whoever owns the keys walks over them between commands. A key that changes before its turn is put into the image
-//! first, and one that is made meanwhile is left out, so the image is that of the moment at which it began, whenever
-//! each key got into it. A bit of each node, its mark, tells which are done: an image that begins turns round what the
+//! Whoever owns the keys walks over them between commands. A key that changes before its turn is put into the snapshot
+//! first, and one that is made meanwhile is left out, so the snapshot is that of the moment at which it began, whenever
+//! each key got into it. A bit of each node, its mark, tells which are done: a snapshot that begins turns round what the
 //! mark means, so that no node has to be touched for that.
 //!
 //! Invariants: `left` nodes, in the tables or removed with a whole database, have the other mark than `mark`; all that
-//! are new have this one. So while no image is being taken, all nodes have one mark.
+//! are new have this one. So while no snapshot is being taken, all nodes have one mark.
 //!
 //! Redis forks, and lets the operating system keep what changes; this is its copy on write for keys in place of pages.
 
@@ -14,8 +14,8 @@ use crate::keyspace::raw::node::Node;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Where an image goes.
-pub trait ImageSink: Debug + Send + Sync {
+/// Where a snapshot goes.
+pub trait SnapshotSink: Debug + Send + Sync {
     /// Takes in a node of a database, as it is now. O(bytes of the value)
     fn put(&self, database: usize, node: &Node);
     /// Whether the walk may go on, or is ahead of what can be written.
@@ -45,38 +45,38 @@ pub struct Spot {
     pub bucket: usize,
 }
 
-/// The image that an owner of keys is taking, if it is.
+/// The snapshot that an owner of keys is taking, if it is.
 #[derive(Default)]
-pub struct Imaging {
+pub struct Snapshotting {
     mark: bool,
     left: usize,
-    sink: Option<Arc<dyn ImageSink>>,
-    /// The number that the database of each table had when the image began.
+    sink: Option<Arc<dyn SnapshotSink>>,
+    /// The number that the database of each table had when the snapshot began.
     origins: Vec<usize>,
     /// What was cleared before it was its turn, with the numbers of the databases.
     removed: Vec<(usize, Removed)>,
     spot: Spot,
 }
 
-impl Debug for Imaging {
+impl Debug for Snapshotting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Imaging").field("left", &self.left).field("spot", &self.spot).finish_non_exhaustive()
+        f.debug_struct("Snapshotting").field("left", &self.left).field("spot", &self.spot).finish_non_exhaustive()
     }
 }
 
-impl Imaging {
+impl Snapshotting {
     /// The mark of nodes that are done, or new.
     #[inline]
     pub fn mark(&self) -> bool {
         self.mark
     }
 
-    /// Begins an image of `nodes` nodes, in at most so many tables. O(tables)
+    /// Begins a snapshot of `nodes` nodes, in at most so many tables. O(tables)
     ///
     /// # Panics
     /// When one is being taken: nobody could tell whose nodes are done.
-    pub fn begin(&mut self, sink: Arc<dyn ImageSink>, nodes: usize, tables: usize) {
-        assert!(self.is_complete(), "an image ends before the next begins");
+    pub fn begin(&mut self, sink: Arc<dyn SnapshotSink>, nodes: usize, tables: usize) {
+        assert!(self.is_complete(), "a snapshot ends before the next begins");
         self.mark = !self.mark;
         self.left = nodes;
         self.sink = (nodes > 0).then_some(sink);
@@ -84,7 +84,7 @@ impl Imaging {
         self.spot = Spot::default();
     }
 
-    /// Whether all nodes are in the image, or none is being taken.
+    /// Whether all nodes are in the snapshot, or none is being taken.
     pub fn is_complete(&self) -> bool {
         self.left == 0
     }
@@ -94,7 +94,7 @@ impl Imaging {
         self.sink.as_ref().is_some_and(|sink| sink.has_room())
     }
 
-    /// Puts a node of a table into the image, if it is not there: before it changes or goes, and when it is its turn.
+    /// Puts a node of a table into the snapshot, if it is not there: before it changes or goes, and when it is its turn.
     #[inline]
     pub fn keep(&mut self, table: usize, node: &mut Node) {
         if node.mark() != self.mark {
@@ -122,7 +122,7 @@ impl Imaging {
         }
     }
 
-    /// Takes over the nodes of a table that is cleared; to be called unless the image is complete.
+    /// Takes over the nodes of a table that is cleared; to be called unless the snapshot is complete.
     pub fn take_over(&mut self, table: usize, nodes: impl Iterator<Item = Node> + Send + Sync + 'static) {
         self.removed.push((self.origins[table], Box::new(nodes)));
     }

@@ -9,10 +9,10 @@
 //! applied over all of them, and they go on behind it.
 
 use super::progress::Progress;
-use super::record::{Frame, Note, decode_again};
+use super::record::{ControlRecord, Frame, decode_again};
 use super::replay::{Concern, Refusal, Replay, Share, Unfit};
 use crate::base::parallel::in_parallel;
-use crate::keyspace::{Databases, Joint};
+use crate::keyspace::{Databases, MultiShardView};
 
 /// More owners would mostly look at the records of others.
 const OWNERS_MAX: usize = 16;
@@ -46,13 +46,13 @@ impl Cursor {
     }
 
     /// Goes on behind what the log says about itself.
-    pub fn pass_note(&mut self, note: Note, len: usize) {
+    pub fn pass_control(&mut self, note: ControlRecord, len: usize) {
         self.position += len;
         match note {
-            Note::Epoch(epoch, _) => self.epoch = self.epoch.max(epoch),
+            ControlRecord::Epoch(epoch, _) => self.epoch = self.epoch.max(epoch),
             // What was in the base was counted by keys.
-            Note::Base(records) => self.records = records,
-            Note::Synced(_) | Note::GoesOn(_) => {}
+            ControlRecord::Base(records) => self.records = records,
+            ControlRecord::Synced(_) | ControlRecord::GoesOn(_) => {}
         }
     }
 }
@@ -123,15 +123,15 @@ fn replay_share(
                     break;
                 }
                 if concern != Concern::None {
-                    let joint = Joint::of_divided(shards, share.owners, [(index, &mut *store)]);
+                    let lent = MultiShardView::of_divided(shards, share.owners, [(index, &mut *store)]);
                     let own = (concern == Concern::Some).then_some(share);
-                    replay.apply(payload, joint, own).map_err(|refusal| (at.position, refusal))?;
+                    replay.apply(payload, lent, own).map_err(|refusal| (at.position, refusal))?;
                     unfit.extend(replay.unfit.drain(..).map(|unfit| (at.position, unfit)));
                 }
                 at.pass_record(len);
             }
-            Frame::Note(note, len) => at.pass_note(note, len),
-            Frame::Joint(..) | Frame::End => break,
+            Frame::Control(note, len) => at.pass_control(note, len),
+            Frame::CrossShard(..) | Frame::End => break,
             Frame::Broken => unreachable!("a segment is replayed up to the end of its whole records"),
         }
         // One tells of all: they are equally far, more or less.
@@ -174,7 +174,7 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::super::control::{FsyncPolicy, LogControl};
-    use super::super::record::{Salt, frame_note_onto, frame_onto};
+    use super::super::record::{Salt, frame_control_onto, frame_onto};
     use super::*;
     use crate::keyspace::{Effects, Segmented, Table, hash_of};
 
@@ -198,7 +198,7 @@ mod tests {
             (0..50).for_each(|number| record(&mut log, &[&format!("SET key:{number} 1")]));
             // Of several effects each has one owner.
             record(&mut log, &["SET a 1", "SELECT 1", "SET b 2", "SET c 3", "SELECT 0", "HSET d e f"]);
-            frame_note_onto(&mut log, SALT, Note::Epoch(9, FsyncPolicy::No));
+            frame_control_onto(&mut log, SALT, ControlRecord::Epoch(9, FsyncPolicy::No));
             let end = log.len();
             record(&mut log, &["SET x 1", &stop]);
             record(&mut log, &["SET y 1"]);

@@ -14,14 +14,14 @@
 
 use super::disk::Disk;
 use super::manifest::{Known, SegmentFiles};
-use super::record::{Note, SEGMENT_HEADER, Salt, frame_note_onto};
+use super::record::{ControlRecord, SEGMENT_HEADER, Salt, frame_control_onto};
 use super::scan::Scan;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// One segment.
 #[derive(Debug)]
-pub struct Stretch {
+pub struct LogicalSegment {
     /// What its files hold.
     pub bytes: Vec<u8>,
     /// What stands in it.
@@ -45,15 +45,15 @@ struct Part {
     is_reached: bool,
 }
 
-impl Stretch {
+impl LogicalSegment {
     /// Reads the files. The error names the one that cannot be read, is missing, or is not of this segment.
     pub fn read(disk: &dyn Disk, files: &SegmentFiles) -> Result<Self, String> {
-        let mut stretch = Self { bytes: Vec::new(), scan: Scan::of_nothing(), parts: Vec::new() };
+        let mut logical = Self { bytes: Vec::new(), scan: Scan::of_nothing(), parts: Vec::new() };
         let mut salt = files.known.map(|known| known.salt);
         let mut expected = files.increments.first().map(|(number, _)| u64::from(*number));
         if let Some(path) = &files.base {
             let (bytes, scan) = read_one(disk, path, &mut salt)?;
-            if !stretch.begin_with_base(path, bytes, scan) {
+            if !logical.begin_with_base(path, bytes, scan) {
                 expected = None;
             }
         }
@@ -61,16 +61,16 @@ impl Stretch {
             let (mut bytes, scan) = read_one(disk, path, &mut salt)?;
             let padding = scan.padding(&bytes);
             bytes.truncate(bytes.len() - padding);
-            if expected == Some(u64::from(*number)) && stretch.is_whole() {
-                stretch.go_on_with(path, *number, bytes, scan);
-                expected = stretch.scan.goes_on;
+            if expected == Some(u64::from(*number)) && logical.is_whole() {
+                logical.go_on_with(path, *number, bytes, scan);
+                expected = logical.scan.goes_on;
             } else {
-                stretch.add_behind_a_hole(path, *number, &bytes, &scan);
+                logical.add_behind_a_hole(path, *number, &bytes, &scan);
             }
-            stretch.parts.last_mut().expect("it was just added").padding = padding;
+            logical.parts.last_mut().expect("it was just added").padding = padding;
         }
-        stretch.note_known(files.known)?;
-        Ok(stretch)
+        logical.note_known(files.known)?;
+        Ok(logical)
     }
 
     /// What the manifest says of the last file has been on the disk.
@@ -190,7 +190,7 @@ impl Stretch {
         if index < last {
             let increment = self.parts[last].increment.expect("the last file is an increment");
             let mut tail = Vec::new();
-            frame_note_onto(&mut tail, self.salt(), Note::GoesOn(increment.into()));
+            frame_control_onto(&mut tail, self.salt(), ControlRecord::GoesOn(increment.into()));
             let file = disk.append_to(&self.parts[index].path)?;
             file.write_all(&tail).and_then(|()| file.sync())?;
         }

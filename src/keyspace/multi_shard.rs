@@ -3,10 +3,10 @@
 use super::databases::Databases;
 use super::deadlines::Deadlines;
 use super::hashing::hash_of;
-use super::imaging::ImageSink;
 use super::instance::Instance;
-use super::listeners::Listeners;
+use super::key_waiters::KeyWaiters;
 use super::segmented::Segmented;
+use super::snapshotting::SnapshotSink;
 use super::store::{Store, Table};
 use crate::base::routing::shard_of;
 use crate::keyspace::raw::node::Node;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The stores of some of `shards` shards, lent; each of one owner, nearly always.
 ///
 /// Invariants: every key that a command names lives in one of them; there is one, and all have the same database selected.
-pub struct Joint<'a> {
+pub struct MultiShardView<'a> {
     /// How many owners divide each shard.
     owners: usize,
     /// For each shard and owner, their store's position in `stores`.
@@ -23,7 +23,7 @@ pub struct Joint<'a> {
     stores: Vec<&'a mut Databases>,
 }
 
-impl<'a> Joint<'a> {
+impl<'a> MultiShardView<'a> {
     /// Joins the stores of some shards out of `shards`, given with their indexes.
     pub fn new(shards: usize, parts: impl IntoIterator<Item = (usize, &'a mut Databases)>) -> Self {
         let mut positions = vec![None; shards];
@@ -68,7 +68,7 @@ impl<'a> Joint<'a> {
     }
 }
 
-impl Store for Joint<'_> {
+impl Store for MultiShardView<'_> {
     fn instance(&self) -> &Arc<Instance> {
         self.stores[0].instance()
     }
@@ -93,12 +93,12 @@ impl Store for Joint<'_> {
         self.stores.iter_mut().for_each(|store| store.swap(one, other));
     }
 
-    fn begin_image(&mut self, sink: Arc<dyn ImageSink>) {
-        self.stores.iter_mut().for_each(|store| store.begin_image(Arc::clone(&sink)));
+    fn begin_snapshot(&mut self, sink: Arc<dyn SnapshotSink>) {
+        self.stores.iter_mut().for_each(|store| store.begin_snapshot(Arc::clone(&sink)));
     }
 }
 
-impl Table for Joint<'_> {
+impl Table for MultiShardView<'_> {
     type Place = <Databases as Table>::Place;
 
     fn locate(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
@@ -130,12 +130,12 @@ impl Table for Joint<'_> {
         self.part_mut(key).with_deadlines(hash, key, change)
     }
 
-    fn with_listeners<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Listeners) -> R) -> R {
-        self.part_mut(key).with_listeners(hash, key, change)
+    fn with_key_waiters<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut KeyWaiters) -> R) -> R {
+        self.part_mut(key).with_key_waiters(hash, key, change)
     }
 
-    fn has_listeners(&self) -> bool {
-        self.stores.iter().any(|store| store.has_listeners())
+    fn has_key_waiters(&self) -> bool {
+        self.stores.iter().any(|store| store.has_key_waiters())
     }
 
     fn for_each_listened(&self, visit: &mut dyn FnMut(&[u8])) {

@@ -1,0 +1,120 @@
+//! Snapshots of a table that all connections share.
+
+use super::Database;
+use super::view::View;
+use crate::engine::snapshots::{PAUSE, SnapshotPart, slice};
+use crate::keyspace::{Node, SnapshotSink, SnapshotSpot, Snapshotting, Store};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The snapshot of all databases. Whoever has the lock of a node keeps it.
+///
+/// Invariant: `mark` is that of `snapshotting`. It changes under the locks of all shards of all maps, so whoever has one of
+/// them sees what it is.
+#[derive(Debug, Default)]
+pub struct SharedSnapshotting {
+    mark: AtomicBool,
+    snapshotting: Mutex<Snapshotting>,
+}
+
+impl SharedSnapshotting {
+    /// The mark of new nodes.
+    #[inline]
+    pub fn mark(&self) -> bool {
+        self.mark.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a node of a database that changes or goes.
+    #[inline]
+    pub fn keep(&self, database: usize, node: &mut Node) {
+        if node.mark() != self.mark() {
+            self.snapshotting.lock().keep(database, node);
+        }
+    }
+
+    /// Begins a snapshot, under the locks of all shards of all maps.
+    pub fn begin(&self, sink: Arc<dyn SnapshotSink>, nodes: usize, databases: usize) {
+        let mut snapshotting = self.snapshotting.lock();
+        snapshotting.begin(sink, nodes, databases);
+        self.mark.store(snapshotting.mark(), Ordering::Relaxed);
+    }
+
+    /// Exchanges two databases.
+    pub fn swap(&self, one: usize, other: usize) {
+        self.snapshotting.lock().swap(one, other);
+    }
+
+    /// Takes over nodes that are removed all at once.
+    pub fn take_over(&self, database: usize, nodes: impl Iterator<Item = Node> + Send + Sync + 'static) {
+        let mut snapshotting = self.snapshotting.lock();
+        // Otherwise they go with the iterator.
+        if !snapshotting.is_complete() {
+            snapshotting.take_over(database, nodes);
+        }
+    }
+}
+
+/// Begins a snapshot, under the locks of everything: the log is complete up to there, for what changes is logged under
+/// its locks.
+pub fn begin(databases: &[Database], parts: Vec<SnapshotPart>) {
+    let mut everything = View::everything(databases);
+    for part in parts {
+        (part.at_moment)();
+        if let Some(sink) = part.sink {
+            everything.begin_snapshot(sink);
+        }
+    }
+}
+
+/// Walks over all shards of all maps in slices, each under the lock of one shard.
+pub async fn walk(databases: &[Database]) {
+    let shared = &databases[0].snapshotting;
+    while !walk_slice(databases, shared) {
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// A slice of time; gives whether the snapshot is complete.
+fn walk_slice(databases: &[Database], shared: &SharedSnapshotting) -> bool {
+    let mut may_go_on = slice();
+    loop {
+        let spot = {
+            let mut snapshotting = shared.snapshotting.lock();
+            if snapshotting.is_complete() {
+                return true;
+            }
+            if !snapshotting.has_room() || !may_go_on() {
+                return false;
+            }
+            if snapshotting.keep_removed() {
+                continue;
+            }
+            snapshotting.spot()
+        };
+        let next = keep_some(databases, spot, &mut may_go_on);
+        shared.snapshotting.lock().go_on_at(next);
+    }
+}
+
+/// Goes on in one shard of a map until its end or that of the slice; gives where the next one goes on.
+fn keep_some(databases: &[Database], spot: SnapshotSpot, may_go_on: &mut dyn FnMut() -> bool) -> SnapshotSpot {
+    let SnapshotSpot { table, part, mut bucket } = spot;
+    if table >= databases.len() {
+        return SnapshotSpot::default();
+    }
+    if part >= databases[table].shards() {
+        return SnapshotSpot { table: table + 1, ..SnapshotSpot::default() };
+    }
+    let mut view = View::shard(databases, table, part);
+    view.select(table);
+    loop {
+        match view.keep_buckets(bucket) {
+            None => return SnapshotSpot { table, part: part + 1, bucket: 0 },
+            Some(next) => bucket = next,
+        }
+        if !may_go_on() {
+            return SnapshotSpot { table, part, bucket };
+        }
+    }
+}
